@@ -1,0 +1,175 @@
+"""Messages between two endpoints: each exactly once, in order, over a link that may err.
+
+A `Channel` is one endpoint's half of the conversation with one peer. What it is given to
+send leaves in **packets**: all the messages that have not left yet, numbered, with a
+cumulative acknowledgement of what has come in (so acknowledgements ride on other traffic,
+and one mailbox turn sends one packet to each peer). The link may lose, repeat, delay and
+reorder packets::
+
+    sender      unsent --packet()--> in flight --acknowledged--> forgotten
+                               ^         |
+                               +-tick()--+   retransmitted, with backoff, until acknowledged
+    receiver    a number is handed over when all smaller ones have been; a number that came
+                before is dropped; one that is ahead waits, inside the window
+
+Invariants (explored over every loss, repetition and order of small programs):
+
+* what is handed over is a prefix of what the peer sent: nothing twice, nothing skipped,
+  nothing reordered (G3);
+* while both ends live and the link delivers now and then, everything is handed over;
+* memory is bounded by the window: at most `WINDOW` messages are in flight, at most as many
+  wait out of order, and both ends forget what is acknowledged. What waits unsent at the
+  sender is the sender's own to limit (`backlog`).
+
+A peer is one *incarnation* (`WorkerId`), so a restarted peer is another channel with
+numbers of its own, and nothing of the old conversation can be mistaken for the new one.
+Time is an argument, in seconds on any clock that does not go back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from .errors import ProtocolError
+from .messages import Message
+
+WINDOW = 1024
+"""Messages in flight at most, per channel and direction."""
+ACK_DELAY = 0.05
+"""Seconds that an acknowledgement waits for other traffic to ride on."""
+FIRST_RETRY = 1.0
+"""Seconds without an acknowledgement after which what is in flight is sent again."""
+LAST_RETRY = 15.0
+"""The backoff doubles the pause between retransmissions up to this many seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """*messages* are numbered from *first*; all numbers below *expects* have come in."""
+
+    first: int
+    messages: tuple[Message, ...]
+    expects: int
+
+
+class Channel:
+    """One endpoint's half of the conversation with one peer."""
+
+    __slots__ = (
+        "_acknowledge_at",
+        "_ahead",
+        "_expects",
+        "_flight",
+        "_next",
+        "_pause",
+        "_retry_at",
+        "_told",
+        "_unsent",
+        "retransmissions",
+    )
+
+    def __init__(self) -> None:
+        self._unsent: deque[Message] = deque()
+        self._flight: deque[Message] = deque()
+        self._next = 0
+        """The number that the first unsent message will get."""
+        self._retry_at: float | None = None
+        self._pause = FIRST_RETRY
+        self._expects = 0
+        """The number of the next message to hand over: all smaller ones have been."""
+        self._told = 0
+        """The last *expects* that the peer was told."""
+        self._acknowledge_at: float | None = None
+        self._ahead: dict[int, Message] = {}
+        self.retransmissions = 0
+        """Messages sent again so far."""
+
+    @property
+    def backlog(self) -> int:
+        """Messages that the peer has not acknowledged, sent or not."""
+        return len(self._unsent) + len(self._flight)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` has something to do next; None while there is nothing to wait for."""
+        times = [t for t in (self._retry_at, self._acknowledge_at) if t is not None]
+        return min(times, default=None)
+
+    def send(self, message: Message) -> None:
+        """Take *message* for the peer; it leaves with the next `packet`."""
+        self._unsent.append(message)
+
+    def packet(self, now: float) -> Packet | None:
+        """All that can leave now, in one packet; None if there is nothing new to say."""
+        room = WINDOW - len(self._flight)
+        batch = [self._unsent.popleft() for _ in range(min(room, len(self._unsent)))]
+        if not batch:
+            return None
+        first = self._next
+        self._next += len(batch)
+        self._flight.extend(batch)
+        if self._retry_at is None:
+            self._retry_at = now + self._pause
+        return self._make(first, batch)
+
+    def receive(self, packet: Packet, now: float) -> list[Message]:
+        """Take a packet of the peer's; return what is to be handed over now, in order.
+
+        Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
+        """
+        self._check(packet)
+        self._acknowledged(packet.expects, now)
+        handed: list[Message] = []
+        for number, message in enumerate(packet.messages, packet.first):
+            if number == self._expects:
+                handed.append(message)
+                self._expects += 1
+                while self._expects in self._ahead:
+                    handed.append(self._ahead.pop(self._expects))
+                    self._expects += 1
+            elif number > self._expects:
+                self._ahead[number] = message
+        if self._expects - self._told >= WINDOW // 4:
+            self._acknowledge_at = now  # before the sender's window fills and it must stop
+        elif packet.messages and self._acknowledge_at is None:
+            self._acknowledge_at = now + ACK_DELAY
+        return handed
+
+    def _check(self, packet: Packet) -> None:
+        if not 0 <= packet.expects <= self._next:
+            raise ProtocolError(f"a packet acknowledges {packet.expects}, of {self._next} sent")
+        if packet.first < 0 or packet.first + len(packet.messages) > self._expects + WINDOW:
+            raise ProtocolError(
+                f"a packet brings messages up to {packet.first + len(packet.messages)}, "
+                f"outside the window that begins at {self._expects}"
+            )
+
+    def _acknowledged(self, expects: int, now: float) -> None:
+        oldest = self._next - len(self._flight)
+        if expects <= oldest:
+            return
+        for _ in range(expects - oldest):
+            self._flight.popleft()
+        self._pause = FIRST_RETRY
+        self._retry_at = now + self._pause if self._flight else None
+
+    def tick(self, now: float) -> Packet | None:
+        """What is due at *now*: a retransmission, or an acknowledgement that found no ride."""
+        if self._retry_at is not None and now >= self._retry_at:
+            self._pause = min(2 * self._pause, LAST_RETRY)
+            self._retry_at = now + self._pause
+            self.retransmissions += len(self._flight)
+            return self._make(self._next - len(self._flight), list(self._flight))
+        if self._acknowledge_at is not None and now >= self._acknowledge_at:
+            return self._make(self._next, [])
+        return None
+
+    def undelivered(self) -> list[Message]:
+        """What the peer, now known to be dead, never acknowledged, in the order sent."""
+        return [*self._flight, *self._unsent]
+
+    def _make(self, first: int, messages: list[Message]) -> Packet:
+        self._told = self._expects
+        self._acknowledge_at = None
+        return Packet(first, tuple(messages), self._expects)

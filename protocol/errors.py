@@ -1,0 +1,95 @@
+"""Every error that farref raises.
+
+::
+
+    FarrefError
+    ├── ProtocolError           a message that no correct peer sends; nothing was changed
+    ├── ReferenceLostError      the reference is valid, what it refers to is gone
+    │   ├── OwnerDiedError      the process that held the value died, and the value with it
+    │   └── RefLostError        never created, or freed before this reference was announced
+    ├── WorkerDiedError         the callee died before it replied
+    ├── WorkerNotFoundError     no worker of that name, id or address in this system
+    ├── RemoteError             a remote exception whose own type cannot be rebuilt here
+    ├── FetchTimeoutError       the wait ended first (also a `TimeoutError`)
+    ├── WouldBlockError         a blocking call that would stop the endpoint it is made in
+    │   └── SelfWaitError       a call that would wait for itself
+    ├── OutOfBandPickleError    a reference pickled or copied outside a message
+    ├── SerializationError      something in a message cannot be pickled or unpickled
+    ├── NotAnEndpointError      references sent to an actor that cannot hold any
+    ├── ForeignReferenceError   a reference used in another system than its own
+    └── SystemDownError         the actor system could not be started, found, or has ended
+
+Every message says what happened, to which reference, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class FarrefError(Exception):
+    """The root of every error that the library raises on purpose."""
+
+
+class ProtocolError(FarrefError):
+    """A message that no correct peer sends. It was refused and nothing has changed."""
+
+
+class ReferenceLostError(FarrefError):
+    """The reference is valid, but what it refers to is gone."""
+
+
+class OwnerDiedError(ReferenceLostError):
+    """The endpoint that owned the object died, and the value died with it."""
+
+
+class RefLostError(ReferenceLostError):
+    """The owner lives, but the object is gone: it was never created, or freed too early.
+
+    The second happens only outside the timing assumption that guarantee G4 states.
+    """
+
+
+class WorkerDiedError(FarrefError):
+    """The callee died before it replied; whether the call took effect is unknown."""
+
+
+class WorkerNotFoundError(FarrefError):
+    """No worker of that name, id or address is known in this system."""
+
+
+class RemoteError(FarrefError):
+    """A remote exception whose own type could not be rebuilt in this process.
+
+    The text names that type, its message, and carries the remote traceback (G7).
+    """
+
+
+class FetchTimeoutError(FarrefError, TimeoutError):
+    """The wait ended before the value came. The reference stays usable: ask again."""
+
+
+class WouldBlockError(FarrefError):
+    """A blocking call where it would stop the endpoint; the text names the await form."""
+
+
+class SelfWaitError(WouldBlockError):
+    """A call that would wait for itself: it is queued behind the call that made it."""
+
+
+class OutOfBandPickleError(FarrefError):
+    """A reference was pickled or copied outside a message, where nobody could count it."""
+
+
+class SerializationError(FarrefError):
+    """Something in a message cannot be pickled, or not be unpickled where it arrived."""
+
+
+class NotAnEndpointError(FarrefError):
+    """References were sent to an actor that is no `RefActor` and so cannot hold any."""
+
+
+class ForeignReferenceError(FarrefError):
+    """A reference was used in another system than the one that it belongs to."""
+
+
+class SystemDownError(FarrefError):
+    """The actor system could not be started or found, or it has ended."""

@@ -1,0 +1,209 @@
+"""The owner's view of one object: who holds it, who waits for it, when it is freed.
+
+A fork is, in the owner's view, *unknown*, then *known*, then *deleted*::
+
+    unknown --ForkRequest, Create, or forked by the owner itself--> known
+    known   --Delete, the child's death, or the reference came home--> deleted
+
+`Owner.forks` holds exactly the known ones. A deleted fork needs no tombstone: a user
+deletes only after the owner confirmed it (see `user`), and every message takes effect at
+most once, so nothing about a fork can arrive after its `Delete`.
+
+The object itself goes through three stages of its own::
+
+    placeholder --Create--> created --resolve--> resolved --nobody holds it--> freed
+
+A *placeholder* stands for an object whose creation is still on its way: messages come in
+any order, so a fork request, a fetch, a call, even a delete (the note's A -> Y -> Z) may
+overtake it. Forks of a placeholder are counted at once, since counting needs no value;
+fetches and calls wait, as they do for any value that is not there yet. A placeholder is
+never freed: its creator holds it, though the owner does not know it yet. That is why the
+dangerous case of the note (some forks unknown, others deleted) does no harm: while one
+fork is unknown its parent is pinned (G2), so along the fork tree some known ancestor
+remains, or the creation itself is still outstanding.
+
+Invariants:
+
+* the object is freed exactly when it is resolved and ``handles``, ``forks``, ``pending``,
+  the queue and the running request are all empty (G4, G5);
+* at most one request runs on an object at a time, in the order of arrival (fetches too):
+  an object behind a reference behaves like an actor;
+* a request whose chain shows that it would wait for itself is refused, never queued (G6).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from .effects import Effect, Free, Refusal, Refuse, Run, Send
+from .errors import ProtocolError
+from .messages import Ack, ChildAck
+
+if TYPE_CHECKING:
+    from .ids import CallId, ForkId, RRefId, WorkerId
+    from .messages import Create, Delete, Descriptor, ForkRequest, ObjectRequest
+
+
+class Owner:
+    """One object that this endpoint owns, from its first mention to `Free`."""
+
+    __slots__ = (
+        "created",
+        "forks",
+        "handles",
+        "pending",
+        "queue",
+        "resolved",
+        "rref",
+        "running",
+        "target",
+    )
+
+    def __init__(self, rref: RRefId) -> None:
+        self.rref = rref
+        self.created = False
+        self.resolved = False
+        self.target: RRefId | None = None
+        """The object in whose queue the creating call waits, if it is a method call."""
+        self.handles = 0
+        """Live handles in this process, and messages that hold the object for a moment."""
+        self.forks: dict[ForkId, WorkerId] = {}
+        """The known forks and the endpoint that has, or will have, each."""
+        self.pending: set[CallId | RRefId] = set()
+        """Requests of this endpoint on its own object that are not answered yet."""
+        self.queue: deque[tuple[WorkerId, ObjectRequest]] = deque()
+        self.running = False
+
+    # ---- what holds the object
+
+    def hold(self) -> None:
+        """Count one more handle."""
+        self.handles += 1
+
+    def drop(self) -> list[Effect]:
+        """Count one handle less."""
+        if self.handles == 0:
+            raise AssertionError(f"{self.rref} has no handle to drop")
+        self.handles -= 1
+        return self.settle()
+
+    def fork(self, fork: ForkId, to: WorkerId) -> None:
+        """Share with *to*: the owner is the parent, so the fork is known at once (G2)."""
+        self.forks[fork] = to
+
+    def abandon(self, fork: ForkId) -> list[Effect]:
+        """Undo a fork whose message never left."""
+        del self.forks[fork]
+        return self.settle()
+
+    def arrive(self, descriptor: Descriptor, me: WorkerId) -> list[Effect]:
+        """The reference comes home: it becomes a handle of the owner's own entry."""
+        self.handles += 1
+        if descriptor.parent == me:
+            # The owner shared with itself: its own fork ends here.
+            del self.forks[descriptor.fork]
+            return []
+        return [Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.fork))]
+
+    # ---- control messages
+
+    def fork_request(self, sender: WorkerId, message: ForkRequest) -> list[Effect]:
+        """unknown -> known."""
+        self._check_unknown(message.fork)
+        self.forks[message.fork] = sender
+        return [Send(sender, Ack(rref=self.rref, fork=message.fork))]
+
+    def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
+        """known -> deleted (G1)."""
+        for fork in message.forks:
+            if self.forks.get(fork) != sender:
+                raise ProtocolError(
+                    f"{sender} deleted fork {fork} of {self.rref}, which it does not hold"
+                )
+        for fork in message.forks:
+            del self.forks[fork]
+        return self.settle()
+
+    def create(self, sender: WorkerId, message: Create, me: WorkerId) -> list[Effect]:
+        """placeholder -> created. Acknowledged now, when accepted, not when it has run."""
+        if self.created:
+            raise ProtocolError(f"{sender} created {self.rref} a second time")
+        self._check_unknown(message.fork)
+        self.created = True
+        self.target = message.target
+        if sender == me:
+            return []
+        self.forks[message.fork] = sender
+        return [Send(sender, Ack(rref=self.rref, fork=message.fork))]
+
+    def _check_unknown(self, fork: ForkId) -> None:
+        if fork in self.forks:
+            raise ProtocolError(f"fork {fork} of {self.rref} is known already")
+
+    # ---- requests on the object
+
+    def enqueue(self, sender: WorkerId, request: ObjectRequest) -> list[Effect]:
+        """Queue *request* for its turn on the object."""
+        if self._waits_for_itself(request):
+            return [Refuse(sender, request, Refusal.SELF_WAIT)]
+        self.queue.append((sender, request))
+        return self._next()
+
+    def _waits_for_itself(self, request: ObjectRequest) -> bool:
+        chain = getattr(request, "chain", ())
+        if self.rref in chain and (self.running or not self.resolved):
+            return True
+        return not self.resolved and self.target is not None and self.target in chain
+
+    def resolve(self) -> list[Effect]:
+        """created -> resolved: the value (or the error that takes its place) is there."""
+        if self.resolved:
+            raise AssertionError(f"{self.rref} was resolved twice")
+        self.created = self.resolved = True
+        self.target = None
+        return self._next() or self.settle()
+
+    def done(self) -> list[Effect]:
+        """The running request ended: the next one may start."""
+        if not self.running:
+            raise AssertionError(f"nothing runs on {self.rref}")
+        self.running = False
+        return self._next() or self.settle()
+
+    def cancel(self, sender: WorkerId, call: CallId) -> list[Effect]:
+        """Take back a request of *sender*'s that has not started."""
+        for index, (caller, request) in enumerate(self.queue):
+            if caller == sender and getattr(request, "call", None) == call:
+                del self.queue[index]
+                return [Refuse(sender, request, Refusal.CANCELLED), *self.settle()]
+        return []
+
+    def _next(self) -> list[Effect]:
+        if self.running or not self.resolved or not self.queue:
+            return []
+        self.running = True
+        return [Run(*self.queue.popleft())]
+
+    # ---- the end
+
+    def forget(self, worker: WorkerId) -> list[Effect]:
+        """Release what the dead *worker* held, once its orphans had time to announce."""
+        self.forks = {fork: to for fork, to in self.forks.items() if to != worker}
+        return self.settle()
+
+    @property
+    def unused(self) -> bool:
+        """Nobody holds the object and nothing is on its way to it or runs on it."""
+        return (
+            self.resolved
+            and not self.handles
+            and not self.forks
+            and not self.pending
+            and not self.queue
+            and not self.running
+        )
+
+    def settle(self) -> list[Effect]:
+        """resolved -> freed, as soon as nobody holds it (G5) and never before (G4)."""
+        return [Free(self.rref)] if self.unused else []

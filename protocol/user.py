@@ -1,0 +1,179 @@
+"""A user's view of one reference: confirmed or not, whom it shared it with, when to delete.
+
+However many forks of one object reach an endpoint, it keeps **one** user entry. The entry
+is *confirmed* as soon as the owner counts one fork of it (`User.known` is not empty), and
+while it is not, exactly one request is outstanding (`User.requested`: the `Create` that
+made it, or a `ForkRequest`)::
+
+    (none) --remote(), or a fork from another user--> unconfirmed --Ack--> confirmed
+    (none) --a fork from the owner------------------------------------> confirmed
+    confirmed, and nothing uses it, and no child pins it --Delete--> (none)
+
+What happens to a fork that arrives:
+
+===================  =========================  =========================================
+the entry is         the parent is the owner    the parent is another user
+===================  =========================  =========================================
+absent               known, no message          `ForkRequest`; `ChildAck` owed to parent
+unconfirmed          known, confirmed by it     `ChildAck` owed until the owner confirms
+confirmed            known, no message          `ChildAck` at once: this entry is counted
+===================  =========================  =========================================
+
+Invariants:
+
+* **G2** a fork passed on is pinned in ``children`` until its `ChildAck`, and a child sends
+  that only once the owner counts its endpoint;
+* **G1** the entry ends with one `Delete` that names every known fork, and only when no
+  request is outstanding: so the `Delete` can overtake nothing it depends on, and the
+  owner needs no tombstones;
+* an unanswered fetch or call on the object (``pending``) keeps the entry: its message may
+  still be on its way to the owner, and a `Delete` must not overtake it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .effects import Confirmed, Effect, Send
+from .errors import ProtocolError
+from .messages import ChildAck, Delete, ForkRequest
+
+if TYPE_CHECKING:
+    from .ids import CallId, ForkId, RRefId, WorkerId
+    from .messages import Ack, Descriptor
+
+
+class User:
+    """One reference that this endpoint holds to an object of another endpoint's."""
+
+    __slots__ = (
+        "children",
+        "handles",
+        "known",
+        "lost",
+        "owed",
+        "owner",
+        "pending",
+        "requested",
+        "rref",
+    )
+
+    def __init__(self, rref: RRefId, owner: WorkerId) -> None:
+        self.rref = rref
+        self.owner = owner
+        self.handles = 0
+        """Live handles in this process, and messages that hold the reference for a moment."""
+        self.known: set[ForkId] = set()
+        """This endpoint's forks that the owner counts."""
+        self.requested: ForkId | None = None
+        """The fork whose `Ack` is outstanding."""
+        self.owed: dict[ForkId, WorkerId] = {}
+        """Forks whose parents wait for a `ChildAck`, until the owner confirms."""
+        self.children: dict[ForkId, WorkerId] = {}
+        """Forks passed on, with the endpoint that each went to, not confirmed yet (G2)."""
+        self.pending: set[CallId | RRefId] = set()
+        """Requests on the object that the owner has not answered yet."""
+        self.lost = False
+        """The owner died."""
+
+    @property
+    def confirmed(self) -> bool:
+        """The owner counts this endpoint."""
+        return bool(self.known)
+
+    # ---- what holds the reference
+
+    def hold(self) -> None:
+        """Count one more handle."""
+        self.handles += 1
+
+    def drop(self) -> list[Effect]:
+        """Count one handle less."""
+        if self.handles == 0:
+            raise AssertionError(f"{self.rref} has no handle to drop")
+        self.handles -= 1
+        return self.settle()
+
+    def create(self, fork: ForkId) -> None:
+        """This endpoint asked for the object: its own fork goes with the `Create`."""
+        self.requested = fork
+
+    def fork(self, fork: ForkId, to: WorkerId) -> None:
+        """Share with *to*: pin this entry until the child is confirmed (G2)."""
+        self.children[fork] = to
+
+    def abandon(self, fork: ForkId) -> list[Effect]:
+        """Undo a fork whose message never left."""
+        del self.children[fork]
+        return self.settle()
+
+    def arrive(self, descriptor: Descriptor) -> list[Effect]:
+        """A fork arrived; the message that brought it holds the entry from now on."""
+        self.handles += 1
+        if self.lost:
+            return []
+        if descriptor.parent == self.owner:
+            return self._know(descriptor.fork)
+        if self.confirmed:
+            return [Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.fork))]
+        self.owed[descriptor.fork] = descriptor.parent
+        if self.requested is not None:
+            return []
+        self.requested = descriptor.fork
+        return [Send(self.owner, ForkRequest(rref=self.rref, fork=descriptor.fork))]
+
+    # ---- control messages
+
+    def ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
+        """unconfirmed -> confirmed: the parents that wait may unpin."""
+        if sender != self.owner or message.fork != self.requested:
+            raise ProtocolError(f"{sender} acknowledged fork {message.fork} of {self.rref} unasked")
+        self.requested = None
+        return [*self._know(message.fork), *self.settle()]
+
+    def _know(self, fork: ForkId) -> list[Effect]:
+        first = not self.confirmed
+        self.known.add(fork)
+        owed, self.owed = self.owed, {}
+        acks: list[Effect] = [
+            Send(parent, ChildAck(rref=self.rref, fork=child)) for child, parent in owed.items()
+        ]
+        return [Confirmed(self.rref), *acks] if first else acks
+
+    def child_ack(self, sender: WorkerId, message: ChildAck) -> list[Effect]:
+        """The owner counts the child: its pin ends (G2)."""
+        if self.children.get(message.fork) != sender:
+            raise ProtocolError(
+                f"{sender} acknowledged child {message.fork} of {self.rref}, which it has not got"
+            )
+        del self.children[message.fork]
+        return self.settle()
+
+    # ---- the end
+
+    def lose(self) -> None:
+        """The owner died: nobody counts any more, and nobody is owed anything."""
+        self.lost = True
+        self.requested = None
+        self.owed.clear()
+        self.children.clear()
+        self.pending.clear()
+
+    def forget(self, worker: WorkerId) -> list[Effect]:
+        """Release what is pinned for, or owed to, the dead *worker*."""
+        self.children = {fork: to for fork, to in self.children.items() if to != worker}
+        self.owed = {fork: parent for fork, parent in self.owed.items() if parent != worker}
+        return self.settle()
+
+    @property
+    def unused(self) -> bool:
+        """Nothing in this process needs the reference, and the owner's view is settled."""
+        return (
+            not self.handles and not self.pending and not self.children and self.requested is None
+        )
+
+    def settle(self) -> list[Effect]:
+        """Delete as soon as nothing needs the reference (G1), and never before (G2)."""
+        if not self.unused or self.lost:
+            return []
+        return [Send(self.owner, Delete(rref=self.rref, forks=tuple(sorted(self.known))))]
