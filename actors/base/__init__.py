@@ -1,0 +1,1 @@
+"""The Thespian system base: the transport beneath the actors."""

@@ -1,0 +1,1 @@
+"""Programs and demos; each runs alone and under `farref demo`."""

@@ -1,0 +1,1 @@
+"""Reference-aware cloudpickle: what a message carries, and the references in it."""
