@@ -121,11 +121,13 @@ class Context:
         call = self._mint_call(to, rref)
         return call, [Send(to, Invoke(call=call, rref=rref, cargo=cargo, chain=chain))]
 
-    def fetch(self, rref: RRefId, chain: tuple[RRefId, ...] = ()) -> tuple[CallId, list[Effect]]:
-        """Ask for a copy of the value: ``to_here``."""
+    def fetch(
+        self, rref: RRefId, chain: tuple[RRefId, ...] = (), *, copy: bool = True
+    ) -> tuple[CallId, list[Effect]]:
+        """Ask for a copy of the value (``to_here``), or only whether there is one (``wait``)."""
         to = self.owner_of(rref)
         call = self._mint_call(to, rref)
-        return call, [Send(to, Fetch(call=call, rref=rref, chain=chain))]
+        return call, [Send(to, Fetch(call=call, rref=rref, copy=copy, chain=chain))]
 
     def cancel(self, call: CallId) -> list[Effect]:
         """Ask that *call* is not started any more. Its reply still comes."""

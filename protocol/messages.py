@@ -138,10 +138,14 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """User -> owner: reply with a copy of the value of *rref*, once there is one."""
+    """User -> owner: reply with a copy of the value of *rref*, once there is one.
+
+    With *copy* false the reply only says that there is one: that is how ``wait`` asks.
+    """
 
     call: CallId
     rref: RRefId
+    copy: bool = True
     chain: tuple[RRefId, ...] = ()
 
 

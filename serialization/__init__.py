@@ -1,1 +1,4 @@
-"""Reference-aware cloudpickle: what a message carries, and the references in it."""
+"""Pickling that knows references: hooks, payloads, and exceptions that travel.
+
+Imports `protocol`, and nothing of the actors.
+"""

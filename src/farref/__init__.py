@@ -1,8 +1,72 @@
-"""Remote references for Thespian actors.
+"""farref: references to objects in other processes, for Thespian actors.
 
-An actor hands out references to the objects it owns; other actors and programs pass them on,
-fetch their values and call their methods, and each object is freed as soon as nobody holds a
-reference to it any more.
+The façade: everything public is importable from here, and only re-exported here.
 """
 
-__all__: list[str] = []
+from .actors.api import (
+    ReferenceInfo,
+    get,
+    get_worker_info,
+    references,
+    remote,
+    rpc_async,
+    rpc_sync,
+    wait,
+)
+from .actors.futures import Future
+from .actors.ref_actor import RefActor
+from .actors.rref import RRef
+from .actors.system import System
+from .actors.wire import WorkerInfo
+from .actors.worker import Worker
+from .protocol.errors import (
+    FarrefError,
+    FetchTimeoutError,
+    ForeignReferenceError,
+    NotAnEndpointError,
+    OutOfBandPickleError,
+    OwnerDiedError,
+    ProtocolError,
+    ReferenceLostError,
+    RefLostError,
+    RemoteError,
+    SelfWaitError,
+    SerializationError,
+    SystemDownError,
+    WorkerDiedError,
+    WorkerNotFoundError,
+    WouldBlockError,
+)
+
+__all__ = [
+    "FarrefError",
+    "FetchTimeoutError",
+    "ForeignReferenceError",
+    "Future",
+    "NotAnEndpointError",
+    "OutOfBandPickleError",
+    "OwnerDiedError",
+    "ProtocolError",
+    "RRef",
+    "RefActor",
+    "RefLostError",
+    "ReferenceInfo",
+    "ReferenceLostError",
+    "RemoteError",
+    "SelfWaitError",
+    "SerializationError",
+    "System",
+    "SystemDownError",
+    "Worker",
+    "WorkerDiedError",
+    "WorkerInfo",
+    "WorkerNotFoundError",
+    "WouldBlockError",
+    "get",
+    "get_worker_info",
+    "references",
+    "remote",
+    "rpc_async",
+    "rpc_sync",
+    "wait",
+]

@@ -1,0 +1,228 @@
+"""The functions of the library, PyTorch RPC's by name and Ray's where PyTorch has none."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..protocol.owner import Owner
+from .current import frame
+from .settings import check_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from thespian.actors import ActorAddress
+
+    from ..protocol.ids import RRefId
+    from .futures import Future
+    from .rref import RRef
+    from .wire import WorkerInfo
+
+    To = str | WorkerInfo | ActorAddress
+
+
+def remote(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+) -> RRef[Any]:
+    """Run ``fn(*args, **kwargs)`` on *to*, which owns the result; returns its reference at once.
+
+    An exception in *fn* takes the place of the value and is raised by every fetch.
+
+    Args:
+        to: a worker's name, its `WorkerInfo`, or the address of a `RefActor`.
+        fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
+        args: may contain references anywhere; so may *kwargs*.
+        kwargs: keyword arguments.
+
+    Raises:
+        WorkerNotFoundError, WorkerDiedError: there is no such worker any more.
+        SerializationError: the function or an argument cannot be pickled.
+    """
+    endpoint = frame().endpoint
+    return endpoint.remote(endpoint.registry.find(to), (_callable(fn), tuple(args), kwargs or {}))
+
+
+def rpc_async(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+) -> Future[Any]:
+    """Run ``fn(*args, **kwargs)`` on *to*; a `Future` for what it returns. Does not block.
+
+    *timeout* is in seconds, for every wait on the future (default: the system's). Raises
+    what `remote` does, and `ValueError` for a timeout of 0 or less.
+    """
+    return _call(to, fn, args, kwargs, timeout, ())
+
+
+def rpc_sync(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+) -> Any:
+    """Run ``fn(*args, **kwargs)`` on *to* and return what it returns. Blocks.
+
+    Raises:
+        FetchTimeoutError: no reply within *timeout* seconds (default: the system's).
+        WouldBlockError: in a handler; write ``await rpc_async(...)`` there.
+        Exception: what *fn* raised, with the remote traceback as its cause.
+    """
+    here = frame()
+    if here.endpoint.in_loop():
+        from ..protocol.errors import WouldBlockError  # noqa: PLC0415 - rarely needed
+
+        raise WouldBlockError(
+            "rpc_sync here would stop this actor, which runs one handler at a time; make the "
+            "handler `async` and write `await farref.rpc_async(...)` instead"
+        )
+    return _call(to, fn, args, kwargs, timeout, here.chain).result()
+
+
+def _call(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    timeout: float | None,
+    chain: tuple[RRefId, ...],
+) -> Future[Any]:
+    endpoint = frame().endpoint
+    check_timeout(timeout, endpoint.settings.timeout)
+    info = endpoint.registry.find(to)
+    return endpoint.call(info, (_callable(fn), tuple(args), kwargs or {}), timeout, chain)
+
+
+def _callable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    if not callable(fn):
+        raise TypeError(f"a function is needed to call, not {fn!r}")
+    return fn
+
+
+def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> Any:
+    """The value of a reference, or the list of the values of several, fetched in parallel.
+
+    *timeout* is in seconds, for all of them together. Raises what `RRef.to_here` does.
+    """
+    if not isinstance(refs, list | tuple):
+        return refs.to_here(timeout)  # type: ignore[union-attr]
+    futures = [ref.future(timeout) for ref in refs]
+    return [future.result() for future in futures]
+
+
+def wait(
+    refs: Sequence[RRef[Any]], num_returns: int = 1, timeout: float | None = None
+) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
+    """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
+
+    Fetches nothing. Returns the ready references, at most *num_returns* of them, and the
+    others, both in the order given. *timeout* is in seconds; 0 polls; None waits for the
+    system's default. When it ends first, fewer are ready; it does not raise.
+
+    Raises:
+        ValueError: *num_returns* is not between 1 and the number of references.
+        WouldBlockError: in a handler.
+    """
+    if not 1 <= num_returns <= len(refs):
+        raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
+    endpoint = frame().endpoint
+    seconds = check_timeout(timeout, endpoint.settings.timeout, poll=True)
+    futures = [_readiness(ref) for ref in refs]
+    end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
+    some: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+    def count(_: object) -> None:
+        if sum(f.done() for f in futures) >= num_returns and not some.done():
+            some.set_result(None)
+
+    for future in futures:
+        concurrent.futures.Future.add_done_callback(future, count)
+    if endpoint.in_loop():
+        from ..protocol.errors import WouldBlockError  # noqa: PLC0415 - rarely needed
+
+        raise WouldBlockError("wait() would stop this actor; await the references instead")
+    with endpoint.pool.waiting():
+        endpoint.wait_for(some, max(0.0, end - time.monotonic()))
+    ready = [ref for ref, future in zip(refs, futures, strict=True) if future.done()]
+    ready = ready[:num_returns]
+    return ready, [ref for ref in refs if not any(ref is each for each in ready)]
+
+
+def _readiness(ref: RRef[Any]) -> concurrent.futures.Future[Any]:
+    return ref._endpoint.fetch(ref.id, None, (), copy=False)
+
+
+def get_worker_info(name: str | None = None) -> WorkerInfo:
+    """Who *name* is, or who the calling endpoint is."""
+    endpoint = frame().endpoint
+    if name is not None:
+        return endpoint.registry.find(name)
+    return endpoint.registry.find(endpoint.me.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceInfo:
+    """One row of `references`: what an endpoint knows of one object."""
+
+    rref: str
+    role: Literal["owner", "user"]
+    owner: str
+    state: str
+    """At the owner: placeholder, created or resolved. At a user: unconfirmed, confirmed, lost."""
+    handles: int
+    pending: int
+    """Calls on the object that are not answered yet, or wait or run at the owner."""
+    forks: dict[str, str]
+    """At the owner: the known forks and who holds each."""
+    children: dict[str, str]
+    """At a user: the forks that pin it and to whom each went (G2)."""
+    type: str | None
+    """The value's type, at the owner."""
+
+
+def references() -> list[ReferenceInfo]:
+    """Everything that the calling endpoint knows about references, sorted by id."""
+    endpoint = frame().endpoint
+    endpoint.turn()
+    rows = []
+    for entry, stored in endpoint.rows():
+        if isinstance(entry, Owner):
+            state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
+            rows.append(
+                ReferenceInfo(
+                    rref=str(entry.rref),
+                    role="owner",
+                    owner=endpoint.me.name,
+                    state=state,
+                    handles=entry.handles,
+                    pending=len(entry.pending) + len(entry.queue) + entry.running,
+                    forks={str(fork): str(to) for fork, to in entry.forks.items()},
+                    children={},
+                    type=type(stored.value).__name__ if stored else None,
+                )
+            )
+        else:
+            state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
+            rows.append(
+                ReferenceInfo(
+                    rref=str(entry.rref),
+                    role="user",
+                    owner=str(entry.owner),
+                    state=state,
+                    handles=entry.handles,
+                    pending=len(entry.pending),
+                    forks={},
+                    children={str(fork): str(to) for fork, to in entry.children.items()},
+                    type=None,
+                )
+            )
+    return sorted(rows, key=lambda row: row.rref)

@@ -1,0 +1,78 @@
+"""Where the running code belongs: which endpoint, and which objects wait for it.
+
+`remote`, `rpc_sync`, `RRef(value)` and their kin use the endpoint that they are called in:
+an actor's, a worker function's, or else the innermost system that the program entered.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..protocol.errors import SystemDownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..protocol.ids import RRefId
+    from .endpoint import Endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The endpoint that runs the current code, and the chain of objects that wait for it."""
+
+    endpoint: Endpoint
+    chain: tuple[RRefId, ...] = ()
+
+
+_frame: ContextVar[Frame | None] = ContextVar("farref frame", default=None)
+_programs: list[tuple[int, Endpoint]] = []
+"""Systems that this program entered, innermost last, each with the pid that entered it."""
+
+
+@contextmanager
+def running_in(endpoint: Endpoint, chain: tuple[RRefId, ...] = ()) -> Iterator[None]:
+    """Code inside belongs to *endpoint*."""
+    token = _frame.set(Frame(endpoint, chain))
+    try:
+        yield
+    finally:
+        _frame.reset(token)
+
+
+def enter_program(endpoint: Endpoint) -> None:
+    """Code of this program outside any actor belongs to *endpoint* from now on."""
+    _programs.append((os.getpid(), endpoint))
+
+
+def leave_program(endpoint: Endpoint) -> None:
+    """Undo `enter_program`."""
+    _programs[:] = [each for each in _programs if each[1] is not endpoint]
+
+
+def frame() -> Frame:
+    """Where the running code belongs.
+
+    Raises:
+        SystemDownError: in no system: none was started, or it has ended.
+    """
+    found = _frame.get()
+    if found is not None:
+        return found
+    pid = os.getpid()
+    for owner, endpoint in reversed(_programs):
+        if owner == pid:
+            return Frame(endpoint)
+    raise SystemDownError(
+        "this code runs in no farref system; start one with `with farref.System() as system:`"
+    )
+
+
+def chain_in(endpoint: Endpoint) -> tuple[RRefId, ...]:
+    """The objects that wait for the running code, if it belongs to *endpoint*."""
+    found = _frame.get()
+    return found.chain if found is not None and found.endpoint is endpoint else ()

@@ -1,0 +1,87 @@
+"""Where running systems are found by name: a folder that only the user may enter.
+
+Each running system has one small file there, written when it starts and removed when it
+ends. What it says is enough for another program of the same user to join.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ..protocol.errors import SystemDownError
+from .processes import Watched
+
+
+def folder() -> Path:
+    """The folder, made if need be: ``$XDG_RUNTIME_DIR/farref``, or one in the temporary folder.
+
+    Raises:
+        SystemDownError: it exists, but is another user's or open to others.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    path = (
+        Path(runtime) / "farref"
+        if runtime
+        else Path(tempfile.gettempdir()) / f"farref-{os.getuid()}"
+    )
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise SystemDownError(
+            f"{path} is not a folder of yours alone; remove it, or set XDG_RUNTIME_DIR"
+        )
+    return path
+
+
+def add(name: str, entry: dict[str, Any]) -> None:
+    """Make the system *name* known. Raises `SystemDownError` if one of that name runs."""
+    path = _path(name)
+    text = json.dumps(entry)
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        if _runs(path):
+            raise SystemDownError(
+                f"a system named {name!r} runs already; attach to it with System.attach({name!r})"
+            ) from None
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def find(name: str) -> dict[str, Any]:
+    """What is needed to join *name*. Raises `SystemDownError` if no such system runs."""
+    path = _path(name)
+    if not _runs(path):
+        names = ", ".join(sorted(p.stem for p in folder().glob("*.json") if _runs(p))) or "none"
+        raise SystemDownError(f"no system named {name!r} runs; of yours there are: {names}")
+    entry: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return entry
+
+
+def remove(name: str) -> None:
+    """The system *name* has ended."""
+    _path(name).unlink(missing_ok=True)
+
+
+def _path(name: str) -> Path:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+        raise ValueError(
+            f"a system's name is 1 to 64 letters, digits, '.', '_' or '-', not {name!r}"
+        )
+    return folder() / f"{name}.json"
+
+
+def _runs(path: Path) -> bool:
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        return bool(entry["pid"] == os.getpid() or Watched(entry["pid"], entry["started"]).alive())
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,192 @@
+"""What a call returns: a future that blocks, awaits, chains and cancels.
+
+The reply is unpickled by whoever asks for the result first, in that thread: the mailbox
+thread never runs code of the user's. Until then the reply's own hold keeps the references
+in it alive; a future that is dropped unasked gives that hold back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ..protocol.errors import FetchTimeoutError, SelfWaitError, WouldBlockError
+from ..serialization.failures import Failure
+from .current import chain_in
+from .settings import check_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from ..protocol.ids import CallId, RRefId
+    from ..protocol.messages import Cargo
+    from .endpoint import Endpoint
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
+    """The outcome of a call on another endpoint. Thread-safe."""
+
+    def __init__(
+        self, endpoint: Endpoint, what: str, timeout: float, rref: RRefId | None = None
+    ) -> None:
+        super().__init__()
+        self.call: CallId | None = None
+        self._endpoint = endpoint
+        self._what = what
+        self._rref = rref
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+        self._taking = threading.Lock()
+        self._cargo: Cargo | None = None
+
+    # ---- filled by the endpoint, in the mailbox thread
+
+    def arrived(self, cargo: Cargo) -> None:
+        """The reply is there, pickled still."""
+        self._cargo = cargo
+        if self.cancelled() or not self.set_running_or_notify_cancel():
+            self._give_back()
+            return
+        super().set_result(None)
+
+    def failed(self, error: BaseException) -> None:
+        """There will be no reply."""
+        if not self.done() and self.set_running_or_notify_cancel():
+            super().set_exception(error)
+
+    # ---- used by the program
+
+    def result(self, timeout: float | None = None) -> T:
+        """The value, waiting for it at most *timeout* seconds (default: the call's own timeout).
+
+        Raises:
+            FetchTimeoutError: the wait ended first; the future stays usable.
+            WouldBlockError: in a handler or on the actor's loop; write ``await future`` there.
+            CancelledError: it was cancelled.
+            Exception: what the remote function raised, with its traceback as the cause.
+        """
+        self._block(timeout)
+        self._take()
+        return super().result(0)  # type: ignore[no-any-return]
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """The error that `result` would raise, or None; waits as `result` does."""
+        self._block(timeout)
+        self._take()
+        return super().exception(0)
+
+    def wait(self, timeout: float | None = None) -> T:
+        """PyTorch's name for `result`."""
+        return self.result(timeout)
+
+    def then(self, callback: Callable[[Future[T]], U]) -> concurrent.futures.Future[U]:
+        """A future for ``callback(self)``, which runs in a thread of the endpoint's pool."""
+        chained: concurrent.futures.Future[U] = concurrent.futures.Future()
+
+        def run(_: object) -> None:
+            if not chained.set_running_or_notify_cancel():
+                return
+            try:
+                chained.set_result(callback(self))
+            except BaseException as error:  # noqa: BLE001 - it belongs to the chained future
+                chained.set_exception(error)
+
+        self.add_done_callback(run)
+        return chained
+
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
+        """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there."""
+        super().add_done_callback(lambda _: self._endpoint.pool.submit(fn, self))
+
+    def cancel(self) -> bool:
+        """Give up waiting, and cancel the call if it has not started. False if it is done."""
+        if not super().cancel():
+            return False
+        if self.call is not None:
+            self._endpoint.cancel(self.call)
+        return True
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait without blocking the loop; the call's own timeout holds."""
+        self._check_self_wait()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+
+        def done(_: object) -> None:
+            try:
+                loop.call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
+            except RuntimeError:
+                pass  # the loop has ended, and nobody waits any more
+
+        super().add_done_callback(done)
+        left = max(0.0, self._deadline - time.monotonic())
+        try:
+            yield from asyncio.wait_for(waiter, left).__await__()
+        except TimeoutError:
+            raise self._late(self._timeout) from None
+        self._take()
+        return super().result(0)  # type: ignore[no-any-return]
+
+    # ---- inside
+
+    def _block(self, timeout: float | None) -> None:
+        if self.done():
+            return
+        left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
+        if self._endpoint.in_loop():
+            raise WouldBlockError(
+                f"waiting for {self._what} here would stop {self._endpoint.me}, which runs one "
+                "handler at a time; make the handler `async` and write `await` instead"
+            )
+        self._check_self_wait()
+        if not self._endpoint.wait(self, left):
+            raise self._late(self._timeout if timeout is None else timeout)
+
+    def _check_self_wait(self) -> None:
+        if self._rref is not None and self._rref in chain_in(self._endpoint) and not self.done():
+            raise SelfWaitError(
+                f"{self._what} waits for itself: {self._rref} runs one call at a time, and this "
+                "code is that call; call the method directly on the object instead"
+            )
+
+    def _late(self, seconds: float) -> FetchTimeoutError:
+        return FetchTimeoutError(
+            f"{self._what} did not come within {seconds:g} s; it may still: wait again, or with "
+            "a longer timeout"
+        )
+
+    def _take(self) -> None:
+        """Unpickle the reply, once, in the thread that asks for it first."""
+        if self._cargo is None:
+            return
+        with self._taking:
+            cargo, self._cargo = self._cargo, None
+            if cargo is None:
+                return
+            try:
+                self._result = self._endpoint.open(cargo)
+            except BaseException as error:  # noqa: BLE001 - it is the outcome
+                self._exception = error
+            finally:
+                self._endpoint.release(cargo.descriptors)
+
+    def _give_back(self) -> None:
+        cargo, self._cargo = self._cargo, None
+        if cargo is not None and cargo.descriptors:
+            self._endpoint.discard(cargo.descriptors)
+
+    def __del__(self) -> None:
+        self._give_back()
+
+
+def outcome(value: Any) -> Any:
+    """A reply's content: the value, or the failure's exception, raised."""
+    if isinstance(value, Failure):
+        raise value.rebuild()
+    return value

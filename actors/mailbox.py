@@ -1,0 +1,440 @@
+"""The mailbox of a `RefActor`: Thespian's thread on one side, the user's code on the other.
+
+Thespian calls it with every message that reaches the actor. Protocol work is done at once,
+in that thread. What is the user's goes, in order of arrival, to the actor's *loop*: a real
+asyncio loop in a thread of its own, where handlers run one at a time and interleave only
+where an `async` one awaits. So control never waits for a handler, however long it takes.
+
+Only Thespian's thread may touch a stock transport. Other threads leave what they want sent
+or done in ``_left`` and ring the bell, a pipe that Thespian watches; on the in-process base,
+which has neither threads nor watches, they put a `Nudge` into its queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import importlib
+import inspect
+import logging
+import os
+import secrets
+import threading
+import time
+import traceback
+from collections import deque
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ActorSystemMessage,
+    ChildActorExited,
+    PoisonMessage,
+    ThespianWatch,
+    WakeupMessage,
+    WatchMessage,
+)
+
+from ..protocol.errors import FarrefError, NotAnEndpointError
+from ..protocol.ids import WorkerId
+from ..serialization.failures import Failure
+from ..serialization.pickling import dumps
+from . import simple
+from .current import running_in
+from .endpoint import Endpoint
+from .ports import Bell
+from .registrar import REGISTRAR, Registrar
+from .registry import Registry
+from .settings import Settings
+from .wire import (
+    Died,
+    Envelope,
+    Found,
+    Join,
+    Joined,
+    Nudge,
+    ReplyAddress,
+    Spawned,
+    Welcome,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..protocol.messages import Cargo, Descriptor
+    from ..serialization.pickling import Reference
+    from .ref_actor import RefActor
+
+log = logging.getLogger("farref")
+
+THREADS = 16
+"""Functions that one endpoint runs at once unless it says otherwise."""
+LAST_WORDS = 2.0
+"""Seconds that a handler of `ActorExitRequest` may take before the actor exits anyway."""
+
+
+class Mailbox:
+    """The `Port` of one actor's endpoint, and the driver of its handlers."""
+
+    def __init__(self, actor: RefActor) -> None:
+        self._actor = actor
+        self.endpoint: Endpoint | None = None
+        self._bell: Bell | None = None
+        self._thread: int | None = None
+        self._left: deque[Callable[[], object]] = deque()
+        self._stash: list[tuple[Any, ActorAddress]] = []
+        """What came before the registrar said how this system works."""
+        self._joined = False
+        self._ticks_at: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._inbox: deque[Callable[[], Any]] = deque()
+        self._starting = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """Handlers that await; the loop itself holds tasks only weakly."""
+
+    # ---- Thespian's thread
+
+    def receive(self, message: Any, sender: ActorAddress) -> ThespianWatch | None:
+        """Take one Thespian message. Nothing escapes, or the framework would repeat it."""
+        try:
+            self._thread = threading.get_ident()
+            if self._bell is None and not simple.hosts(self._actor):
+                self._bell = Bell()
+            self._receive(message, sender)
+            self._do_left()
+            self._arm()
+        except Exception:
+            log.exception("%s failed on %s", self._name(), type(message).__name__)
+        return ThespianWatch([self._bell.fileno()]) if self._bell else None
+
+    def _receive(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case Welcome():
+                self._found(message.me, message.registrar, message.settings, message.threads)
+                return
+            case Joined() if self.endpoint is not None:
+                self._settle_in(message)
+                return
+            case WatchMessage():
+                if self._bell:
+                    self._bell.silence()
+            case Nudge():
+                pass
+            case WakeupMessage(payload=Nudge()):
+                self._ticks_at = None
+            case _ if self.endpoint is None:
+                self._introduce_myself()
+        endpoint = self.endpoint
+        if endpoint is None:
+            return
+        match message:
+            case Envelope():
+                endpoint.take(message)
+            case Found() | Spawned() | Died():
+                endpoint.registry.receive(message)
+            case WatchMessage() | Nudge():
+                endpoint.turn()
+            case WakeupMessage(payload=Nudge()):
+                endpoint.tick()
+            case _ if not self._joined:
+                self._stash.append((message, sender))
+            case ActorExitRequest():
+                self._exit(message, sender)
+            case _:
+                if isinstance(message, ChildActorExited):
+                    endpoint.registry.exited(message.childAddress)
+                self._queue(lambda: self._plain(message, sender))
+
+    def _found(
+        self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
+    ) -> None:
+        if self.endpoint is not None:
+            return  # it introduced itself before the welcome came
+        endpoint = Endpoint(me, self, settings, threads=threads or THREADS, hand=self._hand)
+        endpoint.registry = Registry(endpoint, self, registrar)
+        endpoint.address = self._actor.myAddress
+        self.endpoint = endpoint
+        self._start_loop(endpoint)
+        Actor.send(self._actor, registrar, Join(me, os.getpid()))
+
+    def _introduce_myself(self) -> None:
+        """Created by an actor that knows nothing of us: find the registrar by its name."""
+        registrar = Actor.createActor(self._actor, Registrar, globalName=REGISTRAR)
+        number = secrets.randbits(63)
+        me = WorkerId(f"{type(self._actor).__name__}-{number % 10**6:06}", number)
+        self._found(me, registrar, Settings(), None)
+
+    def _settle_in(self, message: Joined) -> None:
+        endpoint = self.endpoint
+        if endpoint is None or self._joined:
+            return
+        self._joined = True
+        endpoint.settle_in(message)
+        stash, self._stash = self._stash, []
+        for early, sender in stash:
+            self._receive(early, sender)
+
+    def _exit(self, message: ActorExitRequest, sender: ActorAddress) -> None:
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def last() -> None:
+            try:
+                self._plain(message, sender)
+            finally:
+                done.set_result(None)
+
+        self._queue(last)
+        concurrent.futures.wait([done], LAST_WORDS)
+        self._do_left()
+        if self.endpoint is not None:
+            self.endpoint.close(f"{self._name()} exits")
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _do_left(self) -> None:
+        while self._left:
+            self._left.popleft()()
+
+    def _arm(self) -> None:
+        """One wakeup for everything that is waited for; the framework's cannot be cancelled."""
+        pause = self.endpoint.pause() if self.endpoint is not None else None
+        if pause is None:
+            return
+        due = time.monotonic() + max(pause, 0.005)
+        if self._ticks_at is None or due < self._ticks_at - 0.01:
+            self._ticks_at = due
+            Actor.wakeupAfter(self._actor, timedelta(seconds=max(pause, 0.005)), Nudge())
+
+    # ---- the port: any thread
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """See `Port.post`."""
+        if self._bell is None:
+            simple.send(self._actor, address, message)
+        elif threading.get_ident() == self._thread:
+            Actor.send(self._actor, address, message)
+        else:
+            self._left.append(lambda: Actor.send(self._actor, address, message))
+            self._bell.ring()
+
+    def wake(self) -> None:
+        """See `Port.wake`."""
+        if self._bell is None:
+            simple.send(self._actor, self._actor.myAddress, Nudge())
+        else:
+            self._bell.ring()
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`."""
+        return bool(concurrent.futures.wait([future], timeout).done)
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Run *work* in Thespian's thread and return what it returns."""
+        if threading.get_ident() == self._thread and self._bell is not None:
+            return work()
+        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def task() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it is the caller's
+                done.set_exception(error)
+
+        self._left.append(task)
+        self.wake()
+        return done.result(60)
+
+    # ---- the loop: the user's handlers
+
+    def _start_loop(self, endpoint: Endpoint) -> None:
+        self._loop = endpoint.server.loop = asyncio.new_event_loop()
+        threading.Thread(
+            target=self._run_loop,
+            args=(self._loop,),
+            name=f"farref loop {endpoint.me}",
+            daemon=True,
+        ).start()
+
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        if self.endpoint is not None:
+            self.endpoint.loop_thread = threading.get_ident()
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+
+    def _queue(self, work: Callable[[], Any]) -> None:
+        """Run *work* on the loop after everything queued before; it may return a coroutine."""
+        self._inbox.append(work)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._begin)
+
+    def _begin(self) -> None:
+        if not self._starting and self._inbox:
+            self._starting = True
+            self._next()
+
+    def _next(self) -> None:
+        """Start one queued handler; the first step of an `async` one runs before the next starts."""
+        if self._loop is None:
+            return
+        result = self._inbox.popleft()()
+        if inspect.iscoroutine(result):
+            task = self._loop.create_task(result)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._starting = bool(self._inbox)
+        if self._starting:
+            self._loop.call_soon(self._next)
+
+    def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
+        tag = getattr(cargo.payload, "tag", None)
+        sender = ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address
+        self._queue(lambda: self._deliver(cargo, sender))
+
+    def _deliver(self, cargo: Cargo, sender: ActorAddress) -> Any:
+        """Unpickle and handle one message of another endpoint's."""
+        endpoint = self._running()
+        try:
+            message = endpoint.open(cargo)
+        except Exception as error:  # noqa: BLE001 - its sender gets it
+            endpoint.release(cargo.descriptors)
+            self._report(None, sender, error)
+            return None
+        return self._handle(message, sender, cargo.descriptors)
+
+    def _plain(self, message: Any, sender: ActorAddress) -> Any:
+        """Handle an ordinary Thespian message."""
+        return self._handle(message, sender, ())
+
+    def _handle(
+        self, message: Any, sender: ActorAddress, descriptors: tuple[Descriptor, ...]
+    ) -> Any:
+        endpoint = self._running()
+        result = None
+        try:
+            with running_in(endpoint):
+                # The class's method, not the instance's (which is this mailbox): a decorator
+                # such as Thespian's `troupe` may have put its own in that place.
+                result = type(self._actor).receiveMessage(self._actor, message, sender)
+        except Exception as error:  # noqa: BLE001 - its sender gets it
+            self._report(message, sender, error)
+        if inspect.iscoroutine(result):
+            return self._finish(result, message, sender, descriptors)
+        del message
+        endpoint.release(descriptors)
+        return None
+
+    async def _finish(
+        self,
+        handler: Any,
+        message: Any,
+        sender: ActorAddress,
+        descriptors: tuple[Descriptor, ...],
+    ) -> None:
+        endpoint = self._running()
+        try:
+            with running_in(endpoint):
+                await handler
+        except Exception as error:  # noqa: BLE001 - its sender gets it
+            self._report(message, sender, error)
+        del message
+        endpoint.release(descriptors)
+
+    def _report(self, message: Any, sender: ActorAddress, error: Exception) -> None:
+        """A handler raised: once, and its sender is told, as Thespian tells it."""
+        endpoint = self._running()
+        log.error("%s raised in a handler", self._name(), exc_info=error)
+        try:
+            with running_in(endpoint):
+                if isinstance(sender, ReplyAddress):
+                    what = f"the handler of {type(message).__name__}"
+                    self.send(sender, Failure.of(error, endpoint.me.name, what))
+                elif not isinstance(message, PoisonMessage | ActorSystemMessage):
+                    details = "".join(traceback.format_exception(error))
+                    self.send(sender, PoisonMessage(message, details))
+        except Exception as second:  # noqa: BLE001 - there is nobody left to tell
+            log.warning("%s cannot report its error to %s: %s", self._name(), sender, second)
+
+    # ---- what the actor's own methods do
+
+    def send(self, address: ActorAddress, message: Any) -> None:
+        """Send to an endpoint as a reference message, to a plain actor as Thespian does."""
+        endpoint = self._running()
+        if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
+            self.post(address, message)
+            return
+        info = endpoint.registry.at(address)
+        if info is None:
+            refuse_references(message, address)
+            self.post(address, message)
+            return
+        tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
+        endpoint.tell(info, message, tag)
+
+    def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
+        """Create a child; a `RefActor` is told who it is, so that it can be sent to at once."""
+        endpoint = self._running()
+        address = self.run(lambda: Actor.createActor(self._actor, actor_class, *args, **kwargs))
+        global_name = kwargs.get("globalName") or (args[1] if len(args) > 1 else None)
+        kind = _class_of(actor_class)
+        if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):
+            number = secrets.randbits(63)
+            me = WorkerId(f"{endpoint.me}/{kind.__name__}-{number % 10**6:06}", number)
+            endpoint.book.learn(me, address)
+            self.post(address, Welcome(me, endpoint.registry.registrar, endpoint.settings))
+        return address
+
+    def _running(self) -> Endpoint:
+        if self.endpoint is None:
+            raise FarrefError(
+                f"{type(self._actor).__name__} is no endpoint yet; references and messages work "
+                "in its handlers, not in __init__"
+            )
+        return self.endpoint
+
+    def _name(self) -> str:
+        return str(self.endpoint.me) if self.endpoint else type(self._actor).__name__
+
+
+class _NoReferences:
+    """Hooks for a message to a plain actor."""
+
+    def __init__(self, address: ActorAddress) -> None:
+        self._address = address
+
+    def fork(self, reference: Reference) -> Descriptor:
+        raise NotAnEndpointError(
+            f"{reference!r} cannot be sent to the plain Thespian actor at {self._address}, which "
+            "cannot hold references; make it a RefActor, or send the value"
+        )
+
+    def abandon(self, descriptors: Iterable[Descriptor]) -> None:
+        pass
+
+    def join(self, descriptor: Descriptor) -> Reference:
+        raise AssertionError("nothing is unpickled here")
+
+
+def refuse_references(message: object, address: ActorAddress) -> None:
+    """Raise `NotAnEndpointError` if *message*, for a plain actor, contains a reference."""
+    try:
+        dumps(message, _NoReferences(address), inert=ActorAddress)
+    except NotAnEndpointError:
+        raise
+    except FarrefError:
+        pass  # whether it can be pickled otherwise is the framework's business
+
+
+def _class_of(actor_class: Any) -> Any:
+    if not isinstance(actor_class, str):
+        return actor_class
+    module, _, name = actor_class.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None

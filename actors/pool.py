@@ -1,0 +1,98 @@
+"""Threads for the user's functions: as many run at once as asked for, and none waits in vain.
+
+A thread that blocks in one of the library's waits lends its place to another one, so
+nested calls (A calls B, whose function calls A) cannot use up the pool and deadlock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+IDLE_SECONDS = 5.0
+"""A thread without work ends after this long."""
+
+
+class Pool:
+    """At most *size* jobs run at once, not counting those that wait in the library."""
+
+    def __init__(self, size: int, name: str) -> None:
+        if size < 1:
+            raise ValueError(f"a worker needs at least 1 thread, not {size}")
+        self.size = size
+        self._name = name
+        self._jobs: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._ready = threading.Condition()
+        self._places = size
+        """Jobs that may still start."""
+        self._idle = 0
+        self._closed = False
+        self._mine = threading.local()
+
+    def submit(self, job: Callable[..., object], *args: Any) -> None:
+        """Run ``job(*args)`` in some thread, soon. The job catches its own exceptions."""
+        with self._ready:
+            if self._closed:
+                return
+            self._jobs.append((job, args))
+            self._start_some()
+
+    def close(self) -> None:
+        """Forget what has not started; threads end when their job does."""
+        with self._ready:
+            self._closed = True
+            self._jobs.clear()
+            self._ready.notify_all()
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Lend this thread's place to another job while it waits for something remote."""
+        if not getattr(self._mine, "inside", False):
+            yield
+            return
+        with self._ready:
+            self._places += 1
+            self._start_some()
+        try:
+            yield
+        finally:
+            with self._ready:
+                self._places -= 1
+
+    def _start_some(self) -> None:
+        # Every job that may start now needs a thread that is free now: one that was woken for
+        # an earlier job, and has not got up yet, does not count twice.
+        if self._idle < min(len(self._jobs), self._places):
+            self._idle += 1
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+        else:
+            self._ready.notify()
+
+    def _work(self) -> None:
+        self._mine.inside = True
+        while True:
+            with self._ready:
+                ready = self._ready.wait_for(
+                    lambda: self._closed or (self._jobs and self._places > 0), IDLE_SECONDS
+                )
+                self._idle -= 1
+                if self._closed or not ready:
+                    return
+                job, args = self._jobs.popleft()
+                self._places -= 1
+            try:
+                job(*args)
+            finally:
+                del job, args  # nothing of the last job is kept while waiting for the next
+                with self._ready:
+                    self._places += 1
+                    self._idle += 1
+                    if self._idle > self.size:
+                        self._idle -= 1
+                        self._start_some()
+                        return

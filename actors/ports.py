@@ -1,0 +1,61 @@
+"""How an endpoint reaches its framework: post an envelope, be woken, look at the clock.
+
+Only one thread of a process may touch a stock Thespian transport, the one that runs it (the
+*mailbox thread*); the user's code runs in others. A `Port` is the door between them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import concurrent.futures
+
+    from thespian.actors import ActorAddress
+
+
+class Port(Protocol):
+    """What an endpoint needs of its shell. Every method may be called in any thread."""
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """Send *message* as an ordinary Thespian message, soon."""
+
+    def wake(self) -> None:
+        """Have the mailbox thread call `Endpoint.turn` soon. Takes no lock: finalizers call it."""
+
+    def wait(self, future: concurrent.futures.Future[object], timeout: float) -> bool:
+        """Block until *future* is done, for *timeout* seconds at most; whether it is."""
+
+
+class Bell:
+    """A file descriptor that becomes readable when it is rung, from any thread."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+
+    def fileno(self) -> int:
+        """The descriptor to watch."""
+        return self._read
+
+    def ring(self) -> None:
+        """Make it readable. Lock-free."""
+        try:
+            os.write(self._write, b"!")
+        except (BlockingIOError, OSError):
+            pass  # full: it rings already; closed: nobody listens any more
+
+    def silence(self) -> None:
+        """Take back all ringing."""
+        try:
+            while len(os.read(self._read, 4096)) == 4096:
+                pass
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        os.close(self._read)
+        os.close(self._write)

@@ -1,0 +1,89 @@
+"""Processes of a system: whether they live, and ending those that outlive it.
+
+The admin of a multi-process system calls ``setsid``, so all its actors share one session
+id, and a stuck or orphaned process of the system can be told from everybody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+import psutil
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One life of one process; its number may come to belong to another."""
+
+    pid: int
+    started: float
+
+    @classmethod
+    def of(cls, pid: int) -> Watched | None:
+        """The process that has *pid* now; None for none, or for this very process."""
+        if pid == os.getpid():
+            return None
+        try:
+            return cls(pid, psutil.Process(pid).create_time())
+        except psutil.Error:
+            return None
+
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        try:
+            process = psutil.Process(self.pid)
+            return (
+                process.create_time() == self.started and process.status() != psutil.STATUS_ZOMBIE
+            )
+        except psutil.Error:
+            return False
+
+
+def members(session: int) -> list[psutil.Process]:
+    """The living processes of *session*, without this one."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if (
+                process.pid != os.getpid()
+                and os.getsid(process.pid) == session
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue  # it ended meanwhile
+    return found
+
+
+def end(session: int, patience: float) -> list[str]:
+    """Give the processes of *session* so many seconds to end, then kill them.
+
+    Returns a line for each that had to be killed.
+    """
+    if session == os.getsid(0):
+        return []  # an in-process system: its only process is the program's own
+    deadline = time.monotonic() + patience
+    while (left := members(session)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    killed = []
+    for process in left:
+        try:
+            killed.append(f"process {process.pid} ({process.name()}) had to be killed")
+            process.kill()
+        except psutil.Error:
+            continue
+    psutil.wait_procs(left, timeout=2)
+    return killed
+
+
+def end_session() -> None:
+    """End every process of this one's session, itself last."""
+    for process in members(os.getsid(0)):
+        try:
+            process.kill()
+        except psutil.Error:
+            continue
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,212 @@
+"""The outside program as an endpoint: it owns, uses and receives like any actor.
+
+On a multi-process base a background thread, the *pump*, is the only one that touches the
+program's Thespian context: it receives, and sends what other threads leave it, so the
+program takes part in the protocol while it does nothing. On the in-process base there is
+nothing to run in the background: actors run while the program calls in, so every wait of
+the program's pumps the system itself.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from thespian.actors import ActorAddress, WatchMessage
+from thespian.system.transport import ReceiveEnvelope
+
+from . import simple
+from .ports import Bell
+from .wire import Died, Envelope, Found, Joined, Spawned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .endpoint import Endpoint
+
+log = logging.getLogger("farref")
+
+IDLE = 1.0
+"""Seconds that the pump sleeps at most."""
+
+
+class ProgramPort(Protocol):
+    """A `Port` that also receives, for a program."""
+
+    inbox: queue.SimpleQueue[Any]
+    """Plain Thespian messages that came for the program."""
+    endpoint: Endpoint | None
+    joined: concurrent.futures.Future[Joined]
+
+    def post(self, address: ActorAddress, message: object) -> None: ...
+
+    def wake(self) -> None: ...
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class _Receiver:
+    """What both kinds of port do with a message that came in."""
+
+    def __init__(self) -> None:
+        self.endpoint: Endpoint | None = None
+        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
+
+    def _dispatch(self, message: Any) -> None:
+        endpoint = self.endpoint
+        if endpoint is None:
+            return
+        match message:
+            case Envelope():
+                endpoint.take(message)
+            case Found() | Spawned() | Died():
+                endpoint.registry.receive(message)
+            case Joined():
+                if not self.joined.done():
+                    endpoint.settle_in(message)
+                    self.joined.set_result(message)
+            case _:
+                self.inbox.put(message)
+
+
+class PumpPort(_Receiver):
+    """The port of a program on a multi-process base."""
+
+    def __init__(self, asys: Any) -> None:
+        super().__init__()
+        self._context = asys.private()
+        self._base = self._context.__enter__()._systemBase
+        self._bell = Bell()
+        self._left: deque[tuple[ActorAddress, object]] = deque()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._pump, name="farref pump", daemon=True)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send what is left, then receive no more."""
+        self._stopping = True
+        self._bell.ring()
+        self._thread.join(5)
+        self._context.__exit__(None, None, None)
+        self._bell.close()
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """See `Port.post`."""
+        self._left.append((address, message))
+        self._bell.ring()
+
+    def wake(self) -> None:
+        """See `Port.wake`."""
+        self._bell.ring()
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`."""
+        return bool(concurrent.futures.wait([future], timeout).done)
+
+    def _pump(self) -> None:
+        due = time.monotonic()
+        while not self._stopping:
+            try:
+                self._base.transport.set_watch([self._bell.fileno()])
+                pause = min(IDLE, max(0.0, due - time.monotonic()))
+                came = self._base._run_transport(timedelta(seconds=max(pause, 0.001)))
+                if isinstance(came, ReceiveEnvelope):
+                    self._came(came.message)
+                due = self._tick()
+                self._send_left()
+            except Exception:
+                if not self._stopping:
+                    log.exception("the program's pump failed, and goes on")
+                    time.sleep(0.05)  # no busy loop if it fails every time
+        self._send_left()
+        self._base._run_transport(timedelta(seconds=0.2), txonly=True)
+
+    def _came(self, message: Any) -> None:
+        if isinstance(message, WatchMessage):
+            self._bell.silence()
+            if self.endpoint is not None:
+                self.endpoint.turn()
+        else:
+            self._dispatch(message)
+
+    def _tick(self) -> float:
+        pause = self.endpoint.pause() if self.endpoint is not None else None
+        if self.endpoint is not None and pause is not None and pause <= 0:
+            pause = self.endpoint.tick()
+        return time.monotonic() + (IDLE if pause is None else pause)
+
+    def _send_left(self) -> None:
+        while self._left:
+            address, message = self._left.popleft()
+            self._base._tx_to_actor(address, message)
+
+
+class CallInPort(_Receiver):
+    """The port of a program on the in-process base."""
+
+    def __init__(self, asys: Any) -> None:
+        super().__init__()
+        self._asys = asys
+        self._base = asys._systemBase
+        self._me = ActorAddress("System:ExternalRequester")
+        self._pumping = threading.Lock()
+
+    def start(self) -> None:
+        """Nothing runs in the background."""
+
+    def stop(self) -> None:
+        """Let the actors settle what the program just sent."""
+        self.pump()
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """See `Port.post`."""
+        simple.put(self._base, self._me, address, message)
+
+    def wake(self) -> None:
+        """See `Port.wake`: the next call in looks."""
+        simple.rung.set()
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`; the actors run meanwhile."""
+        return self.run_until(future.done, timeout)
+
+    def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
+        """Run the actors until *done*, for *timeout* seconds at most."""
+        end = time.monotonic() + timeout
+        while not done():
+            if time.monotonic() >= end:
+                return False
+            self.pump()
+            if not done():
+                simple.rung.wait(min(0.01, max(0.0, end - time.monotonic())))
+                simple.rung.clear()
+        return True
+
+    def pump(self) -> None:
+        """Run the actors once, unless another thread does."""
+        if not self._pumping.acquire(blocking=False):
+            return
+        try:
+            while (message := self._asys.listen(timedelta(milliseconds=1))) is not None:
+                self._dispatch(message)
+            if self.endpoint is not None:
+                self.endpoint.turn()
+                pause = self.endpoint.pause()
+                if pause is not None and pause <= 0:
+                    self.endpoint.tick()
+        finally:
+            self._pumping.release()

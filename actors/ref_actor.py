@@ -1,0 +1,60 @@
+"""`RefActor`: a Thespian actor whose messages may contain references anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import ActorTypeDispatcher
+
+from .mailbox import Mailbox
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+
+class RefActor(ActorTypeDispatcher):
+    """Subclass it and write handlers ``receiveMsg_Type(self, message, sender)``.
+
+    A handler may be plain or `async`. Handlers run one at a time, in the order in which
+    messages came, and interleave only where an `async` one awaits. They run on an asyncio
+    loop of the actor's own, so any asyncio library works in them; a plain handler that
+    computes for long holds up the actor's other handlers, but never the protocol.
+
+    `send`, `createActor` and `wakeupAfter` are Thespian's. A message to another `RefActor`,
+    or to the program, may contain `RRef`s, is pickled by `send` itself (so what cannot be
+    pickled raises there), takes effect exactly once while both ends live, and arrives in
+    the order sent (G3). One to a plain Thespian actor is an ordinary Thespian message, and
+    must contain no reference (`NotAnEndpointError`).
+
+    A handler that raises is not run again; the sender gets Thespian's `PoisonMessage`, or,
+    if it waits in `System.ask`, the exception itself.
+    """
+
+    _is_ref_actor = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> RefActor:
+        self: RefActor = super().__new__(cls)
+        self._mailbox = Mailbox(self)
+        # An attribute of the instance hides the class's method: the framework calls the
+        # mailbox, and the mailbox calls the method, whoever decorated it.
+        self.receiveMessage = self._mailbox.receive
+        return self
+
+    def send(self, targetAddr: ActorAddress, msg: Any) -> None:  # noqa: N803 - Thespian's names
+        """Send *msg* to the actor at *targetAddr*. Does not wait for it to arrive.
+
+        Raises:
+            SerializationError: it cannot be pickled; references in it are not forked.
+            NotAnEndpointError: it contains references, and the target is a plain actor.
+            WorkerDiedError: the target is known to have died.
+            OwnerDiedError: it contains a reference whose owner died.
+        """
+        self._mailbox.send(targetAddr, msg)
+
+    def createActor(self, *args: Any, **kwargs: Any) -> ActorAddress:
+        """Create a child actor, as Thespian's does."""
+        return self._mailbox.create(*args, **kwargs)
+
+    def wakeupAfter(self, timePeriod: Any, payload: Any = None) -> None:  # noqa: N803
+        """Get a `WakeupMessage` after *timePeriod* (a `timedelta`), as in Thespian."""
+        self._mailbox.run(lambda: super(RefActor, self).wakeupAfter(timePeriod, payload))

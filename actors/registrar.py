@@ -1,0 +1,176 @@
+"""The registrar: one plain actor per system that knows its endpoints and tells of deaths.
+
+It creates the workers, so it is their Thespian parent and the framework tells it when one
+exits. It holds no references, runs nothing of the user's and has no threads (it forks), so
+it always answers soon.
+
+It also watches the process that the system lives for. If that is killed, nobody is left to
+shut the system down: the registrar then ends every process of the system's session (the
+admin is its leader), itself last, and takes the system's entry out of the directory.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections import deque
+from datetime import timedelta
+from typing import Any
+
+import cloudpickle
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ChildActorExited,
+    WakeupMessage,
+)
+
+from ..protocol.ids import WorkerId
+from . import directory, processes
+from .settings import Settings
+from .wire import (
+    Died,
+    Exited,
+    Found,
+    Join,
+    Joined,
+    Leave,
+    Lookup,
+    Open,
+    Spawn,
+    Spawned,
+    Welcome,
+    WorkerInfo,
+)
+
+log = logging.getLogger("farref")
+
+REGISTRAR = "farref registrar"
+"""The registrar's global name, by which any actor of the system can find it."""
+WATCH = timedelta(seconds=0.5)
+REMEMBERED = 10_000
+"""Deaths that late joiners are told of."""
+
+
+class Registrar(Actor):
+    """See the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = Settings()
+        self._owner: processes.Watched | None = None
+        self._workers: dict[WorkerId, ActorAddress] = {}
+        self._programs: dict[WorkerId, processes.Watched] = {}
+        self._dead: deque[WorkerId] = deque(maxlen=REMEMBERED)
+        self._dead_addresses: deque[ActorAddress] = deque(maxlen=REMEMBERED)
+        self._creating: dict[WorkerId, tuple[ActorAddress, int, ActorAddress]] = {}
+        """Actors that have not joined yet: their address, the asker's token, the asker."""
+        self._watching = False
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Handle one message; an exception here would only make the framework repeat it."""
+        try:
+            self._receive(message, sender)
+        except Exception:
+            log.exception("the registrar failed on %s", type(message).__name__)
+
+    def _receive(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case Open(settings=settings, pid=pid):
+                self._settings = settings
+                self._owner = processes.Watched.of(pid)
+                self._watch()
+            case Join():
+                self._join(message, sender)
+            case Leave(me=worker):
+                self._gone(worker)
+            case Lookup():
+                self.send(sender, self._look_up(message))
+            case Spawn():
+                self._spawn(message, sender)
+            case Exited(address=address) | ChildActorExited(childAddress=address):
+                self._exited(address)
+            case WakeupMessage():
+                self._watching = False
+                self._check()
+                self._watch()
+            case ActorExitRequest():
+                self._owner = None
+            case _:
+                pass
+
+    def _join(self, message: Join, sender: ActorAddress) -> None:
+        self._workers[message.me] = sender
+        if message.program:
+            watched = processes.Watched.of(message.pid)
+            if watched is not None:
+                self._programs[message.me] = watched
+            self._watch()
+        self.send(sender, Joined(sender, self._settings, tuple(self._dead), os.getsid(0)))
+        created = self._creating.pop(message.me, None)
+        if created is not None:
+            _, token, asker = created
+            self.send(asker, Spawned(token, WorkerInfo(message.me, sender)))
+
+    def _look_up(self, message: Lookup) -> Found:
+        infos = [WorkerInfo(worker, address) for worker, address in self._workers.items()]
+        dead = False
+        if message.name is not None:
+            infos = [info for info in infos if info.name == message.name]
+            dead = any(worker.name == message.name for worker in self._dead)
+        elif message.address is not None:
+            infos = [info for info in infos if info.address == message.address]
+            dead = not infos and any(a == message.address for a in self._dead_addresses)
+        return Found(message.token, tuple(infos), dead)
+
+    def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
+        taken = {worker.name for worker in (*self._workers, *self._creating)}
+        if message.name in taken:
+            reason = f"the name {message.name!r} is taken in this system; choose another"
+            self.send(sender, Spawned(message.token, None, reason))
+            return
+        me = WorkerId(message.name, secrets.randbits(63))
+        try:
+            address = self.createActor(cloudpickle.loads(message.actor_class), message.requirements)
+        except Exception as error:  # noqa: BLE001 - the asker gets it
+            self.send(sender, Spawned(message.token, None, f"{type(error).__name__}: {error}"))
+            return
+        self._creating[me] = (address, message.token, sender)
+        self.send(address, Welcome(me, self.myAddress, self._settings, message.threads))
+
+    def _exited(self, address: ActorAddress) -> None:
+        for worker, (created, token, asker) in list(self._creating.items()):
+            if created == address:
+                del self._creating[worker]
+                reason = "it exited before it had started (see the log), or no system fits it"
+                self.send(asker, Spawned(token, None, reason))
+        for worker, known in list(self._workers.items()):
+            if known == address:
+                self._gone(worker)
+
+    def _gone(self, worker: WorkerId) -> None:
+        address = self._workers.pop(worker, None)
+        self._programs.pop(worker, None)
+        if address is None:
+            return
+        self._dead.append(worker)
+        self._dead_addresses.append(address)
+        for other in self._workers.values():
+            self.send(other, Died((worker,)))
+
+    # ---- watching processes
+
+    def _watch(self) -> None:
+        if not self._watching and (self._owner or self._programs):
+            self._watching = True
+            self.wakeupAfter(WATCH)
+
+    def _check(self) -> None:
+        for worker, watched in list(self._programs.items()):
+            if not watched.alive():
+                self._gone(worker)
+        if self._owner is not None and not self._owner.alive():
+            directory.remove(self._settings.system)
+            processes.end_session()

@@ -1,0 +1,165 @@
+"""An endpoint's side of the conversation with the registrar: who is there, who died.
+
+Questions are numbered and their answers may come in any order; a stock Thespian transport
+reorders when both sides send.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import ActorAddress
+
+from ..protocol.errors import (
+    FetchTimeoutError,
+    NotAnEndpointError,
+    SystemDownError,
+    WorkerDiedError,
+    WorkerNotFoundError,
+)
+from .wire import Died, Exited, Found, Lookup, ReplyAddress, Spawn, Spawned, WorkerInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from .endpoint import Endpoint
+    from .ports import Port
+
+PATIENCE = 20.0
+"""Seconds that the registrar may take to answer; it does no work of the user's."""
+CREATION_PATIENCE = 60.0
+"""Seconds that an actor may take from its creation until it has joined."""
+
+
+class Registry:
+    """Asks the registrar, and remembers what it may."""
+
+    def __init__(self, endpoint: Endpoint, port: Port, registrar: ActorAddress) -> None:
+        self.registrar = registrar
+        self._endpoint = endpoint
+        self._port = port
+        self._tokens = itertools.count(1)
+        self._asked: dict[int, concurrent.futures.Future[Any]] = {}
+        self._names: dict[str, WorkerInfo] = {}
+        self._plain: set[Hashable] = set()
+        """Addresses of actors that are no endpoints."""
+
+    # ---- questions; they block the calling thread, never the mailbox thread
+
+    def find(self, to: str | WorkerInfo | ActorAddress) -> WorkerInfo:
+        """The endpoint that *to* means: a worker's name, its info, or its address.
+
+        Raises:
+            WorkerNotFoundError: no worker of that name.
+            WorkerDiedError: it has died.
+            NotAnEndpointError: the address is of a plain Thespian actor.
+            TypeError: *to* is none of the three.
+        """
+        if isinstance(to, WorkerInfo):
+            return to
+        if isinstance(to, str):
+            return self._named(to)
+        if not isinstance(to, ActorAddress):
+            raise TypeError(f"`to` is a worker's name, WorkerInfo or ActorAddress, not {to!r}")
+        found = self.at(to)
+        if found is None:
+            raise NotAnEndpointError(
+                f"the actor at {to} is a plain Thespian actor, which cannot hold references or "
+                "run calls; send it a message without references, or make it a RefActor"
+            )
+        return found
+
+    def at(self, address: ActorAddress) -> WorkerInfo | None:
+        """The endpoint at *address*; None for a plain Thespian actor."""
+        known = self._endpoint.book.worker_at(address)
+        if known is not None:
+            return WorkerInfo(known, self._endpoint.book.address_of(known) or address)
+        key = _key(address)
+        if key is not None and key in self._plain:
+            return None
+        found = self._ask(Lookup, PATIENCE, address=_bare(address))
+        if found.dead:
+            raise WorkerDiedError(f"the worker at {address} died; nothing can be sent to it")
+        if found.workers:
+            info: WorkerInfo = found.workers[0]
+            self._endpoint.book.learn(info.id, info.address)
+            return info
+        if key is not None:
+            self._plain.add(key)
+        return None
+
+    def workers(self) -> list[WorkerInfo]:
+        """Every living endpoint of the system, programs included, sorted by name."""
+        return sorted(self._ask(Lookup, PATIENCE).workers, key=lambda info: info.name)
+
+    def spawn(self, **what: Any) -> WorkerInfo:
+        """Have the registrar create an actor; returns once it has joined."""
+        spawned = self._ask(Spawn, CREATION_PATIENCE, **what)
+        if spawned.info is None:
+            raise SystemDownError(f"worker {what['name']!r} could not be created: {spawned.reason}")
+        info: WorkerInfo = spawned.info
+        self._names[info.name] = info
+        return info
+
+    def exited(self, address: ActorAddress) -> None:
+        """A child of this actor exited."""
+        self._port.post(self.registrar, Exited(address))
+
+    def _named(self, name: str) -> WorkerInfo:
+        known = self._names.get(name)
+        if known is not None and known.id not in self._endpoint.context.dead:
+            return known
+        found = self._ask(Lookup, PATIENCE, name=name)
+        if not found.workers:
+            error = WorkerDiedError if found.dead else WorkerNotFoundError
+            there = ", ".join(info.name for info in self.workers()) or "none"
+            raise error(
+                f"worker {name!r} {'died' if found.dead else 'does not exist'}; "
+                f"in this system there are: {there}"
+            )
+        info: WorkerInfo = found.workers[0]
+        self._names[name] = info
+        return info
+
+    def _ask(self, kind: Any, patience: float, **what: Any) -> Any:
+        token = next(self._tokens)
+        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._asked[token] = answer
+        try:
+            self._port.post(self.registrar, kind(token=token, **what))
+            if not self._endpoint.wait_for(answer, patience):
+                raise FetchTimeoutError(
+                    f"the registrar of system {self._endpoint.settings.system!r} did not answer "
+                    f"within {patience:g} s; the system is overloaded or has ended"
+                )
+            return answer.result(0)
+        finally:
+            self._asked.pop(token, None)
+
+    # ---- what the registrar says, in the mailbox thread
+
+    def receive(self, message: Found | Spawned | Died) -> None:
+        """Take one message of the registrar's."""
+        if isinstance(message, Died):
+            for worker in message.workers:
+                self._names = {n: i for n, i in self._names.items() if i.id != worker}
+            self._endpoint.died(message.workers)
+            return
+        answer = self._asked.get(message.token)
+        if answer is not None and not answer.done():
+            answer.set_result(message)
+
+
+def _bare(address: ActorAddress) -> ActorAddress:
+    return ActorAddress(address.addressDetails) if isinstance(address, ReplyAddress) else address
+
+
+def _key(address: ActorAddress) -> Hashable | None:
+    try:
+        hash(address.addressDetails)
+    except TypeError:
+        return None
+    details: Hashable = address.addressDetails
+    return details

@@ -1,0 +1,170 @@
+"""`RRef`: the handle a program holds, PyTorch's by name and by behaviour.
+
+A handle belongs to the endpoint it was made or received in. It holds no protocol state: all
+of that is in the endpoint's `Context`, which counts how many handles there are. When one is
+collected it only says so, lock-free; the endpoint does the rest in its own thread.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ..serialization.pickling import Reference
+from .current import chain_in, frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from ..protocol.ids import RRefId
+    from .endpoint import Endpoint
+    from .futures import Future
+    from .wire import WorkerInfo
+
+T = TypeVar("T")
+
+
+class RRef(Reference, Generic[T]):
+    """A counted reference to an object that lives in one endpoint's process.
+
+    ``RRef(value)`` makes the calling endpoint the owner of *value* (the object itself, not a
+    copy). *on_delete*, if given, is called with the value, in a thread of the owner's pool,
+    once nobody anywhere refers to it any more.
+
+    Equal and hashable by `id`: two handles of one object are equal.
+
+    Raises:
+        SystemDownError: outside any system.
+    """
+
+    __slots__ = ("__weakref__", "_endpoint", "_id", "_pid")
+
+    _endpoint: Endpoint
+    _id: RRefId
+    _pid: int
+
+    def __init__(self, value: T, on_delete: Callable[[T], object] | None = None) -> None:
+        endpoint = frame().endpoint
+        self._attach(endpoint, endpoint.own(value, on_delete))
+
+    @classmethod
+    def _of(cls, endpoint: Endpoint, rref: RRefId) -> RRef[Any]:
+        """A handle that *endpoint* has counted already."""
+        self: RRef[Any] = cls.__new__(cls)
+        self._attach(endpoint, rref)
+        return self
+
+    def _attach(self, endpoint: Endpoint, rref: RRefId) -> None:
+        self._endpoint = endpoint
+        self._id = rref
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        endpoint = getattr(self, "_endpoint", None)
+        # A forked child inherits the handles of its parent; there they are inert.
+        if endpoint is not None and self._pid == os.getpid():
+            endpoint.discard_handle(self._id)
+
+    # ---- who
+
+    @property
+    def id(self) -> RRefId:
+        """The object's id: (creator, number). The same for every handle of the object."""
+        return self._id
+
+    def owner(self) -> WorkerInfo:
+        """Who holds the value. Raises `OwnerDiedError` if it is dead."""
+        return self._endpoint.owner(self._id)
+
+    def owner_name(self) -> str:
+        """The owner's name."""
+        return self.owner().name
+
+    def is_owner(self) -> bool:
+        """Whether the value lives in this endpoint."""
+        return self._endpoint.is_owner(self._id)
+
+    def confirmed_by_owner(self) -> bool:
+        """Whether the owner counts this endpoint's reference already (True at the owner)."""
+        return self._endpoint.is_confirmed(self._id)
+
+    # ---- the value
+
+    def to_here(self, timeout: float | None = None) -> T:
+        """A fresh copy of the value, waiting at most *timeout* seconds (default: the system's).
+
+        Raises:
+            FetchTimeoutError: it did not come in time. The reference stays usable.
+            OwnerDiedError, RefLostError: it will never come.
+            WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
+            Exception: what the creating function raised, with the remote traceback.
+        """
+        return self._endpoint.fetch(self._id, timeout, chain_in(self._endpoint)).result()  # type: ignore[no-any-return]
+
+    def local_value(self) -> T:
+        """The very object, at its owner (not a copy).
+
+        Raises:
+            ValueError: this endpoint is not the owner; use `to_here`.
+        """
+        return self._endpoint.local_value(self._id)  # type: ignore[no-any-return]
+
+    def future(self, timeout: float | None = None) -> Future[T]:
+        """A future for a copy of the value. Does not block."""
+        return self._endpoint.fetch(self._id, timeout, ())
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """``await rref``: a fresh copy of the value, without blocking the loop."""
+        return self._endpoint.fetch(self._id, None, chain_in(self._endpoint)).__await__()
+
+    # ---- methods of the value
+
+    def rpc_sync(self, timeout: float | None = None) -> Any:
+        """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value."""
+        return _Proxy(self, "sync", timeout)
+
+    def rpc_async(self, timeout: float | None = None) -> Any:
+        """``rref.rpc_async().method(*args)``: the same, returning a `Future`."""
+        return _Proxy(self, "async", timeout)
+
+    def remote(self, timeout: float | None = None) -> Any:
+        """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`."""
+        return _Proxy(self, "remote", timeout)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RRef) and self._id == other._id
+
+    def __hash__(self) -> int:
+        return hash(self._id)
+
+    def __repr__(self) -> str:
+        return f"RRef({self._id})"
+
+
+class _Proxy:
+    """The methods of the object behind a reference, to be run where it lives."""
+
+    __slots__ = ("_how", "_rref", "_timeout")
+
+    def __init__(self, rref: RRef[Any], how: str, timeout: float | None) -> None:
+        self._rref = rref
+        self._how = how
+        self._timeout = timeout
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)  # copy, pickle and repr ask the proxy, not the object
+        rref, endpoint = self._rref, self._rref._endpoint  # noqa: SLF001
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._how == "remote":
+                return endpoint.remote_method(rref, name, args, kwargs)
+            chain = chain_in(endpoint) if self._how == "sync" else ()
+            future = endpoint.invoke(rref, name, args, kwargs, self._timeout, chain)
+            return future.result() if self._how == "sync" else future
+
+        call.__name__ = name
+        return call
+
+    def __repr__(self) -> str:
+        return f"<{self._how} methods of {self._rref!r}>"

@@ -1,0 +1,193 @@
+"""Running what others ask for: functions, methods of objects, copies of values.
+
+Plain functions run in the endpoint's pool of threads, `async def` ones on its loop. What a
+request brought is unpickled there too, never in the mailbox thread. Each request is replied
+to exactly once, and its own hold on its references ends when it has been handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.effects import Refusal
+from ..protocol.errors import SelfWaitError
+from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke
+from ..serialization.failures import Failure
+from .current import running_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.ids import CallId, RRefId, WorkerId
+    from ..protocol.messages import Request
+    from .endpoint import Endpoint
+
+log = logging.getLogger("farref")
+
+
+class Server:
+    """Carries out the requests of one endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._waiting: set[CallId] = set()
+        self._stopped: set[CallId] = set()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where `async def` functions run; None makes each run in a loop of its own."""
+
+    def start(self, sender: WorkerId, request: Request) -> None:
+        """Run *request*, soon, in a thread."""
+        if isinstance(request, Call):
+            self._waiting.add(request.call)
+        self._endpoint.pool.submit(self._run, sender, request)
+
+    def stop(self, sender: WorkerId, call: CallId) -> None:
+        """Do not start *call*, if it waits for a thread still."""
+        if call in self._waiting and call.caller == sender:
+            self._stopped.add(call)
+
+    def refuse(self, sender: WorkerId, request: Request, why: Refusal) -> None:
+        """Answer a request that is not run."""
+        error: BaseException
+        if why is Refusal.CANCELLED:
+            error = CancelledError(why.value)
+        else:
+            error = SelfWaitError(
+                f"the call of {sender} would wait for itself: the object runs one call at a time, "
+                "and an earlier call of this very chain runs on it; pass what it needs along"
+            )
+        self._endpoint.pool.submit(self._finish, request, self._failure(error, request))
+
+    def run_on_delete(self, rref: RRefId, on_delete: Callable[[Any], object], value: Any) -> None:
+        """The object was freed: tell the program."""
+
+        def run() -> None:
+            try:
+                with running_in(self._endpoint):
+                    on_delete(value)
+            except Exception:
+                log.exception("on_delete of %s raised on %s", rref, self._endpoint.me)
+
+        self._endpoint.pool.submit(run)
+
+    # ---- in a thread of the pool
+
+    def _run(self, sender: WorkerId, request: Request) -> None:
+        if isinstance(request, Call):
+            self._waiting.discard(request.call)
+            if request.call in self._stopped:
+                self._stopped.discard(request.call)
+                self.refuse(sender, request, Refusal.CANCELLED)
+                return
+        if isinstance(request, Fetch):
+            self._finish(request, self._stored(request.rref) if request.copy else None)
+            return
+        chain = self._chain(request)
+        try:
+            with running_in(self._endpoint, chain):
+                function, args, kwargs = self._function(request)
+                result = function(*args, **kwargs)
+                del args, kwargs
+        except BaseException as error:  # noqa: BLE001 - it is the outcome (G7)
+            self._finish(request, self._failure(error, request))
+            return
+        if inspect.iscoroutine(result):
+            self._await(request, result, chain)
+        else:
+            self._finish(request, result)
+
+    def _function(self, request: Request) -> tuple[Callable[..., Any], Any, Any]:
+        what, args, kwargs = self._endpoint.open(_cargo(request))
+        target = _target(request)
+        if target is None:
+            return what, args, kwargs
+        value = self._stored(target)
+        if isinstance(value, Failure):
+            raise value.rebuild()
+        return getattr(value, what), args, kwargs
+
+    def _stored(self, rref: RRefId) -> object:
+        stored = self._endpoint.values.get(rref)
+        if stored is None:
+            raise AssertionError(f"{rref} runs a request but has no value")
+        return stored.value
+
+    def _chain(self, request: Request) -> tuple[RRefId, ...]:
+        match request:
+            case Call(chain=chain):
+                return chain
+            case Invoke(rref=rref, chain=chain):
+                return (*chain, rref)
+            case Create(rref=rref, target=target):
+                return (rref,) if target is None else (rref, target)
+            case Fetch():
+                return ()
+
+    def _await(self, request: Request, coroutine: Any, chain: tuple[RRefId, ...]) -> None:
+        """Run an `async def` function to its end, on the endpoint's loop."""
+
+        async def run() -> None:
+            try:
+                with running_in(self._endpoint, chain):
+                    result = await coroutine
+            except BaseException as error:  # noqa: BLE001 - it is the outcome (G7)
+                result = self._failure(error, request)
+            # Pickling a large result would hold up the loop: a thread does it.
+            self._endpoint.pool.submit(self._finish, request, result)
+
+        if self.loop is None:
+            asyncio.run(run())
+        else:
+            asyncio.run_coroutine_threadsafe(run(), self.loop)
+
+    def _finish(self, request: Request, result: Any) -> None:
+        """Reply, or store; then let go of the request and free its object for the next one."""
+        endpoint = self._endpoint
+        if isinstance(request, Create):
+            endpoint.resolve(request.rref, result)
+        else:
+            cargo = self._outcome(request, result)
+            endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
+        del result
+        cargo_in = getattr(request, "cargo", None)
+        if cargo_in is not None:
+            endpoint.release(cargo_in.descriptors)
+        target = _target(request)
+        if target is not None and target in endpoint.context.owners:
+            endpoint.step(lambda: self._done(target))
+
+    def _done(self, target: RRefId) -> list[Any]:
+        owner = self._endpoint.context.owners.get(target)
+        return self._endpoint.context.done(target) if owner is not None and owner.running else []
+
+    def _outcome(self, request: Call | Invoke | Fetch, result: Any) -> Cargo:
+        if isinstance(result, Failure):
+            return Cargo(payload=result)
+        try:
+            return self._endpoint.pack(request.call.caller, result)
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            return Cargo(payload=self._failure(error, request))
+
+    def _failure(self, error: BaseException, request: Request) -> Failure:
+        tag = getattr(getattr(_cargo(request), "payload", None), "tag", None)
+        where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
+        return Failure.of(error, self._endpoint.me.name, where)
+
+
+def _cargo(request: Request) -> Cargo:
+    return Cargo() if isinstance(request, Fetch) else request.cargo
+
+
+def _target(request: Request) -> RRefId | None:
+    """The object that *request* occupies while it runs."""
+    match request:
+        case Create(target=target):
+            return target
+        case Invoke(rref=rref) | Fetch(rref=rref):
+            return rref
+        case Call():
+            return None

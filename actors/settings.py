@@ -1,0 +1,40 @@
+"""What a system's endpoints agree on. The program that starts the system sets it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT_TIMEOUT = 60.0
+"""Seconds that a wait takes at most unless it says otherwise (G6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Carried to every endpoint when it joins."""
+
+    system: str = "farref"
+    sharing: str = "fork"
+    """The discipline of references in calls."""
+    timeout: float = DEFAULT_TIMEOUT
+    """Seconds; see `DEFAULT_TIMEOUT`."""
+    orphan_grace: float = 5.0
+    """Seconds between the notice of a death and the release of what the dead held."""
+    trace: str | None = None
+    """Folder in which every endpoint records its steps, or None."""
+
+
+def check_timeout(timeout: float | None, default: float, *, poll: bool = False) -> float:
+    """*timeout* in seconds, or *default* for None.
+
+    Raises:
+        ValueError: it is not a number above 0 (or, where polling makes sense, 0).
+    """
+    if timeout is None:
+        return default
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"a timeout is a number of seconds or None, not {timeout!r}")
+    if not timeout >= 0 or (timeout == 0 and not poll):
+        raise ValueError(
+            f"a timeout must be more than 0 seconds, not {timeout}; None means {default}"
+        )
+    return float(timeout)

@@ -1,0 +1,36 @@
+"""The in-process base: Thespian's `simpleSystemBase`, entered from other threads.
+
+It has no thread of its own: it runs actors only while the program calls in. Its queue is a
+list, and appending to a list is atomic, which is all that other threads do here; they must
+not take the base's lock, which is held while an actor's mailbox runs and wants ours.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from thespian.system.simpleSystemBase import ActorRef, PendingSend
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+rung = threading.Event()
+"""Something was put into some in-process system's queue; whoever pumps looks."""
+
+
+def hosts(actor: Any) -> bool:
+    """Whether *actor* lives on the in-process base."""
+    return isinstance(actor._myRef, ActorRef)
+
+
+def send(actor: Any, address: ActorAddress, message: object) -> None:
+    """Queue *message* from *actor*, from any thread, without a lock."""
+    base = actor._myRef._system._systemBase
+    put(base, actor.myAddress, address, message)
+
+
+def put(base: Any, sender: ActorAddress, address: ActorAddress, message: object) -> None:
+    """Queue *message* on *base*."""
+    base._pendingSends.append(PendingSend(sender, message, address))
+    rung.set()

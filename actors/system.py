@@ -1,0 +1,419 @@
+"""`System`: start an actor system, work in it as an endpoint, and leave nothing behind."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import cloudpickle
+import psutil
+from thespian.actors import ActorAddress, ActorSystem
+
+from ..protocol.errors import FetchTimeoutError, SystemDownError
+from ..protocol.ids import WorkerId
+from . import directory, processes
+from .current import enter_program, leave_program, running_in
+from .endpoint import Endpoint
+from .mailbox import THREADS, refuse_references
+from .program import CallInPort, PumpPort
+from .registrar import REGISTRAR, Registrar
+from .registry import Registry
+from .settings import DEFAULT_TIMEOUT, Settings, check_timeout
+from .wire import Join, Leave, Open, ReplyAddress, WorkerInfo
+from .worker import Worker
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ..protocol.messages import Cargo
+
+log = logging.getLogger("farref")
+
+DEFAULT_BASE = "multiprocTCPBase"
+SIMPLE = "simpleSystemBase"
+START_PATIENCE = 30.0
+STOP_PATIENCE = 12.0
+"""Seconds; Thespian's own shutdown gives up after 10."""
+
+
+class System:
+    """An actor system, and this program as an endpoint of it.
+
+    Use it as a context manager::
+
+        with farref.System() as system:
+            worker = system.worker("B")
+            print(farref.rpc_sync("B", pow, args=(2, 10)))
+
+    Args:
+        base: a Thespian system base by name: ``"multiprocTCPBase"`` (a process per actor) or
+            ``"simpleSystemBase"`` (in this process; actors run while the program calls in).
+        name: by which `System.attach` finds it; by default a random one.
+        capabilities: of the Thespian system, for actors that require some.
+        sharing: how references in calls are counted; ``"fork"`` is the remote reference
+            protocol to the letter.
+        timeout: seconds that a wait takes at most unless it says otherwise (G6).
+        orphan_grace: seconds between a death's notice and the release of what the dead held.
+        trace: a folder in which every endpoint records its protocol steps.
+
+    Raises:
+        ValueError: an argument is out of range.
+        SystemDownError: it cannot be started, or a system of that name runs already.
+    """
+
+    def __init__(
+        self,
+        base: str | None = None,
+        *,
+        name: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+        sharing: Literal["fork"] = "fork",
+        timeout: float = DEFAULT_TIMEOUT,
+        orphan_grace: float = 5.0,
+        trace: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if sharing != "fork":
+            raise ValueError(f"sharing must be 'fork', not {sharing!r}")
+        check_timeout(timeout, DEFAULT_TIMEOUT)
+        check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
+        if trace is not None:
+            os.makedirs(trace, exist_ok=True)
+        settings = Settings(
+            system=name or f"system-{secrets.token_hex(4)}",
+            sharing=sharing,
+            timeout=timeout,
+            orphan_grace=orphan_grace,
+            trace=os.path.abspath(trace) if trace is not None else None,
+        )
+        base = base or DEFAULT_BASE
+        caps = {**(capabilities or {})}
+        if base != SIMPLE:
+            caps.setdefault("Admin Port", _free_port())
+        entry = {
+            "base": base,
+            "capabilities": {"Admin Port": caps.get("Admin Port")},
+            "pid": os.getpid(),
+            "started": psutil.Process().create_time(),
+        }
+        directory.add(settings.system, entry)
+        try:
+            self._start(base, caps, settings, attached=False)
+        except BaseException:
+            directory.remove(settings.system)
+            raise
+
+    @classmethod
+    def attach(cls, name: str, *, timeout: float = DEFAULT_TIMEOUT) -> Self:
+        """Join the running system *name* of this user, started by another program.
+
+        Leaving it does not end it.
+
+        Raises:
+            SystemDownError: none of that name runs, or it is an in-process one.
+        """
+        check_timeout(timeout, DEFAULT_TIMEOUT)
+        entry = directory.find(name)
+        if entry["base"] == SIMPLE:
+            raise SystemDownError(f"system {name!r} runs inside another program; it has no door")
+        self = cls.__new__(cls)
+        settings = Settings(system=name, timeout=timeout)
+        self._start(entry["base"], entry["capabilities"], settings, attached=True)
+        return self
+
+    def _start(
+        self, base: str, capabilities: dict[str, Any], settings: Settings, *, attached: bool
+    ) -> None:
+        os.environ.setdefault("THESPLOG_THRESHOLD", "CRITICAL")
+        self.name = settings.system
+        self._attached = attached
+        self._down = False
+        self._session = os.getsid(0)
+        simple = base == SIMPLE
+        try:
+            self._asys = ActorSystem(
+                base,
+                capabilities or None,
+                logDefs=False if simple else _quiet_logging(),
+                transientUnique=True,
+            )
+        except Exception as error:
+            raise SystemDownError(
+                f"the Thespian system {self.name!r} on {base} did not start: {error}"
+            ) from error
+        self._port: PumpPort | CallInPort = (CallInPort if simple else PumpPort)(self._asys)
+        me = WorkerId(_program_name(attached=attached), secrets.randbits(63))
+        self.endpoint = Endpoint(me, self._port, settings, threads=THREADS, hand=self._hand)
+        self._port.endpoint = self.endpoint
+        self._port.start()
+        atexit.register(self.shutdown)
+        try:
+            registrar = self._asys.createActor(Registrar, globalName=REGISTRAR)
+            self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
+            if not attached:
+                self._port.post(registrar, Open(settings, os.getpid()))
+            self._port.post(registrar, Join(me, os.getpid(), program=True))
+            if not self._port.wait(self._port.joined, START_PATIENCE):
+                raise SystemDownError(
+                    f"system {self.name!r} did not answer within {START_PATIENCE:g} s"
+                )
+            self._session = self._port.joined.result(0).session
+        except BaseException:
+            self.shutdown()
+            raise
+        enter_program(self.endpoint)
+
+    # ---- actors
+
+    def worker(self, name: str, *, threads: int = THREADS) -> WorkerInfo:
+        """Create a worker and wait until it runs.
+
+        Args:
+            name: unique in this system.
+            threads: functions that it runs at once, not counting those that wait in a call.
+
+        Raises:
+            ValueError: the name is empty, or *threads* less than 1.
+            SystemDownError: it could not be created, or the name is taken.
+        """
+        return self._spawn(Worker, name, None, threads)
+
+    def create(
+        self,
+        actor_class: type,
+        name: str | None = None,
+        *,
+        requirements: dict[str, Any] | None = None,
+    ) -> ActorAddress:
+        """Create an actor of a `RefActor` class and wait until it runs; returns its address.
+
+        The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
+        are Thespian's: passed to the class's capability check.
+
+        Raises:
+            TypeError: it is no `RefActor`.
+            SystemDownError: it could not be created, or the name is taken.
+        """
+        if not (isinstance(actor_class, type) and hasattr(actor_class, "_is_ref_actor")):
+            raise TypeError(f"system.create makes RefActors; {actor_class!r} is none")
+        name = name or f"{actor_class.__name__}-{secrets.token_hex(3)}"
+        return self._spawn(actor_class, name, requirements, None).address
+
+    def _spawn(
+        self,
+        actor_class: type,
+        name: str,
+        requirements: dict[str, Any] | None,
+        threads: int | None,
+    ) -> WorkerInfo:
+        self._check_up()
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a worker's name is a non-empty string, not {name!r}")
+        if threads is not None and threads < 1:
+            raise ValueError(f"a worker needs at least 1 thread, not {threads}")
+        return self.endpoint.registry.spawn(
+            actor_class=cloudpickle.dumps(actor_class),
+            name=name,
+            requirements=requirements,
+            threads=threads,
+        )
+
+    def workers(self) -> list[WorkerInfo]:
+        """Every living endpoint of the system, this program included, sorted by name."""
+        self._check_up()
+        return self.endpoint.registry.workers()
+
+    # ---- messages
+
+    def tell(self, to: str | WorkerInfo | ActorAddress, message: Any) -> None:
+        """Send *message*, which may contain references, to an actor. Does not wait.
+
+        Raises:
+            WorkerNotFoundError, WorkerDiedError: there is nobody to send to.
+            NotAnEndpointError: it contains references and the target is a plain actor.
+            SerializationError: it cannot be pickled.
+        """
+        self._check_up()
+        info = self._find_or_plain(to)
+        if isinstance(info, WorkerInfo):
+            self.endpoint.tell(info, message)
+        else:
+            refuse_references(message, info)
+            self._port.post(info, message)
+
+    def ask(
+        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
+    ) -> Any:
+        """Send *message* and return what the actor sends back to the sender, or for it.
+
+        Args:
+            to: a worker's name, its info, or any actor's address.
+            message: may contain references unless the actor is a plain one.
+            timeout: seconds; the system's default for None.
+
+        Raises:
+            FetchTimeoutError: no answer in time. A late one is dropped: it never answers
+                another ask.
+            Exception: what the handler raised.
+        """
+        self._check_up()
+        seconds = check_timeout(timeout, self.endpoint.settings.timeout)
+        info = self._find_or_plain(to)
+        if not isinstance(info, WorkerInfo):
+            return self._ask_plain(info, message, seconds)
+        future = self.endpoint.ask(info, message, seconds)
+        try:
+            return future.result()
+        finally:
+            self.endpoint.forget_ask(future)
+
+    def _ask_plain(self, address: ActorAddress, message: Any, seconds: float) -> Any:
+        refuse_references(message, address)
+        if isinstance(self._port, CallInPort):
+            self._port.post(address, message)
+            return self.listen(seconds)
+        # A context of its own for each question: a late answer finds nobody.
+        with self._asys.private() as context:
+            answer = context.ask(address, message, seconds)
+        if answer is None:
+            raise FetchTimeoutError(f"the plain actor at {address} did not answer in {seconds:g} s")
+        return answer
+
+    def listen(self, timeout: float | None = None) -> Any:
+        """The next message that an actor sent to this program, not counting answers to asks.
+
+        Raises:
+            FetchTimeoutError: none came within *timeout* seconds (default: the system's).
+        """
+        self._check_up()
+        seconds = check_timeout(timeout, self.endpoint.settings.timeout)
+        inbox = self._port.inbox
+        if isinstance(self._port, CallInPort):
+            self._port.run_until(lambda: not inbox.empty(), seconds)
+            seconds = 0.0
+        try:
+            message = inbox.get(timeout=seconds) if seconds else inbox.get_nowait()
+        except Exception as error:
+            raise FetchTimeoutError("no message came in time") from error
+        return message() if isinstance(message, _Unopened) else message
+
+    def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
+        tag = getattr(cargo.payload, "tag", None)
+        sender = ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address
+        self._port.inbox.put(_Unopened(self.endpoint, cargo, sender))
+
+    def _find_or_plain(self, to: str | WorkerInfo | ActorAddress) -> WorkerInfo | ActorAddress:
+        registry = self.endpoint.registry
+        if isinstance(to, ActorAddress):
+            return registry.at(to) or to
+        return registry.find(to)
+
+    # ---- the end
+
+    def shutdown(self, graceful: bool = True) -> list[str]:
+        """End the system (or, if attached, leave it). Safe to call again.
+
+        Args:
+            graceful: let what this program dropped be settled, and actors finish their
+                current handler; otherwise kill them.
+
+        Returns:
+            A line for each process that outlived its system and was killed.
+        """
+        if self._down:
+            return []
+        self._down = True
+        atexit.unregister(self.shutdown)
+        leave_program(self.endpoint)
+        try:
+            if graceful:
+                self.endpoint.turn()
+            if hasattr(self.endpoint, "registry"):
+                self._port.post(self.endpoint.registry.registrar, Leave(self.endpoint.me))
+            self.endpoint.close(f"system {self.name!r} was shut down")
+            self._port.stop()
+        finally:
+            survivors = [] if self._attached else self._end(graceful=graceful)
+        return survivors
+
+    def _end(self, *, graceful: bool) -> list[str]:
+        directory.remove(self.name)
+        if graceful:
+            # Bounded: with an actor stuck, or a child starting, Thespian's own may hang.
+            ending = threading.Thread(target=self._end_thespian, daemon=True)
+            ending.start()
+            end = time.monotonic() + STOP_PATIENCE
+            while ending.is_alive() and time.monotonic() < end:
+                ending.join(0.05)
+        return processes.end(self._session, patience=2.0 if graceful else 0.0)
+
+    def _end_thespian(self) -> None:
+        with contextlib.suppress(Exception):
+            self._asys.shutdown()
+
+    def _check_up(self) -> None:
+        if self._down:
+            raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shutdown()
+
+
+class _Unopened:
+    """A message to the program, unpickled by whoever listens."""
+
+    def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
+        self._endpoint = endpoint
+        self._cargo = cargo
+        self.sender = sender
+
+    def __call__(self) -> Any:
+        try:
+            with running_in(self._endpoint):
+                return self._endpoint.open(self._cargo)
+        finally:
+            self._endpoint.release(self._cargo.descriptors)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _program_name(*, attached: bool) -> str:
+    return f"program-{os.getpid()}" if attached else "program"
+
+
+def _quiet_logging() -> dict[str, Any]:
+    """What the actors log at WARNING and above goes to this program's standard error."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"farref": {"format": "%(levelname)s %(name)s: %(message)s"}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "level": "WARNING",
+                "formatter": "farref",
+                "stream": sys.stderr,
+            }
+        },
+        "root": {"handlers": ["stderr"], "level": "WARNING"},
+    }

@@ -1,0 +1,175 @@
+"""What Thespian carries for us: envelopes between endpoints, and the registrar's messages.
+
+Everything here is inert: plain data that may be pickled again, later, or not at all. The
+framework turns every message into a string, twice per send, at any log level; a constant
+``__str__`` keeps that from costing more the larger the message is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from thespian.actors import ActorAddress
+
+from ..protocol.delivery import Packet
+from ..protocol.ids import WorkerId
+from .settings import Settings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorkerInfo:
+    """Who an endpoint is and how to reach it. Equal and hashable by its id."""
+
+    id: WorkerId
+    address: ActorAddress
+
+    @property
+    def name(self) -> str:
+        """The name that people gave it."""
+        return self.id.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WorkerInfo) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __str__(self) -> str:
+        return self.id.name
+
+    def __repr__(self) -> str:
+        return f"WorkerInfo({self.id.name!r})"
+
+
+class ReplyAddress(ActorAddress):
+    """The address of an endpoint that waits in `ask`: what is sent there answers that ask.
+
+    It is the ``sender`` that a handler sees; kept, or passed on to another actor, it still
+    answers the same question, so a late answer can never be taken for that of the next ask.
+    """
+
+    def __init__(self, address: ActorAddress, ask: int) -> None:
+        super().__init__(address.addressDetails)
+        self.ask = ask
+
+
+class _Quiet:
+    """A constant text, whatever is inside."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope(_Quiet):
+    """Endpoint -> endpoint: one packet of the conversation between two incarnations."""
+
+    sender: WorkerInfo
+    to: WorkerId
+    packet: Packet
+
+    __str__ = _Quiet.__str__
+
+
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """Endpoint -> itself: look at what other threads left for you."""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """Creator -> its new `RefActor`: who you are, and where the registrar is."""
+
+    me: WorkerId
+    registrar: ActorAddress
+    settings: Settings
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Endpoint -> registrar: I am here; *pid* is watched if I am a program."""
+
+    me: WorkerId
+    pid: int
+    program: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Registrar -> endpoint: how you are reached, what the system agreed on, who is dead."""
+
+    address: ActorAddress
+    settings: Settings
+    dead: tuple[WorkerId, ...]
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Program -> registrar: I end now."""
+
+    me: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Starting program -> registrar: the settings, and the process that the system lives for."""
+
+    settings: Settings
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spawn:
+    """Program -> registrar: create an actor of this pickled class."""
+
+    token: int
+    actor_class: bytes
+    name: str
+    requirements: dict[str, Any] | None
+    threads: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """Registrar -> program: the actor joined (*info*), or why it did not."""
+
+    token: int
+    info: WorkerInfo | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Endpoint -> registrar: who is this? By name, or by address; None asks for all."""
+
+    token: int
+    name: str | None = None
+    address: ActorAddress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Registrar -> endpoint: those who match, and whether the address was one of the dead."""
+
+    token: int
+    workers: tuple[WorkerInfo, ...]
+    dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """Parent -> registrar: my child at this address has exited."""
+
+    address: ActorAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """Registrar -> every endpoint: these incarnations are dead."""
+
+    workers: tuple[WorkerId, ...]

@@ -1,0 +1,25 @@
+"""`Worker`: an actor that runs functions, for programs that need no actor of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import ActorSystemMessage
+
+from .ref_actor import RefActor
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+
+class Worker(RefActor):
+    """Runs what `remote`, `rpc_sync` and `rpc_async` send it, and owns what `remote` makes."""
+
+    def receiveUnrecognizedMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Refuse: a worker has no handlers. The sender gets the error."""
+        if isinstance(message, ActorSystemMessage):
+            return  # the framework's own, an exit request for instance
+        raise TypeError(
+            f"a Worker handles no messages, and got a {type(message).__name__}; call functions on "
+            "it with remote or rpc_sync, or create a RefActor with a handler for it"
+        )

@@ -1,0 +1,68 @@
+"""Exceptions that cross the wire: type, message and remote traceback (G7).
+
+An exception is turned into a `Failure` where it is raised, at once. What is kept is text
+and bytes: a live exception would pin, through its traceback, every frame it passed and
+with them the references among the arguments, and nobody could free those objects (G5).
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from dataclasses import dataclass
+
+import cloudpickle
+
+from ..protocol.errors import RemoteError
+
+
+class RemoteTraceback(Exception):  # noqa: N818 - it is no error of its own: a cause's text
+    """The cause of a rebuilt exception: the traceback, as text, of where it was raised."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.text}"""'
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An exception as it travels, and as an owner stores it."""
+
+    type_name: str
+    message: str
+    text: str
+    pickled: bytes | None
+    worker: str
+    where: str
+
+    @classmethod
+    def of(cls, error: BaseException, worker: str, where: str) -> Failure:
+        """Describe *error*, raised by *where* (a function, a method) on *worker*."""
+        text = "".join(traceback.format_exception(error))
+        try:
+            pickled = cloudpickle.dumps(error, protocol=5)
+            pickle.loads(pickled)  # an exception that cannot be rebuilt is known here already
+        except Exception:  # noqa: BLE001 - whatever the user's __reduce__ raises
+            pickled = None
+        kind = type(error)
+        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+        return cls(name, str(error), text, pickled, worker, where)
+
+    def rebuild(self) -> BaseException:
+        """The exception again, with the remote traceback as its cause."""
+        error: BaseException | None = None
+        if self.pickled is not None:
+            try:
+                error = pickle.loads(self.pickled)
+            except Exception:  # noqa: BLE001 - its type may not exist in this process
+                error = None
+        if not isinstance(error, BaseException):
+            error = RemoteError(
+                f"{self.type_name}: {self.message} (its own type cannot be rebuilt here)"
+            )
+        error.__cause__ = RemoteTraceback(self.text)
+        error.add_note(f"raised on worker {self.worker} by {self.where}")
+        return error
