@@ -1,0 +1,111 @@
+"""Trace files: blocks of comments, commands, ``----`` and the full expected output.
+
+::
+
+    # What this block shows.
+    drop C A/1
+    ----
+    (nothing leaves C: fork A/2 is not confirmed)
+
+Blocks are separated by blank lines; a block of comments alone is prose. The output is
+compared line by line, and ``pytest --rewrite`` writes what was seen instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .language import run
+from .show import summarize
+from .world import BadCommandError, World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RULE = "----"
+
+
+class TraceError(Exception):
+    """A trace file that can not be run: the message begins with file:line."""
+
+
+@dataclass(slots=True)
+class Block:
+    """Comments, commands and the output that they should have."""
+
+    line: int
+    comments: list[str] = field(default_factory=list)
+    commands: list[tuple[int, str]] = field(default_factory=list)
+    expected: list[str] | None = None
+
+    def text(self, output: list[str]) -> str:
+        """The block as it stands in the file, with *output* for its output."""
+        commands = [command for _, command in self.commands]
+        rule = [RULE, *output] if commands else []
+        return "\n".join([*self.comments, *commands, *rule]) + "\n"
+
+
+def parse(path: Path) -> list[Block]:
+    """The blocks of the file at *path*. Raises `TraceError` if it is not made of blocks."""
+    blocks: list[Block] = []
+    block: Block | None = None
+    for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
+        if not line:
+            if block is not None and block.commands and block.expected is None:
+                raise TraceError(f"{path}:{block.line}: this block has no line {RULE!r}")
+            block = None
+            continue
+        if block is None:
+            block = Block(number)
+            blocks.append(block)
+        if block.expected is not None:
+            block.expected.append(line)
+        elif line == RULE and block.commands:
+            block.expected = []
+        elif line == RULE:
+            raise TraceError(f"{path}:{number}: {RULE!r} without a command before it")
+        elif not line.startswith("#"):
+            block.commands.append((number, line))
+        elif block.commands:
+            raise TraceError(f"{path}:{number}: comments stand before the commands of a block")
+        else:
+            block.comments.append(line)
+    if not blocks or not blocks[0].comments or blocks[0].commands:
+        raise TraceError(f"{path}:1: a trace opens with a block of comments: what it shows")
+    return blocks
+
+
+def play(path: Path) -> list[tuple[Block, list[str]]]:
+    """Run the file at *path*: every block with the output that it really has."""
+    world = World()
+    played = []
+    for block in parse(path):
+        output: list[str] = []
+        for number, command in block.commands:
+            world.lines = []
+            try:
+                run(world, command)
+            except (BadCommandError, AssertionError) as error:
+                shown = "".join(f"\n    {line}" for line in world.lines)
+                raise TraceError(f"{path}:{number}: {command}: {error}{shown}") from error
+            output += summarize(world.lines)
+        played.append((block, output))
+    return played
+
+
+def differences(path: Path) -> str:
+    """What the first block that differs should be and is; empty if none does."""
+    for block, output in play(path):
+        if block.commands and output != block.expected:
+            return (
+                f"{path}:{block.line}: the output has changed; `pytest --rewrite` takes it over, "
+                "but only commit diffs that you understand\n"
+                f"\nexpected:\n{block.text(block.expected or [])}\nbut was:\n{block.text(output)}"
+            )
+    return ""
+
+
+def rewrite(path: Path) -> None:
+    """Replace every expected output in the file at *path* by the real one."""
+    path.write_text("\n".join(block.text(output) for block, output in play(path)), encoding="utf-8")

@@ -1,0 +1,336 @@
+"""What each command of a trace means. ``docs/trace-tests.md`` is the same for readers.
+
+A command is one line of words. `COMMANDS` holds a function for every first word, and the
+function's docstring begins with the command's form; a test holds the documentation to them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from farref.protocol.delivery import Packet
+from farref.protocol.messages import Cargo
+
+from .forge import forged
+from .links import Links, links_of
+from .show import table_lines
+from .words import Words
+from .world import BadCommandError, Stopped, Transit, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from farref.protocol.effects import Effect
+    from farref.protocol.ids import RRefId
+
+# ---- setting the scene
+
+
+def endpoints(world: World, words: Words) -> None:
+    """endpoints NAME... - these endpoints exist."""
+    for name in words.rest():
+        if re.fullmatch(r"[A-Za-z]\w*", name) is None:
+            raise BadCommandError(f"{name!r} can not be a name")
+        world.add(name)
+
+
+def channels(world: World, words: Words) -> None:
+    """channels - from now on messages travel in packets of `Channel`s."""
+    world.links = Links(world)
+
+
+# ---- what the user's code does
+
+
+def own(world: World, words: Words) -> None:
+    """own A [COUNT] - `RRef(value)` on A: an object of its own, with one handle."""
+    endpoint = words.endpoint()
+    count = words.next("a count") if words.more() else "1"
+    if not count.isdecimal():
+        raise BadCommandError(f"{count!r} is not a count")
+    for _ in range(int(count)):
+        world.say(f"{endpoint.me} owns {endpoint.context.own()}")
+
+
+def remote(world: World, words: Words) -> None:
+    """remote A B [with REF...] [on REF] - `remote(B, f, args)` on A; *on*: a method of REF."""
+    endpoint, to = words.endpoint(), words.worker()
+    target = next(iter(words.clause_rrefs("on")), None)
+    cargo = Cargo(descriptors=world.forks(endpoint, to, words.clause_rrefs("with")))
+    world.act(endpoint, lambda: endpoint.context.create(to, cargo, target)[1])
+
+
+def tell(world: World, words: Words) -> None:
+    """tell A C REF... - A sends C a one-way message with these references."""
+    endpoint, to = words.endpoint(), words.worker()
+    cargo = Cargo(descriptors=world.forks(endpoint, to, words.rrefs()))
+    world.act(endpoint, lambda: endpoint.context.tell(to, cargo))
+
+
+def send(world: World, words: Words) -> None:
+    """send A B WORD... - A sends B one message without references for each word."""
+    endpoint, to = words.endpoint(), words.worker()
+    for word in words.rest():
+        cargo = Cargo(payload=word)
+        world.act(endpoint, lambda cargo=cargo: endpoint.context.tell(to, cargo))  # type: ignore[misc]
+
+
+def call(world: World, words: Words) -> None:
+    """call A C [REF...] [within REF...] - `rpc_async(C, f, args)`; *within*: its chain."""
+    endpoint, to = words.endpoint(), words.worker()
+    cargo = Cargo(descriptors=world.forks(endpoint, to, words.rrefs() if words.more() else []))
+    chain = tuple(words.clause_rrefs("within"))
+    world.act(endpoint, lambda: endpoint.context.call(to, cargo, chain)[1])
+
+
+def invoke(world: World, words: Words) -> None:
+    """invoke A REF [with REF...] [within REF...] - `rref.rpc_async().method(args)` on A."""
+    endpoint, rref = words.endpoint(), words.rref()
+    arguments, chain = words.clause_rrefs("with"), tuple(words.clause_rrefs("within"))
+
+    def send_it() -> list[Effect]:
+        to = endpoint.context.owner_of(rref)
+        cargo = Cargo(descriptors=world.forks(endpoint, to, arguments))
+        return endpoint.context.invoke(rref, cargo, chain)[1]
+
+    world.act(endpoint, send_it)
+
+
+def fetch(world: World, words: Words) -> None:
+    """fetch C REF [within REF...] - `rref.to_here()` on C."""
+    endpoint, rref, chain = words.endpoint(), words.rref(), tuple(words.clause_rrefs("within"))
+    world.act(endpoint, lambda: endpoint.context.fetch(rref, chain)[1])
+
+
+def cancel(world: World, words: Words) -> None:
+    """cancel A CALL - A's code cancels its call."""
+    endpoint, which = words.endpoint(), words.call()
+    if not world.act(endpoint, lambda: endpoint.context.cancel(which)):
+        world.say(f"({endpoint.me} does not wait for call {which})")
+
+
+def pickle(world: World, words: Words) -> None:
+    """pickle A C REF... - A begins to pickle a message for C: it forks these references."""
+    endpoint, to = words.endpoint(), words.worker()
+    endpoint.pickled = world.forks(endpoint, to, words.rrefs())
+    for each in endpoint.pickled:
+        world.say(f"{endpoint.me} forks {each.rref} as {each.fork} for {to}")
+
+
+def abandon(world: World, words: Words) -> None:
+    """abandon A - what A was pickling fails: its forks are undone."""
+    endpoint = words.endpoint()
+    pickled, endpoint.pickled = endpoint.pickled, ()
+    if not pickled:
+        raise BadCommandError(f"{endpoint.me} pickles nothing; `pickle` begins")
+    world.act_on(endpoint, pickled[0].rref, lambda: endpoint.context.abandon(pickled))
+
+
+def hold(world: World, words: Words) -> None:
+    """hold C REF... - C's code keeps one more handle of each."""
+    endpoint = words.endpoint()
+    for rref in words.rrefs():
+
+        def take(rref: RRefId = rref) -> list[Effect]:
+            endpoint.context.hold(rref)
+            return []
+
+        world.act(endpoint, take)
+        entry = endpoint.context.owners.get(rref) or endpoint.context.users[rref]
+        world.say(f"{endpoint.me} holds {entry.handles} of {rref}")
+
+
+def drop(world: World, words: Words) -> None:
+    """drop C REF... - one handle of each dies on C."""
+    endpoint = words.endpoint()
+    for rref in words.rrefs():
+        world.act_on(endpoint, rref, lambda rref=rref: endpoint.context.drop(rref))  # type: ignore[misc]
+
+
+def release(world: World, words: Words) -> None:
+    """release C - the handler of the oldest message with references that C got ends."""
+    world.release(words.endpoint())
+
+
+def resolve(world: World, words: Words) -> None:
+    """resolve B REF... - the function that makes each of these objects returns."""
+    endpoint = words.endpoint()
+    for rref in words.rrefs():
+        world.resolve(endpoint, rref)
+
+
+def reply(world: World, words: Words) -> None:
+    """reply B CALL [with REF...] - the call that runs on B returns, and its arguments go."""
+    endpoint, which = words.endpoint(), words.call()
+    world.reply(endpoint, f"call {which}", words.clause_rrefs("with"))
+
+
+# ---- the network
+
+
+def deliver(world: World, words: Words) -> None:
+    """deliver [all] [A->B] [WORD...] - the oldest such message, or all of them, arrive."""
+    for transit in _selected(world, words.rest()):
+        _deliver(world, transit)
+
+
+def _deliver(world: World, transit: Transit) -> None:
+    world.flight.remove(transit)
+    endpoint = world.endpoints[transit.to.name]
+    if not endpoint.alive:
+        world.say(f"({transit.to} is dead: nobody gets it)")
+    elif isinstance(transit.what, Packet):
+        links_of(world).receive(endpoint, transit.sender, transit.what)
+    else:
+        world.receive(endpoint, transit.sender, transit.what)
+
+
+def settle(world: World, words: Words) -> None:
+    """settle - deliver, oldest first, until nothing is in flight."""
+    while world.flight:
+        _deliver(world, world.flight[0])
+
+
+def lose(world: World, words: Words) -> None:
+    """lose [all] [A->B] [WORD...] - it never arrives."""
+    for transit in _selected(world, words.rest()):
+        world.flight.remove(transit)
+        world.say(f"(lost: {transit.text})")
+
+
+def duplicate(world: World, words: Words) -> None:
+    """duplicate [all] [A->B] [WORD...] - it will arrive twice."""
+    for transit in _selected(world, words.rest()):
+        copy = Transit(transit.sender, transit.to, transit.what, transit.text)
+        world.flight.append(copy)
+        world.say(f"(twice: {transit.text})")
+
+
+def _selected(world: World, words: list[str]) -> list[Transit]:
+    """What is in flight and contains every one of *words*, oldest first."""
+    everything = words[:1] == ["all"]
+    if everything:
+        words = words[1:]
+    found = [t for t in world.flight if all(_in(word, t) for word in words)]
+    if not found:
+        listing = "\n    ".join(t.text for t in world.flight) or "nothing"
+        raise BadCommandError(f"nothing like that is in flight, but\n    {listing}")
+    return found if everything else found[:1]
+
+
+def _in(word: str, transit: Transit) -> bool:
+    if "->" in word:
+        return word == f"{transit.sender}->{transit.to}"
+    return re.search(rf"(?<![\w/]){re.escape(word)}(?![\w/])", transit.text) is not None
+
+
+def packet(world: World, words: Words) -> None:
+    """packet A->B... - what waits in these channels leaves, in one packet each."""
+    while words.more():
+        links_of(world).packet(*words.route())
+
+
+def tick(world: World, words: Words) -> None:
+    """tick SECONDS - time passes; what has become due leaves."""
+    seconds = words.next("a number of seconds")
+    if re.fullmatch(r"\d+(\.\d+)?", seconds) is None:
+        raise BadCommandError(f"{seconds!r} is not a number of seconds")
+    links_of(world).tick(float(seconds))
+
+
+def forge(world: World, words: Words) -> None:
+    """forge A->B MESSAGE FIELD=VALUE... - B receives a message that A never sent."""
+    sender, to = words.route()
+    message = forged(words.next("a message"), words.rest(), world.worker)
+    endpoint = world.living(to.name)
+    if isinstance(message, Packet):
+        links_of(world).receive(endpoint, sender, message)
+    else:
+        world.receive(endpoint, sender, message)
+
+
+# ---- death
+
+
+def kill(world: World, words: Words) -> None:
+    """kill X - the process of X is gone; nobody knows yet."""
+    endpoint = words.endpoint()
+    endpoint.alive = False
+    world.say(f"({endpoint.me} is dead, and nobody knows)")
+
+
+def died(world: World, words: Words) -> None:
+    """died X [at B...] - B, or everybody, is told that X died."""
+    worker = words.worker()
+    for endpoint in words.at(worker):
+        world.died(endpoint, worker)
+
+
+def bury(world: World, words: Words) -> None:
+    """bury X [at B...] - the orphan grace ends: B, or everybody, releases what X held."""
+    worker = words.worker()
+    for endpoint in words.at(worker):
+        world.bury(endpoint, worker)
+
+
+# ---- looking
+
+
+def tables(world: World, words: Words) -> None:
+    """tables [A...] - what each endpoint remembers."""
+    names = words.rest() or list(world.endpoints)
+    for name in names:
+        world.worker(name)
+        endpoint = world.endpoints[name]
+        for line in table_lines(endpoint.context) if endpoint.alive else [f"{name} (dead)"]:
+            world.say(line)
+
+
+def inflight(world: World, words: Words) -> None:
+    """inflight - what has been sent and neither delivered nor lost."""
+    for transit in world.flight:
+        world.say(transit.text)
+    if not world.flight:
+        world.say("(nothing in flight)")
+
+
+def status(world: World, words: Words) -> None:
+    """status - both halves of every channel that has been used."""
+    links_of(world).status()
+
+
+def expect(world: World, words: Words) -> None:
+    """expect nothing left - an error unless every table is empty and nothing in flight."""
+    if words.rest() != ["nothing", "left"]:
+        raise BadCommandError("the only thing to expect is `expect nothing left`")
+    if left := world.leftovers():
+        raise BadCommandError("\n    ".join(["something is left:", *left]))
+    world.say("(nothing is left)")
+
+
+COMMANDS: dict[str, Callable[[World, Words], None]] = {
+    command.__name__: command
+    for command in (
+        *(endpoints, channels),
+        *(own, remote, tell, send, call, invoke, fetch, cancel, pickle, abandon),
+        *(hold, drop, release, resolve, reply),
+        *(deliver, settle, lose, duplicate, packet, tick, forge),
+        *(kill, died, bury),
+        *(tables, inflight, status, expect),
+    )
+}
+
+
+def run(world: World, line: str) -> None:
+    """Run one command; what it shows is in `World.lines`. Raises `BadCommandError`."""
+    first, *rest = line.split()
+    command = COMMANDS.get(first)
+    if command is None:
+        raise BadCommandError(f"{first!r} is no command; there are {', '.join(COMMANDS)}")
+    words = Words(world, rest)
+    try:
+        command(world, words)
+    except Stopped:
+        return
+    words.finish()

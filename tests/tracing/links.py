@@ -1,0 +1,133 @@
+"""The same world over delivery: what endpoints send goes through one `Channel` per pair.
+
+After the command ``channels`` a message that an endpoint sends waits in its channel until
+``packet`` lets all that waits for one peer leave together; then the *packet* is what is in
+flight, and can be delivered, lost or duplicated. Time stands still except for ``tick``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from farref.protocol.delivery import Channel, Packet
+from farref.protocol.errors import ProtocolError
+
+from .reasons import why_dropped
+from .show import listed, message_text
+from .world import BadCommandError, Endpoint, Transit, World
+
+if TYPE_CHECKING:
+    from farref.protocol.ids import WorkerId
+    from farref.protocol.messages import Message
+
+
+class Links:
+    """A `Channel` for each direction of each pair that has talked, and a clock."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.now = 0.0
+        self.channels: dict[tuple[WorkerId, WorkerId], Channel] = {}
+        self._packets = 0
+
+    def channel(self, me: WorkerId, peer: WorkerId) -> Channel:
+        """The half of *me* in its conversation with *peer*."""
+        return self.channels.setdefault((me, peer), Channel())
+
+    def send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
+        self.channel(sender, to).send(message)
+
+    def packet(self, sender: WorkerId, to: WorkerId) -> None:
+        """Let everything leave that can."""
+        channel = self.channel(sender, to)
+        packet = channel.packet(self.now)
+        if packet is not None:
+            self._fly(sender, to, packet)
+        elif channel.backlog:
+            flying = len(channel._flight)
+            self.world.say(
+                f"(nothing leaves {sender}: {_messages(flying)} in flight, "
+                f"{channel.backlog - flying:,} more wait)"
+            )
+        else:
+            self.world.say(f"(nothing leaves {sender}: it has nothing new for {to})")
+
+    def tick(self, seconds: float) -> None:
+        """Let time pass; show what has become due."""
+        self.now = round(self.now + seconds, 6)
+        due = False
+        for (sender, to), channel in self.channels.items():
+            if not self.world.endpoints[sender.name].alive:
+                continue
+            sent = channel.retransmissions
+            packet = channel.tick(self.now)
+            if packet is not None:
+                due = True
+                self._fly(sender, to, packet, again=channel.retransmissions > sent)
+        if not due:
+            self.world.say(f"(nothing is due at {self.now:g} s; {self._next_deadline()})")
+
+    def _next_deadline(self) -> str:
+        deadlines = [c.deadline for c in self.channels.values() if c.deadline is not None]
+        return f"next at {min(deadlines):g} s" if deadlines else "nobody waits for anything"
+
+    def _fly(self, sender: WorkerId, to: WorkerId, packet: Packet, *, again: bool = False) -> None:
+        self._packets += 1
+        text = packet_text(f"p{self._packets}", sender, to, packet, again=again)
+        self.world.flight.append(Transit(sender, to, packet, text))
+        self.world.say(text)
+
+    def receive(self, endpoint: Endpoint, sender: WorkerId, packet: Packet) -> None:
+        """Give *packet* to the channel, and what it hands over to the endpoint."""
+        me = endpoint.me
+        channel = self.channel(me, sender)
+        backlog = channel.backlog
+        try:
+            handed = channel.receive(packet, self.now)
+        except ProtocolError as error:
+            self.world.say(f"{me} raises ProtocolError: {error}")
+            return
+        if forgotten := backlog - channel.backlog:
+            self.world.say(f"{me} forgets {_messages(forgotten)} that {sender} has")
+        for message in handed:
+            self.world.receive(endpoint, sender, message)
+        if not handed and (packet.messages or not forgotten):
+            self.world.say(why_dropped(me, sender, packet, channel))
+
+    def status(self) -> None:
+        """Show both halves of every conversation."""
+        for (me, peer), channel in self.channels.items():
+            backlog = _messages(channel.backlog)
+            again = f", {channel.retransmissions:,} sent again" if channel.retransmissions else ""
+            due = "nothing due" if channel.deadline is None else f"due at {channel.deadline:g} s"
+            self.world.say(f"{me} to {peer}: {backlog} not acknowledged{again}, {due}")
+
+    def leftovers(self) -> list[str]:
+        """Conversations in which something is not acknowledged, or an acknowledgement due."""
+        return [
+            f"{me} to {peer}: {_messages(channel.backlog)} not acknowledged"
+            for (me, peer), channel in self.channels.items()
+            if channel.deadline is not None and self.world.endpoints[me.name].alive
+        ]
+
+
+def links_of(world: World) -> Links:
+    if world.links is None:
+        raise BadCommandError("there are no channels here; `channels` makes them")
+    return world.links
+
+
+def packet_text(
+    name: str, sender: WorkerId, to: WorkerId, packet: Packet, *, again: bool = False
+) -> str:
+    """``p1  A -> B  0: Tell(m1), 1: Tell(m2); expects 0``."""
+    numbered = listed(
+        f"{number}: {message_text(message)}"
+        for number, message in enumerate(packet.messages, packet.first)
+    )
+    content = f"{'again ' if again else ''}{numbered}; " if numbered else ""
+    return f"{name}  {sender} -> {to}  {content}expects {packet.expects}"
+
+
+def _messages(count: int) -> str:
+    return f"{count:,} message{'' if count == 1 else 's'}"

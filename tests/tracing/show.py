@@ -1,0 +1,239 @@
+"""Effects, messages and tables as the lines that a trace shows.
+
+Ids print as the machines print them (``A/1``); whether one is a reference, a fork or a call
+is said by the word before it. Four or more lines (or items of one line) that differ only in
+numbers that count up by one, or not at all, are shown as one: ``A/1..A/1000``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import TYPE_CHECKING, assert_never
+
+from farref.protocol.effects import (
+    Confirmed,
+    Effect,
+    Fail,
+    Free,
+    Hand,
+    Lose,
+    Refuse,
+    Run,
+    Send,
+    Settle,
+    Stop,
+)
+from farref.protocol.ids import CallId, ForkId, RRefId
+from farref.protocol.messages import Call, Cargo, Create, Fetch, Invoke, Message, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from farref.protocol.context import Context
+    from farref.protocol.ids import WorkerId
+    from farref.protocol.owner import Owner
+    from farref.protocol.user import User
+
+SHORTEST_RUN = 4
+"""Fewer equal lines than this are shown one by one."""
+LONGEST_PERIOD = 4
+"""A run may repeat a group of up to this many lines."""
+
+COUNTED = re.compile(r"(?:[A-Za-z]\w*/|[A-Za-z]+)?\d+")
+
+
+# ---- runs of equal lines
+
+
+def summarize(lines: Sequence[str]) -> list[str]:
+    """*lines*, with every run that is equal or counts up shown as one group of lines."""
+    return [text if times == 1 else f"{text}  ({times:,} times)" for text, times in _runs(lines)]
+
+
+def listed(items: Iterable[str]) -> str:
+    """*items* in one line, with every run that only counts up shown as ``first..last``."""
+    return ", ".join(
+        text if times == 1 or ".." in text else f"{text} ({times:,} times)"
+        for text, times in _runs(list(items))
+    )
+
+
+def _runs(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
+    at = 0
+    while at < len(lines):
+        for period in range(1, LONGEST_PERIOD + 1):
+            times = _repeats(lines, at, period)
+            if times >= SHORTEST_RUN:
+                last = at + period * (times - 1)
+                for i in range(period):
+                    yield _span(lines[at + i], lines[last + i]), times
+                at += period * times
+                break
+        else:
+            yield lines[at], 1
+            at += 1
+
+
+def _repeats(lines: Sequence[str], at: int, period: int) -> int:
+    times = 1
+    while at + period * (times + 1) <= len(lines) and all(
+        _counts_on(lines[at + i], lines[at + period * times + i], times) for i in range(period)
+    ):
+        times += 1
+    return times
+
+
+def _counts_on(first: str, later: str, steps: int) -> bool:
+    """*later* is *first* with each number either the same or counted up by *steps*."""
+    if COUNTED.split(first) != COUNTED.split(later):
+        return False
+    return all(
+        a == b or (_stem(a) == _stem(b) and _number(b) == _number(a) + steps)
+        for a, b in zip(COUNTED.findall(first), COUNTED.findall(later), strict=True)
+    )
+
+
+def _span(first: str, last: str) -> str:
+    ends = iter(COUNTED.findall(last))
+
+    def both(match: re.Match[str]) -> str:
+        end = next(ends)
+        return match[0] if match[0] == end else f"{match[0]}..{end}"
+
+    return COUNTED.sub(both, first)
+
+
+def _stem(counted: str) -> str:
+    return counted.rstrip("0123456789")
+
+
+def _number(counted: str) -> int:
+    return int(counted[len(_stem(counted)) :])
+
+
+# ---- messages
+
+
+def message_text(message: Message) -> str:
+    """``ForkRequest(rref=A/1, fork=A/2)``, ``Tell(A/1 as fork A/2)``; defaults are left out."""
+    parts: list[str] = []
+    for field in fields(message):
+        value = getattr(message, field.name)
+        if isinstance(value, Cargo):
+            parts += [] if value.payload is None else [str(value.payload)]
+            if value.descriptors:
+                parts.append(listed(f"{d.rref} as fork {d.fork}" for d in value.descriptors))
+        elif value == field.default:
+            pass
+        elif isinstance(value, tuple) and not isinstance(value, RRefId | ForkId | CallId):
+            parts.append(f"{field.name}=[{listed(map(str, value))}]")
+        else:
+            parts.append(f"{field.name}={value}")
+    return f"{type(message).__name__}({', '.join(parts)})"
+
+
+def request_name(request: Request) -> str:
+    """A request as its command names it: ``fetch C/1 on A/1``."""
+    match request:
+        case Call(call=call):
+            return f"call {call}"
+        case Create(rref=rref, target=None):
+            return f"the creation of {rref}"
+        case Create(rref=rref, target=target):
+            return f"the creation of {rref} on {target}"
+        case Invoke(call=call, rref=rref):
+            return f"invoke {call} on {rref}"
+        case Fetch(call=call, rref=rref):
+            return f"fetch {call} of {rref}"
+        case _:
+            assert_never(request)
+
+
+def cargo_text(cargo: Cargo) -> str:
+    """What the user finds in a message."""
+    parts = [] if cargo.payload is None else [str(cargo.payload)]
+    return listed([*parts, *(str(d.rref) for d in cargo.descriptors)]) or "an empty message"
+
+
+# ---- effects
+
+
+def effect_text(me: WorkerId, effect: Effect) -> str:
+    """One effect at the endpoint *me*, as one line."""
+    match effect:
+        case Send(to=to, message=message):
+            return f"{me} -> {to}  {message_text(message)}"
+        case Run(request=request):
+            return f"{me} runs {request_name(request)}"
+        case Refuse(request=request, why=why):
+            return f"{me} refuses {request_name(request)}: {why.value}"
+        case Hand(sender=sender, message=message):
+            return f"{me} gets {cargo_text(message.cargo)} from {sender}"
+        case Settle(reply=reply):
+            inside = f", with {cargo_text(reply.cargo)}" if reply.cargo != Cargo() else ""
+            return f"{me} gets the reply to {reply.call}{inside}"
+        case Fail(call=call, worker=worker, rref=rref):
+            lost = f", and {rref} with it" if rref is not None else ""
+            return f"{me} gets no reply to {call}: {worker} died{lost}"
+        case Stop(call=call):
+            return f"{me} is to take back call {call}, if it still waits for a thread"
+        case Confirmed(rref=rref):
+            return f"{me} is confirmed as a user of {rref}"
+        case Lose(rref=rref):
+            return f"{me} gives up {rref}: its creation can not come any more"
+        case Free(rref=rref):
+            return f"{me} frees {rref}"
+        case _:
+            assert_never(effect)
+
+
+# ---- tables
+
+
+def table_lines(context: Context) -> list[str]:
+    """Everything that an endpoint remembers, one entry a line."""
+    me = context.me
+    lines = [owner_text(me, owner) for owner in context.owners.values()]
+    lines += [user_text(me, user) for user in context.users.values()]
+    lines += [
+        f"{me} waits for {waiting.to} to answer {call}" for call, waiting in context.waiting.items()
+    ]
+    return lines or [f"{me} (nothing)"]
+
+
+def owner_text(me: WorkerId, owner: Owner) -> str:
+    """``B owns A/1: resolved; forks A/1 of A``."""
+    stage = "resolved" if owner.resolved else "created" if owner.created else "placeholder"
+    parts = [
+        stage,
+        _counted("handle", owner.handles),
+        _each("known fork", (f"{fork} of {to}" for fork, to in owner.forks.items())),
+        _each("unanswered", map(str, sorted(owner.pending))),
+        "busy" if owner.running else "",
+        _each("queue", (request_name(request) for _, request in owner.queue)),
+    ]
+    return f"{me} owns {owner.rref}: {'; '.join(filter(None, parts))}"
+
+
+def user_text(me: WorkerId, user: User) -> str:
+    """``C uses A/1 of B: 1 handle; requested A/2; owed A/2 to A``."""
+    parts = [
+        "lost" if user.lost else "",
+        _counted("handle", user.handles),
+        _each("known fork", map(str, sorted(user.known))),
+        "" if user.requested is None else f"requested {user.requested}",
+        _each("owed", (f"{fork} to {parent}" for fork, parent in user.owed.items())),
+        _each("pinned child", (f"{fork} at {to}" for fork, to in user.children.items())),
+        _each("unanswered", map(str, sorted(user.pending))),
+    ]
+    return f"{me} uses {user.rref} of {user.owner}: {'; '.join(filter(None, parts))}"
+
+
+def _counted(noun: str, count: int) -> str:
+    return f"{count} {noun}{'s' if count > 1 else ''}" if count else ""
+
+
+def _each(label: str, items: Iterable[str]) -> str:
+    text = listed(items)
+    return f"{label} {text}" if text else ""

@@ -1,0 +1,97 @@
+"""The words of one command, taken from the front and understood one by one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from farref.protocol.ids import CallId, RRefId
+
+from .forge import parse_id
+from .world import BadCommandError
+
+if TYPE_CHECKING:
+    from farref.protocol.ids import WorkerId
+
+    from .world import Endpoint, World
+
+CLAUSES = ("with", "on", "within", "at")
+"""Words that begin a clause of a command."""
+
+
+class Words:
+    """The words of one command, taken from the front."""
+
+    def __init__(self, world: World, words: list[str]) -> None:
+        self.world = world
+        self._words: list[str] = []
+        self._clauses: dict[str, list[str]] = {}
+        clause = self._words
+        for word in words:
+            if word in CLAUSES:
+                clause = self._clauses.setdefault(word, [])
+            else:
+                clause += _expanded(word)
+
+    def next(self, what: str) -> str:
+        if not self._words:
+            raise BadCommandError(f"{what} is missing")
+        return self._words.pop(0)
+
+    def rest(self) -> list[str]:
+        rest, self._words = self._words, []
+        return rest
+
+    def more(self) -> bool:
+        return bool(self._words)
+
+    def endpoint(self) -> Endpoint:
+        """The endpoint that acts: it must be alive."""
+        return self.world.living(self.next("an endpoint"))
+
+    def worker(self) -> WorkerId:
+        return self.world.worker(self.next("an endpoint"))
+
+    def route(self) -> tuple[WorkerId, WorkerId]:
+        """``A->B``."""
+        sender, arrow, to = self.next("a route such as A->B").partition("->")
+        if not arrow:
+            raise BadCommandError(f"{sender!r} is not a route such as A->B")
+        return self.world.worker(sender), self.world.worker(to)
+
+    def rref(self) -> RRefId:
+        return RRefId(*parse_id(self.next("a reference"), self.world.worker))
+
+    def rrefs(self) -> list[RRefId]:
+        found = [self.rref()]
+        while self._words:
+            found.append(self.rref())
+        return found
+
+    def call(self) -> CallId:
+        return CallId(*parse_id(self.next("a call"), self.world.worker))
+
+    def clause(self, name: str) -> list[str]:
+        return self._clauses.pop(name, [])
+
+    def clause_rrefs(self, name: str) -> list[RRefId]:
+        return [RRefId(*parse_id(word, self.world.worker)) for word in self.clause(name)]
+
+    def at(self, worker: WorkerId) -> list[Endpoint]:
+        """The endpoints that hear of *worker*: those named, or all others that live."""
+        if named := self.clause("at"):
+            return [self.world.living(name) for name in named]
+        return [e for e in self.world.endpoints.values() if e.alive and e.me != worker]
+
+    def finish(self) -> None:
+        extra = [*self._words, *self._clauses]
+        if extra:
+            raise BadCommandError(f"too many words: {' '.join(extra)}")
+
+
+def _expanded(word: str) -> list[str]:
+    """``A/1..A/3`` and ``m1..m3`` as the words that they stand for."""
+    match = re.fullmatch(r"(\D*?)(\d+)\.\.(\D*?)(\d+)", word)
+    if match is None or match[1] != match[3]:
+        return [word]
+    return [f"{match[1]}{number}" for number in range(int(match[2]), int(match[4]) + 1)]

@@ -1,0 +1,297 @@
+"""Named endpoints, each a real `Context`, and what is in flight between them.
+
+A message stays in flight until a command delivers it, so that a trace can tell every order.
+The world is also the *shell* of its endpoints: it carries out effects and decides nothing,
+as the actors do. What a shell always does follows by itself: a refused request is answered,
+an object that can get no value any more is resolved with an error, and a reply ends the
+request that it answers.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from farref.protocol.context import Context
+from farref.protocol.delivery import Packet
+from farref.protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
+from farref.protocol.errors import FarrefError, ProtocolError
+from farref.protocol.ids import RRefId, WorkerId
+from farref.protocol.messages import (
+    Call,
+    Cargo,
+    Create,
+    Descriptor,
+    Fetch,
+    Invoke,
+    Message,
+    Request,
+)
+
+from .reasons import why_kept, why_queued, why_silent
+from .show import effect_text, message_text, owner_text, table_lines, user_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from .links import Links
+
+
+class BadCommandError(Exception):
+    """A command that the language does not know, or that makes no sense here."""
+
+
+@dataclass(slots=True)
+class Transit:
+    """A message, or a packet of messages, on its way."""
+
+    sender: WorkerId
+    to: WorkerId
+    what: Message | Packet
+    text: str
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """One endpoint: its machines, and what its user's code has been handed."""
+
+    context: Context
+    alive: bool = True
+    running: dict[str, Run] = field(default_factory=dict)
+    """Requests that were started and not answered, by the id that `reply` names."""
+    handled: deque[tuple[Descriptor, ...]] = field(default_factory=deque)
+    """The references of each message handed over whose handler has not ended."""
+    pickled: tuple[Descriptor, ...] = ()
+    """Forks made for a message that is being pickled."""
+
+    @property
+    def me(self) -> WorkerId:
+        return self.context.me
+
+
+class World:
+    """Every endpoint of a trace and everything between them."""
+
+    def __init__(self) -> None:
+        self.endpoints: dict[str, Endpoint] = {}
+        self.flight: list[Transit] = []
+        self.lines: list[str] = []
+        """What the command that runs now has shown so far."""
+        self.links: Links | None = None
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+    # ---- endpoints
+
+    def add(self, name: str) -> None:
+        if name in self.endpoints:
+            raise BadCommandError(f"there is an endpoint {name} already")
+        self.endpoints[name] = Endpoint(Context(WorkerId(name, 0)))
+
+    def worker(self, name: str) -> WorkerId:
+        if name not in self.endpoints:
+            raise BadCommandError(f"there is no endpoint {name!r}; `endpoints` names them")
+        return self.endpoints[name].me
+
+    def living(self, name: str) -> Endpoint:
+        self.worker(name)
+        endpoint = self.endpoints[name]
+        if not endpoint.alive:
+            raise BadCommandError(f"{name} is dead and does nothing any more")
+        return endpoint
+
+    # ---- one input to one machine
+
+    def act(self, endpoint: Endpoint, action: Callable[[], list[Effect]]) -> list[Effect]:
+        """Let the user's code, or the shell, of *endpoint* do something; show what follows."""
+        try:
+            effects = action()
+        except FarrefError as error:
+            self.say(f"{endpoint.me} gets {type(error).__name__}: {error}")
+            raise Stopped from error
+        except AssertionError as error:
+            raise BadCommandError(f"no shell may do this: {error}") from error
+        self.perform(endpoint, effects)
+        return effects
+
+    def act_on(self, endpoint: Endpoint, rref: RRefId, action: Callable[[], list[Effect]]) -> None:
+        """The same for an action on one reference; say why, if nothing follows."""
+        if not self.act(endpoint, action):
+            self.say(why_kept(endpoint.context, rref))
+
+    def receive(self, endpoint: Endpoint, sender: WorkerId, message: Message) -> None:
+        """Give *message* to the machines of *endpoint*."""
+        before = _snapshot(endpoint.context)
+        try:
+            effects = endpoint.context.receive(sender, message)
+        except ProtocolError as error:
+            self.say(f"{endpoint.me} raises ProtocolError: {error}")
+            if _snapshot(endpoint.context) != before:
+                raise AssertionError("the refused message changed something") from error
+            return
+        self.perform(endpoint, effects)
+        queued = why_queued(endpoint.context, message)
+        if queued is not None:
+            self.say(queued)
+        elif not effects:
+            self.say(why_silent(endpoint.context, sender, message))
+
+    def perform(self, endpoint: Endpoint, effects: list[Effect]) -> None:
+        """Carry out *effects*, as every shell does, and show them."""
+        for effect in effects:
+            self.say(effect_text(endpoint.me, effect))
+            match effect:
+                case Send(to=to, message=message):
+                    self._send(endpoint.me, to, message)
+                case Run(request=request):
+                    endpoint.running[run_key(request)] = effect
+                case Hand(message=message) | Settle(reply=message):
+                    if message.cargo.descriptors:
+                        endpoint.handled.append(message.cargo.descriptors)
+                case Refuse(request=request):
+                    self._refuse(endpoint, request)
+                case Lose(rref=rref):
+                    self.perform(endpoint, endpoint.context.resolve(rref))
+                case Free(rref=rref):
+                    self._look_for_holders(rref)
+                case _:
+                    pass
+
+    def _send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
+        if self.links is not None and sender != to:
+            self.links.send(sender, to, message)
+        else:
+            text = f"{sender} -> {to}  {message_text(message)}"
+            self.flight.append(Transit(sender, to, message, text))
+
+    def _refuse(self, endpoint: Endpoint, request: Request) -> None:
+        # Without a chain or a call of its own, a creation is never refused.
+        assert not isinstance(request, Create)
+        context = endpoint.context
+        self.perform(endpoint, context.reply(request.call, Cargo(payload="the error")))
+        self.perform(endpoint, context.release(descriptors_of(request)))
+
+    def _look_for_holders(self, rref: RRefId) -> None:
+        """Point at every violation of G4, whether a trace expects it or not."""
+        for endpoint in self.endpoints.values():
+            user = endpoint.context.users.get(rref)
+            if endpoint.alive and user is not None and user.handles and not user.lost:
+                self.say(f"(but {endpoint.me} still holds {rref}!)")
+
+    # ---- what the user's code does
+
+    def forks(
+        self, endpoint: Endpoint, to: WorkerId, rrefs: Iterable[RRefId]
+    ) -> tuple[Descriptor, ...]:
+        """Fork *rrefs* as pickling a message for *to* does; undo all if one can not be."""
+        made: list[Descriptor] = []
+
+        def fork_all() -> list[Effect]:
+            try:
+                made.extend(endpoint.context.fork(rref, to) for rref in rrefs)
+            except FarrefError:
+                self.perform(endpoint, endpoint.context.abandon(made))
+                raise
+            return []
+
+        self.act(endpoint, fork_all)
+        return tuple(made)
+
+    def reply(self, endpoint: Endpoint, key: str, rrefs: Sequence[RRefId]) -> None:
+        """A call's function has returned: reply, let the next in, release the arguments."""
+        run = self._ended(endpoint, key)
+        request = run.request
+        assert not isinstance(request, Create)
+        context = endpoint.context
+        cargo = Cargo(descriptors=self.forks(endpoint, request.call.caller, rrefs))
+        effects = self.act(endpoint, lambda: context.reply(request.call, cargo))
+        if isinstance(request, Invoke | Fetch):
+            effects += self.act(endpoint, lambda: context.done(request.rref))
+        effects += self.act(endpoint, lambda: context.release(descriptors_of(request)))
+        if not effects:
+            self.say(f"(nothing leaves {endpoint.me}: {request.call.caller} is dead)")
+
+    def resolve(self, endpoint: Endpoint, rref: RRefId) -> None:
+        """A creation's function has returned: there is a value."""
+        run = self._ended(endpoint, f"creation {rref}")
+        request = run.request
+        assert isinstance(request, Create)
+        context = endpoint.context
+        effects = self.act(endpoint, lambda: context.resolve(rref))
+        if (target := request.target) is not None:
+            effects += self.act(endpoint, lambda: context.done(target))
+        effects += self.act(endpoint, lambda: context.release(request.cargo.descriptors))
+        if not effects:
+            self.say(why_kept(context, rref))
+
+    def _ended(self, endpoint: Endpoint, key: str) -> Run:
+        if key not in endpoint.running:
+            running = ", ".join(endpoint.running) or "nothing"
+            raise BadCommandError(f"{endpoint.me} does not run {key}; it runs {running}")
+        return endpoint.running.pop(key)
+
+    def release(self, endpoint: Endpoint) -> None:
+        """The oldest handler of a message with references ends."""
+        if not endpoint.handled:
+            raise BadCommandError(f"{endpoint.me} handles no message that holds references")
+        descriptors = endpoint.handled.popleft()
+        if not self.act(endpoint, lambda: endpoint.context.release(descriptors)):
+            for rref in dict.fromkeys(descriptor.rref for descriptor in descriptors):
+                self.say(why_kept(endpoint.context, rref))
+
+    # ---- death
+
+    def died(self, endpoint: Endpoint, worker: WorkerId) -> None:
+        context = endpoint.context
+        if not self.act(endpoint, lambda: context.died(worker)):
+            lost = [user_text(context.me, u) for u in context.users.values() if u.owner == worker]
+            for line in lost or [f"({context.me} waits for nothing of {worker})"]:
+                self.say(line)
+
+    def bury(self, endpoint: Endpoint, worker: WorkerId) -> None:
+        context = endpoint.context
+        before = set(table_lines(context))
+        if not self.act(endpoint, lambda: context.bury(worker)):
+            changed = [line for line in table_lines(context) if line not in before]
+            for line in changed or [f"({context.me} has nothing that was {worker}'s)"]:
+                self.say(line)
+
+    # ---- looking
+
+    def leftovers(self) -> list[str]:
+        """What is not settled: entries, waits, handlers and messages."""
+        left = [transit.text for transit in self.flight]
+        for endpoint in self.endpoints.values():
+            context = endpoint.context
+            if endpoint.alive:
+                left += [owner_text(context.me, each) for each in context.owners.values()]
+                left += [user_text(context.me, each) for each in context.users.values()]
+                left += [f"{context.me} waits for call {call}" for call in context.waiting]
+                left += [f"{context.me} runs {key}" for key in endpoint.running]
+                left += [f"{context.me} handles a message" for _ in endpoint.handled]
+        return left + (self.links.leftovers() if self.links is not None else [])
+
+
+def _snapshot(context: Context) -> bytes:
+    """All that *context* knows, to compare; nothing of a big one, which would take too long."""
+    big = len(context.owners) + len(context.users) > 100
+    return b"" if big else pickle.dumps(context)
+
+
+class Stopped(Exception):
+    """The user's code got an exception, which has been shown; its command ends here."""
+
+
+def run_key(request: Request) -> str:
+    return f"creation {request.rref}" if isinstance(request, Create) else f"call {request.call}"
+
+
+def descriptors_of(request: Request) -> tuple[Descriptor, ...]:
+    match request:
+        case Call(cargo=cargo) | Create(cargo=cargo) | Invoke(cargo=cargo):
+            return cargo.descriptors
+        case Fetch():
+            return ()
