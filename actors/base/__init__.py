@@ -1,1 +1,52 @@
-"""The Thespian system base: the transport beneath the actors."""
+"""A system base for Thespian: its actors, on a transport of our own.
+
+::
+
+    from thespian.actors import ActorSystem
+    from farref.actors.base import system_base
+
+    system = ActorSystem(systemBase=system_base(), transientUnique=True)
+
+Unix sockets in a private directory on one host, authenticated TCP between hosts, ordered
+delivery, bounded queues, dead letters in order.  ``docs/system-base.md`` has the whole story.
+"""
+
+from .addresses import Address
+from .errors import (
+    BaseError,
+    FrameError,
+    HandshakeError,
+    InvalidAddress,
+    KeyRequired,
+    NoSuchSystem,
+    PathTooLong,
+    PeerStalled,
+    ProtocolError,
+    SystemAlreadyRuns,
+    TransportClosed,
+    UnsafeDirectory,
+    UnsupportedPlatform,
+)
+from .settings import Limits, Settings
+from .system import FarrefBase, system_base
+
+__all__ = [
+    "Address",
+    "BaseError",
+    "FarrefBase",
+    "FrameError",
+    "HandshakeError",
+    "InvalidAddress",
+    "KeyRequired",
+    "Limits",
+    "NoSuchSystem",
+    "PathTooLong",
+    "PeerStalled",
+    "ProtocolError",
+    "Settings",
+    "SystemAlreadyRuns",
+    "TransportClosed",
+    "UnsafeDirectory",
+    "UnsupportedPlatform",
+    "system_base",
+]

@@ -1,0 +1,70 @@
+"""What a parent prepares for its child, and how a forked child lets go of its parent's.
+
+The parent binds the child's sockets *before* the child exists.  So the child's address is
+final when ``createActor`` returns: it can be pickled into messages at once, and messages to a
+child that is still starting wait in the kernel.
+
+A forked child inherits every socket of its parent.  It must close them all, or a killed parent
+would seem alive to its peers as long as the child lives.  :func:`abandon_inherited` does that
+through the objects, so that no descriptor number is closed twice.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from dataclasses import dataclass
+from typing import Protocol
+
+from ._thespian import ActorAddress, TransportInit
+from .listener import Sockets
+from .settings import Settings
+
+
+class Endpoint(TransportInit):
+    """Everything a new process needs to take its place.  Picklable while spawning."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        instance: int | None,
+        sockets: Sockets,
+        admin: ActorAddress,
+    ) -> None:
+        self.settings = settings
+        self.addrInst = instance  # Thespian's name for it
+        self.sockets = sockets
+        self.admin = admin
+
+
+@dataclass(frozen=True, slots=True)
+class CloneInit:
+    """Makes a further endpoint of an outside program, for ``private()`` and the like."""
+
+    settings: Settings
+    admin: ActorAddress
+
+
+class Abandonable(Protocol):
+    """A transport that may find itself in a forked child."""
+
+    pid: int
+
+    def abandon(self) -> None:
+        """Close the descriptors without a word to anybody."""
+
+
+_live: weakref.WeakSet[Abandonable] = weakref.WeakSet()
+
+
+def register(transport: Abandonable) -> None:
+    """Remember *transport*, made in this process."""
+    _live.add(transport)
+
+
+def abandon_inherited() -> None:
+    """Close what transports of the process that we were forked from left open here."""
+    for transport in list(_live):
+        if transport.pid != os.getpid():
+            transport.abandon()
+            _live.discard(transport)

@@ -1,0 +1,76 @@
+"""The exceptions of the system base.
+
+::
+
+    BaseError                     everything below
+    +-- UnsafeDirectory           the socket directory is not ours alone
+    +-- PathTooLong               a socket path would not fit in 108 bytes
+    +-- UnsupportedPlatform       no epoll, eventfd or pidfd here
+    +-- NoSuchSystem              asked to join a system that does not run
+    +-- SystemAlreadyRuns         asked to start a system that runs already
+    +-- KeyRequired               asked to listen beyond loopback without a key
+    +-- InvalidAddress            a host, port or name that cannot be used
+    +-- PeerStalled               a receiver has taken nothing for a long time
+    +-- TransportClosed           used after close(), leave() or shutdown()
+    +-- ProtocolError             the other end does not speak our protocol
+        +-- FrameError            ... in the length-prefixed frames
+        +-- HandshakeError        ... before it was authenticated
+
+Every message says what happened, to which address, and what to do about it.
+"""
+
+
+class BaseError(Exception):
+    """Root of the errors raised by ``farref.actors.base``."""
+
+
+class UnsafeDirectory(BaseError):
+    """The directory for the sockets could be entered or replaced by another user."""
+
+
+class PathTooLong(BaseError):
+    """A Unix socket path would not fit in the kernel's 108 bytes."""
+
+
+class UnsupportedPlatform(BaseError):
+    """This operating system lacks what the base is built on (Linux 5.3 or newer)."""
+
+
+class NoSuchSystem(BaseError):
+    """``mode="join"`` found no running system of that name."""
+
+
+class SystemAlreadyRuns(BaseError):
+    """``mode="start"`` found that a system of that name is running already."""
+
+
+class KeyRequired(BaseError):
+    """Only loopback may be used between hosts without a shared key."""
+
+
+class InvalidAddress(BaseError):
+    """A host, port or system name that cannot be an address of this system."""
+
+
+class PeerStalled(BaseError):
+    """A receiver has taken nothing from its full queue for ``stall_timeout`` seconds.
+
+    The message of the call that raises this is queued like those before it: it is
+    delivered if the receiver goes on, and dead-lettered if it dies.
+    """
+
+
+class TransportClosed(BaseError):
+    """The endpoint was closed; it can neither send nor receive."""
+
+
+class ProtocolError(BaseError):
+    """The other end of a connection does not speak this protocol."""
+
+
+class FrameError(ProtocolError):
+    """A frame with an unknown kind or beyond the size limit."""
+
+
+class HandshakeError(ProtocolError):
+    """The other end did not authenticate, or wanted somebody else."""

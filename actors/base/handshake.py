@@ -1,0 +1,161 @@
+"""Who may talk to us, decided before anything is unpickled: a pure machine, no sockets here.
+
+**On one host** the kernel vouches: the socket lies in a directory that only this user may
+enter, and the caller compares the uid that the kernel reports for the other end
+(``SO_PEERCRED``) with ours.  The dialler introduces itself and starts to send at once::
+
+    dialler -> acceptor   MAGIC  'L'  introduction
+
+**Between hosts** both ends prove that they know the shared key, and neither ever sends it::
+
+    dialler -> acceptor   MAGIC  'K'  nonce_d
+    acceptor -> dialler   nonce_a  HMAC(key, "acceptor", nonce_d, nonce_a)
+    dialler -> acceptor   HMAC(key, "dialler", nonce_d, nonce_a, introduction)  introduction
+
+- Both nonces are fresh and random, so a recorded session proves nothing later.
+- The two proofs start with different labels, so neither can be reflected as the other.
+- The acceptor's proof comes first: the dialler introduces itself to nobody else.
+- Proofs are compared in constant time.
+
+What this does *not* give: the frames that follow are neither encrypted nor authenticated one
+by one.  Whoever can alter packets between the hosts can alter messages; put a VPN there.
+
+The introduction says whom the dialler wants and who it is.  Wanting somebody else than the
+acceptor is an error: a TCP port may have been recycled for another actor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from typing import Final
+
+from .addresses import Address
+from .errors import HandshakeError
+
+MAGIC: Final = b"FARREF1\n"
+LOCAL: Final = b"L"
+KEYED: Final = b"K"
+NONCE: Final = 32
+PROOF: Final = hashlib.sha256().digest_size
+MAX_INTRODUCTION: Final = 1024
+_LENGTH: Final = 2
+
+
+def _proof(key: bytes, who: bytes, *transcript: bytes) -> bytes:
+    # Every element of the transcript has a fixed length but the last, so that no two
+    # transcripts concatenate to the same bytes.
+    message = b"farref.actors.base/1 " + who + b"\0" + b"".join(transcript)
+    return hmac.new(key, message, hashlib.sha256).digest()
+
+
+def _introduction(want: str, me: Address) -> bytes:
+    text = "\0".join((want, me.key, me.path, me.host, str(me.port))).encode()
+    if len(text) > MAX_INTRODUCTION:
+        raise HandshakeError(f"an introduction of {len(text)} bytes; is {me} a real address?")
+    return len(text).to_bytes(_LENGTH, "big") + text
+
+
+def _introduced(text: bytes) -> tuple[str, Address]:
+    try:
+        want, key, path, host, port = text.decode().split("\0")
+        return want, Address(key, path, host, int(port))
+    except ValueError as error:
+        raise HandshakeError("an introduction that cannot be read") from error
+
+
+class Dialler:
+    """The connecting end.  Send :attr:`opening`, then what :meth:`feed` returns."""
+
+    __slots__ = ("_introduction", "_key", "_nonce", "_received", "done", "opening")
+
+    def __init__(self, want: str, me: Address, key: bytes, nonce: bytes) -> None:
+        """Dial the actor with key *want*; *nonce* is 32 fresh random bytes, *key* is empty
+        where the kernel vouches for both ends."""
+        self._introduction = _introduction(want, me)
+        self._key = key
+        self._nonce = nonce
+        self._received = b""
+        self.done = not key
+        self.opening = MAGIC + (KEYED + nonce if key else LOCAL + self._introduction)
+
+    def feed(self, data: bytes) -> bytes:
+        """Take *data* from the acceptor; what to send now (empty: wait for more).
+
+        Raises :class:`HandshakeError` when the acceptor does not know the key.
+        """
+        self._received += data
+        if len(self._received) < NONCE + PROOF:
+            return b""
+        if self.done or len(self._received) > NONCE + PROOF:
+            raise HandshakeError("the acceptor sent more than its proof")
+        theirs, proof = self._received[:NONCE], self._received[NONCE:]
+        if not hmac.compare_digest(proof, _proof(self._key, b"acceptor", self._nonce, theirs)):
+            raise HandshakeError("the acceptor does not know the shared key")
+        self.done = True
+        return (
+            _proof(self._key, b"dialler", self._nonce, theirs, self._introduction)
+            + self._introduction
+        )
+
+
+class Acceptor:
+    """The accepting end.  Feed it until :attr:`peer` is set; :attr:`rest` is what came after."""
+
+    __slots__ = ("_challenge", "_is_me", "_key", "_nonce", "_received", "peer", "rest")
+
+    def __init__(self, is_me: Callable[[str], bool], key: bytes, nonce: bytes) -> None:
+        """*is_me* tells whether a wanted key means this process; *nonce* is 32 fresh random
+        bytes, *key* is empty where the kernel vouches for both ends."""
+        self._is_me = is_me
+        self._key = key
+        self._nonce = nonce
+        self._received = b""
+        self._challenge = b""
+        self.peer: Address | None = None
+        self.rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take *data* from the dialler; what to send now (empty: wait for more).
+
+        Raises :class:`HandshakeError` for a stranger, as early as it can be told.
+        """
+        self._received += data
+        mode = KEYED if self._key else LOCAL
+        preamble = MAGIC + mode
+        if not preamble.startswith(self._received[: len(preamble)]):
+            raise HandshakeError("the dialler does not speak this protocol")
+        if not self._key:
+            self._introduced(len(preamble), 0)
+            return b""
+        answer = b""
+        theirs_end = len(preamble) + NONCE
+        if not self._challenge and len(self._received) >= theirs_end:
+            theirs = self._received[len(preamble) : theirs_end]
+            self._challenge = theirs + self._nonce
+            answer = self._nonce + _proof(self._key, b"acceptor", self._challenge)
+        if self._challenge:
+            self._introduced(theirs_end, PROOF)
+        return answer
+
+    def _introduced(self, start: int, proof_size: int) -> None:
+        head = start + proof_size
+        length_end = head + _LENGTH
+        if len(self._received) < length_end:
+            return
+        end = length_end + int.from_bytes(self._received[head:length_end], "big")
+        if end - length_end > MAX_INTRODUCTION:
+            raise HandshakeError(f"an introduction of {end - length_end} bytes")
+        if len(self._received) < end:
+            return
+        if proof_size:
+            expected = _proof(self._key, b"dialler", self._challenge, self._received[head:end])
+            if not hmac.compare_digest(self._received[start:head], expected):
+                raise HandshakeError("the dialler does not know the shared key")
+        want, peer = _introduced(self._received[length_end:end])
+        if not self._is_me(want):
+            raise HandshakeError(f"{peer} wants {want}, which is not here (any more)")
+        self.rest = self._received[end:]
+        self._received = b""
+        self.peer = peer

@@ -1,0 +1,234 @@
+"""One incoming connection: what one peer sends to us.
+
+States: *handshake* (bounded in time and number, see :mod:`.listener`), *open*, *closed*.  The
+queue of frames outlives the connection: what a peer wrote before it exited is delivered.
+
+Acknowledgements go back on the same connection, as 8-byte counts of the messages **handled**
+so far (the handler has returned), so the sender can drop them; what is beyond the count when
+we die is dead-lettered by the sender, in order.  One write acknowledges up to 128 messages or
+50 ms worth of them; messages that somebody waits for are acknowledged at once.  A count with the
+top bit set means: this message could not be unpickled.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ._thespian import ActorAddress, thesplog
+from .errors import ProtocolError
+from .framing import ACK_REQUEST, DATA_ACK_NOW, Frame, FrameDecoder, frame_bytes
+from .poller import READABLE, Poller
+
+if TYPE_CHECKING:
+    from .addresses import Address
+    from .handshake import Acceptor
+    from .inbox import Inbox
+    from .settings import Limits
+
+ACK: Final = struct.Struct("<Q")
+REJECTED: Final = 1 << 63
+ACK_EVERY: Final = 128  # messages
+ACK_DELAY: Final = 0.05  # seconds
+READ_SIZE: Final = 1 << 18  # bytes per read of small messages
+LARGE_READ: Final = 1 << 20  # bytes per turn of a large message, so others get their turn
+
+
+class InConnection:
+    """Used by the running thread only."""
+
+    __slots__ = (
+        "_accepted",
+        "_acceptor",
+        "_acked",
+        "_backlog",
+        "_closed",
+        "_decoder",
+        "_frames",
+        "_inbox",
+        "_limits",
+        "_on_change",
+        "_poller",
+        "_prompt",
+        "_reading",
+        "_scratch",
+        "_sock",
+        "ack_due",
+        "handled",
+        "in_ring",
+        "sender",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        acceptor: Acceptor,
+        poller: Poller,
+        inbox: Inbox,
+        limits: Limits,
+        scratch: memoryview,
+        on_change: Callable[[InConnection], None],
+    ) -> None:
+        """*scratch* is shared by all connections; *on_change* is called when the handshake
+        ends and when the connection closes."""
+        self._sock = sock
+        self._acceptor = acceptor
+        self._poller = poller
+        self._inbox = inbox
+        self._limits = limits
+        self._scratch = scratch
+        self._on_change = on_change
+        self._decoder = FrameDecoder(limits.max_message_bytes)
+        self._frames: deque[Frame] = deque()
+        self._backlog = 0
+        self._accepted = False
+        self._closed = False
+        self._reading = True
+        self._prompt = False
+        self._acked = 0
+        self.handled = 0
+        self.ack_due = False
+        self.in_ring = False
+        self.sender = ActorAddress(None)
+        poller.add(sock.fileno(), READABLE, self)
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the peer has authenticated."""
+        return self._accepted
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will be read."""
+        return self._closed
+
+    @property
+    def peer(self) -> Address | None:
+        """Who sends, once the handshake is over."""
+        return self._acceptor.peer
+
+    def on_event(self, events: int) -> None:
+        """Read once, so that every connection gets its turn."""
+        try:
+            frames = self._read_frames() if self._accepted else self._shake_hands()
+        except BlockingIOError:
+            return
+        except (OSError, ProtocolError) as error:
+            if isinstance(error, ProtocolError):
+                thesplog("closing a connection from %s: %s", self.peer, error, level=30)
+            self.close()
+            return
+        if frames is None:
+            self.close()
+        elif frames:
+            self._take(frames)
+
+    def _read_frames(self) -> list[Frame] | None:
+        target = self._decoder.destination()
+        if target is not None:
+            count = self._sock.recv_into(target[:LARGE_READ])
+            return self._decoder.advance(count) if count else None
+        count = self._sock.recv_into(self._scratch)
+        return self._decoder.feed(self._scratch[:count]) if count else None
+
+    def _shake_hands(self) -> list[Frame] | None:
+        data = self._sock.recv(1 << 16)
+        if not data:
+            return None
+        answer = self._acceptor.feed(data)
+        if answer:
+            # A hundred bytes into an empty socket buffer: anything less than all is an attack.
+            if self._sock.send(answer) != len(answer):
+                return None
+        if self._acceptor.peer is None:
+            return []
+        self._accepted = True
+        self.sender = ActorAddress(self._acceptor.peer)
+        self._on_change(self)
+        return self._decoder.feed(self._acceptor.rest)
+
+    def _take(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            if frame[0] == ACK_REQUEST:
+                self._prompt = True
+                self.acknowledge()
+            else:
+                self._frames.append(frame)
+                self._backlog += frame_bytes(frame)
+        self._inbox.add(self)
+        self.reconsider_reading(relaxed=self._inbox.relaxed)
+
+    def pop(self) -> Frame:
+        """The oldest frame, to be delivered now and then passed to :meth:`mark_handled`."""
+        frame = self._frames.popleft()
+        self._backlog -= frame_bytes(frame)
+        if not self._reading:
+            self.reconsider_reading(relaxed=False)
+        return frame
+
+    def reconsider_reading(self, *, relaxed: bool) -> None:
+        """Stop reading when too much waits to be handled; go on when half of it is done."""
+        if self._closed:
+            return
+        limits = self._limits
+        count, size = len(self._frames), self._backlog
+        if self._reading:
+            stop = count > limits.max_backlog_messages or size > limits.max_backlog_bytes
+            if stop and not relaxed:
+                self._reading = False
+                self._poller.change(self._sock.fileno(), 0)
+        elif relaxed or (
+            count <= limits.max_backlog_messages // 2 and size <= limits.max_backlog_bytes // 2
+        ):
+            self._reading = True
+            self._poller.change(self._sock.fileno(), READABLE)
+
+    def mark_handled(self, frame: Frame, *, rejected: bool = False) -> bool:
+        """The handler has returned.  Whether an acknowledgement is still to be sent."""
+        self.handled += 1
+        if rejected:
+            self._write(REJECTED | self.handled)
+        if (
+            self._prompt
+            or frame[0] == DATA_ACK_NOW
+            or self.handled - self._acked >= ACK_EVERY
+            or (self._closed and not self._frames)
+        ):
+            self.acknowledge()
+            return False
+        return True
+
+    def acknowledge(self) -> None:
+        """Tell the sender how many messages are handled, if it does not know yet."""
+        if self.handled > self._acked and self._write(self.handled):
+            self._acked = self.handled
+
+    def _write(self, count: int) -> bool:
+        if self._closed:
+            return False
+        try:
+            # Eight bytes are written whole or not at all.  A sender that does not read its
+            # acknowledgements gets the next cumulative one.
+            return self._sock.send(ACK.pack(count)) == ACK.size
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Read no more.  What was read stays to be delivered."""
+        if not self._closed:
+            self.acknowledge()
+            self._closed = True
+            self._poller.remove(self._sock.fileno())
+            self._sock.close()
+            self._on_change(self)
+
+    def abandon(self) -> None:
+        """In a forked child: close the parent's socket, without a word to anybody."""
+        self._closed = True
+        self._sock.close()

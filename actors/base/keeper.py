@@ -1,0 +1,111 @@
+"""One small process per system that outlives it and cleans up after it.
+
+Whatever is killed with ``kill -9`` cannot clean up itself.  The admin forks a keeper before it
+does anything else; the keeper leaves the system's session and sleeps until
+
+- the **admin** ends: whoever is left of the system has no business any more;
+- the **program** that started the system ends, if ``die_with_parent`` was asked for.
+
+It then sends SIGTERM to every process of the admin's session (actors exit between two
+handlers), SIGKILL to those that are left after :data:`GRACE` seconds, removes the system's
+sockets, and exits.  After an orderly shutdown there is nobody left to signal, and it only
+sweeps.  It waits on *pidfds*, which need no polling, are not fooled by recycled process ids,
+and work for processes that are not its children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Final, NoReturn
+
+from . import places
+from .settings import Settings
+
+GRACE: Final = 0.7  # seconds between SIGTERM and SIGKILL
+NATURAL: Final = 0.5  # seconds for what is left after an orderly shutdown to end by itself
+FINAL: Final = 3.0  # seconds to wait for killed processes to disappear
+STEP: Final = 0.02
+
+
+def start(settings: Settings, program: int) -> None:
+    """Fork the keeper of the system whose admin is the calling process."""
+    admin = os.getpid()
+    if os.fork() == 0:
+        try:
+            _keep(settings, admin, program)
+        finally:
+            os._exit(0)
+
+
+def _keep(settings: Settings, admin: int, program: int) -> NoReturn:
+    session = os.getsid(admin)
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    # Close everything the admin had open: sockets, pipes.  Objects that believe to own these
+    # descriptors must never be collected, or they would close ours.
+    gc.disable()
+    gc.freeze()
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    places.declare_alive(settings.directory, settings.system_id)
+    _wait_for_one([admin, program] if settings.die_with_parent else [admin])
+    if not _is_alive(admin):
+        _wait_for_none(session, NATURAL)
+    for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, FINAL)):
+        for member in members(session):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(member, number)
+        _wait_for_none(session, patience)
+    places.remove_system(settings.directory, settings.system_id)
+    with places.claiming(settings.directory):
+        places.sweep(settings.directory)
+    os._exit(0)
+
+
+def _is_alive(process: int) -> bool:
+    return _state_and_session(process) is not None
+
+
+def _wait_for_one(processes: list[int]) -> None:
+    """Sleep until one of *processes* has ended."""
+    waiting = select.poll()
+    for process in processes:
+        try:
+            waiting.register(os.pidfd_open(process), select.POLLIN)
+        except ProcessLookupError:
+            return
+    waiting.poll()
+
+
+def _wait_for_none(session: int, seconds: float) -> None:
+    """Sleep until nobody of *session* is left, but at most *seconds*."""
+    deadline = monotonic() + seconds
+    while members(session) and monotonic() < deadline:
+        sleep(STEP)
+
+
+def members(session: int) -> list[int]:
+    """The processes of *session* that still run (zombies do not)."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            status = _state_and_session(int(entry.name))
+            if status is not None and status[1] == session:
+                found.append(int(entry.name))
+    return found
+
+
+def _state_and_session(process: int) -> tuple[str, int] | None:
+    """State and session of *process*; None if it has ended (or is a zombie)."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text()
+    except (OSError, ValueError):
+        return None
+    state, _, _, session = text.rpartition(")")[2].split()[:4]
+    return None if state in "ZX" else (state, int(session))

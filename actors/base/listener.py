@@ -1,0 +1,204 @@
+"""Where others reach us: listening sockets, and strangers until they have introduced themselves.
+
+A stranger costs one descriptor and a few hundred bytes: at most ``max_handshakes`` may be in
+the handshake at a time, each for at most ``handshake_timeout`` seconds from accept to the last
+byte, however slowly it dribbles.  On a Unix socket a peer with another uid is closed before a
+byte is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Final
+
+from . import places
+from ._thespian import thesplog
+from .addresses import Address
+from .handshake import NONCE, Acceptor
+from .inbox import Inbox
+from .incoming import READ_SIZE, InConnection
+from .outbox import peer_uid
+from .poller import READABLE, Poller
+from .settings import Settings
+
+ACCEPTS_PER_TURN: Final = 64
+PAUSE: Final = 0.1  # seconds without accepting when out of descriptors
+
+
+@dataclass(frozen=True, slots=True)
+class Sockets:
+    """The listening sockets of one actor and the address they make.
+
+    Bound by the parent before the child exists, so that the child's address is final at
+    once; multiprocessing knows how to hand sockets to forked and to spawned children.
+    """
+
+    address: Address
+    local: socket.socket
+    remote: socket.socket | None
+
+    def close(self) -> None:
+        """Close this process's copies."""
+        self.local.close()
+        if self.remote is not None:
+            self.remote.close()
+
+    def discard(self) -> None:
+        """Nobody will use them: close them and remove the name."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.address.path)
+        self.close()
+
+
+def bind(settings: Settings, address: Address) -> Sockets:
+    """Listen at *address* (TCP port 0: any).  Raises OSError if it is taken."""
+    local = places.listen_at(address.path)
+    if not settings.tcp:
+        return Sockets(address, local, None)
+    try:
+        remote = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            remote.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            remote.bind((address.host, address.port))
+            remote.listen(places.BACKLOG)
+        except BaseException:
+            remote.close()
+            raise
+    except BaseException:
+        local.close()
+        os.unlink(address.path)
+        raise
+    port = remote.getsockname()[1]
+    return Sockets(Address(address.key, address.path, address.host, port), local, remote)
+
+
+class _Door:
+    """One listening socket in the poller."""
+
+    def __init__(self, sock: socket.socket, accept: Callable[[socket.socket], None]) -> None:
+        self.sock = sock
+        self._accept = accept
+
+    def on_event(self, events: int) -> None:
+        """Somebody knocks."""
+        self._accept(self.sock)
+
+
+class Listener:
+    """Accepts connections and lets them into the inbox once they are authenticated."""
+
+    def __init__(self, settings: Settings, sockets: Sockets, poller: Poller, inbox: Inbox) -> None:
+        self._settings = settings
+        self._sockets = sockets
+        self._poller = poller
+        self._inbox = inbox
+        self._scratch = memoryview(bytearray(READ_SIZE))
+        self._strangers: dict[InConnection, float] = {}  # and their deadlines, oldest first
+        self._doors = [
+            _Door(sock, self._accept)
+            for sock in (sockets.local, sockets.remote)
+            if sock is not None
+        ]
+        self._paused_until = 0.0
+        self.connections: set[InConnection] = set()
+        for door in self._doors:
+            door.sock.setblocking(False)
+            poller.add(door.sock.fileno(), READABLE, door)
+
+    def _is_me(self, want: str) -> bool:
+        me = self._sockets.address
+        # An admin is also known by its path, and by its port under any name of this host.
+        return want == me.key or (
+            me.well_known and (want == me.path or want.endswith(f":{me.port}"))
+        )
+
+    def _accept(self, door: socket.socket) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if len(self._strangers) >= self._settings.limits.max_handshakes:
+                self._pause(perf_counter() + PAUSE)
+                return
+            try:
+                sock, _ = door.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    thesplog("cannot accept connections: %s", error, level=40)
+                    self._pause(perf_counter() + PAUSE)
+                return  # else the caller hung up before we answered
+            self._admit(sock)
+
+    def _admit(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        key = b""
+        if sock.family == socket.AF_UNIX:
+            if peer_uid(sock) != os.getuid():
+                thesplog("refused a connection from uid %d", peer_uid(sock), level=30)
+                sock.close()
+                return
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            key = self._settings.key
+        limits = self._settings.limits
+        acceptor = Acceptor(self._is_me, key, secrets.token_bytes(NONCE))
+        connection = InConnection(
+            sock, acceptor, self._poller, self._inbox, limits, self._scratch, self._changed
+        )
+        self._strangers[connection] = perf_counter() + limits.handshake_timeout
+        # The usual peer has introduced itself already: that saves a turn of the loop.
+        connection.on_event(READABLE)
+
+    def _changed(self, connection: InConnection) -> None:
+        self._strangers.pop(connection, None)
+        if connection.closed:
+            self.connections.discard(connection)
+        else:
+            self.connections.add(connection)
+
+    def _pause(self, until: float) -> None:
+        if not self._paused_until:
+            for door in self._doors:
+                self._poller.change(door.sock.fileno(), 0)
+        self._paused_until = until
+
+    def tick(self, now: float) -> None:
+        """Hang up on strangers that took too long; open the doors again."""
+        late = [stranger for stranger, deadline in self._strangers.items() if deadline <= now]
+        for stranger in late:
+            stranger.close()
+        if self._paused_until and self._paused_until <= now:
+            self._paused_until = 0.0
+            for door in self._doors:
+                self._poller.change(door.sock.fileno(), READABLE)
+
+    @property
+    def next_due(self) -> float | None:
+        """When :meth:`tick` wants to be called, on the clock of ``perf_counter``."""
+        if self._paused_until:
+            return self._paused_until
+        return next(iter(self._strangers.values()), None)
+
+    def close(self, *, unlink: bool) -> None:
+        """Close every connection and stop listening; *unlink* our socket if it is ours."""
+        if unlink:
+            # Before closing: nobody can have taken the name of a socket that still answers.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._sockets.address.path)
+        for connection in [*self.connections, *self._strangers]:
+            connection.close()
+        for door in self._doors:
+            self._poller.remove(door.sock.fileno())
+        self._sockets.close()
+
+    def abandon(self) -> None:
+        """In a forked child: close the parent's sockets, without a word to anybody."""
+        for connection in [*self.connections, *self._strangers]:
+            connection.abandon()
+        self._sockets.close()

@@ -1,0 +1,300 @@
+"""The run loop: who gets its turn, and when to sleep.
+
+Only one thread runs at a time; the outside program's base sees to that.  The order within a
+turn is chosen for the promises that depend on it:
+
+- delivery comes before completions, so a reply that arrived together with the end of its
+  sender is seen before the failure is;
+- a message counts as handled when its handler has *returned*, not before;
+- what handlers sent is written before the loop may sleep;
+- completions run last, so that what they send is written in the next turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from time import monotonic, perf_counter, sleep
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from . import framing
+from ._thespian import (
+    ActorAddress,
+    RunExpired,
+    RunHandlerResult,
+    RunTerminated,
+    TransmitOnly,
+    WatchMessage,
+    thesplog,
+)
+from .envelopes import Envelope
+from .incoming import ACK_DELAY, InConnection
+
+if TYPE_CHECKING:
+    from .inbox import Inbox, LocalSource
+    from .listener import Listener
+    from .outbox import Outbox
+    from .poller import Poller
+    from .timers import Timers
+
+BURST: Final = 64  # messages delivered between two looks at the sockets
+WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes what it has sent
+ACK_PATIENCE: Final = 1.0  # seconds in which it waits to hear that it was handled
+STOP_PATIENCE: Final = 5.0
+
+
+class Loop:
+    """See the module's text."""
+
+    def __init__(
+        self,
+        me: ActorAddress,
+        poller: Poller,
+        inbox: Inbox,
+        local: LocalSource,
+        listener: Listener,
+        outbox: Outbox,
+        timers: Timers,
+    ) -> None:
+        self._me = me
+        self._poller = poller
+        self._inbox = inbox
+        self._local = local
+        self._listener = listener
+        self._outbox = outbox
+        self._timers = timers
+        self._runner = 0
+        self._signals: deque[object] = deque()
+        self._ack_due: list[InConnection] = []
+        self._ack_at = 0.0
+        self._aborting = False
+        self._leaving = False
+        self._leave_since = 0.0
+        self._stopped = False
+        self._watch_pending = False
+
+    # -- from any thread --------------------------------------------------------------
+
+    def is_runner(self) -> bool:
+        """Whether the calling thread is the one that runs."""
+        return self._runner == threading.get_ident()
+
+    def deliver_local(self, envelope: Envelope) -> None:
+        """Deliver *envelope* to ourselves, in its turn."""
+        self._local.queue.append(envelope)
+        self._inbox.add(self._local)
+        if not self.is_runner():
+            self._poller.wake()
+
+    def interrupt(self, message: object) -> None:
+        """Like :meth:`deliver_local` for a signal handler: one append, no more."""
+        self._signals.append(message)
+
+    def abort(self, *, drain: bool) -> None:
+        """End the run; with *drain* after what was sent is written and confirmed."""
+        self._aborting = True
+        if drain and not self._leaving:
+            self._leaving = True
+            self._leave_since = 0.0
+        self._poller.wake()
+
+    def stop(self) -> None:
+        """End the run of whatever thread, and all later ones.  Waits for it, but not for ever."""
+        self._stopped = True
+        self._poller.wake()
+        deadline = monotonic() + STOP_PATIENCE
+        while self._runner and not self.is_runner() and monotonic() < deadline:
+            sleep(0.001)
+
+    # -- in the running thread --------------------------------------------------------
+
+    def run(self, handler: Any, seconds: float | None) -> Any:
+        """See :meth:`.transport.Transport.run`."""
+        if self._runner:
+            raise AssertionError("two threads run one transport")
+        self._runner = threading.get_ident()
+        self._aborting = False
+        try:
+            return self._turns(handler, None if seconds is None else perf_counter() + seconds)
+        finally:
+            self._runner = 0
+
+    def _turns(self, handler: Any, end: float | None) -> Any:
+        transmit_only = handler is TransmitOnly or isinstance(handler, TransmitOnly)
+        polled = False
+        while not self._stopped:
+            if not transmit_only and not self._aborting:
+                result = self._deliver(handler)
+                if result is not None:
+                    return result
+            self._outbox.flush()
+            completed = self._complete()
+            now = perf_counter()
+            self._tick(now)
+            if transmit_only or self._aborting:
+                done = self._written(now, confirmed=self._leaving)
+                if self._aborting and (done or not self._leaving):
+                    return RunTerminated()
+                if transmit_only and done:
+                    return 0
+            ready_now = bool(self._inbox) and not (transmit_only or self._aborting)
+            if end is not None and now >= end and polled and not ready_now:
+                return self._outbox.unwritten() if transmit_only else RunExpired()
+            self._sleep(0.0 if ready_now or completed else self._timeout(now, end, transmit_only))
+            polled = True
+        return RunTerminated()
+
+    def _deliver(self, handler: Callable[[Envelope], object] | None) -> Any:
+        """Deliver up to a burst of messages; what :meth:`run` shall return, or None to go on."""
+        for _ in range(BURST):
+            source = self._inbox.next()
+            if source is None:
+                return None
+            if source is self._local:
+                envelope = self._local.queue.popleft()
+                if type(envelope.message) is WatchMessage:
+                    self._watch_pending = False
+                if handler is None:
+                    return envelope
+                if not self._call(handler, envelope):
+                    return self._stopped_by_handler()
+            else:
+                connection = cast("InConnection", source)
+                frame = connection.pop()
+                received = self._decoded(connection, frame)
+                if received is None:
+                    continue
+                if handler is None:
+                    self._mark_handled(connection, frame)
+                    return received
+                go_on = self._call(handler, received)
+                self._mark_handled(connection, frame)
+                if not go_on:
+                    return self._stopped_by_handler()
+            if self._aborting:
+                return None
+        return None
+
+    def _call(self, handler: Callable[[Envelope], object], envelope: Envelope) -> object:
+        self._outbox.begin_handler()
+        try:
+            return handler(envelope)
+        finally:
+            self._outbox.end_handler()
+
+    def _stopped_by_handler(self) -> RunHandlerResult:
+        self.acknowledge()  # the process may exit without running again
+        return RunHandlerResult(False)
+
+    def _decoded(self, connection: InConnection, frame: framing.Frame) -> Envelope | None:
+        try:
+            return Envelope(connection.sender, framing.decode(frame))
+        except Exception as error:
+            thesplog(
+                "cannot unpickle a message from %s: %s: %s",
+                connection.sender,
+                type(error).__name__,
+                error,
+                level=40,
+                primary=True,
+            )
+            connection.mark_handled(frame, rejected=True)
+            return None
+
+    def _mark_handled(self, connection: InConnection, frame: framing.Frame) -> None:
+        if connection.mark_handled(frame) and not connection.ack_due:
+            connection.ack_due = True
+            if not self._ack_due:
+                self._ack_at = perf_counter() + ACK_DELAY
+            self._ack_due.append(connection)
+
+    def acknowledge(self) -> None:
+        """Tell every sender what was handled."""
+        due, self._ack_due = self._ack_due, []
+        for connection in due:
+            connection.ack_due = False
+            connection.acknowledge()
+
+    def _complete(self) -> bool:
+        """Call the callbacks of finished sends; whether there were any."""
+        if not self._outbox.finished:
+            return False
+        for intent, status in self._outbox.take_finished():
+            intent.tx_done(status)
+        return True
+
+    def _tick(self, now: float) -> None:
+        """Whatever depends on time, and what signal handlers left."""
+        if self._ack_due and now >= self._ack_at:
+            self.acknowledge()
+        if self._outbox.retry_delay is not None:
+            self._outbox.tick()
+        due = self._listener.next_due
+        if due is not None and due <= now:
+            self._listener.tick(now)
+        while self._signals:
+            self._take_local(self._signals.popleft())
+        timer = self._timers.next_due
+        if timer is not None and timer <= now:
+            for message in self._timers.due(now):
+                self._take_local(message)
+
+    def _take_local(self, message: object) -> None:
+        self._local.queue.append(Envelope(self._me, message))
+        self._inbox.add(self._local)
+
+    def _written(self, now: float, *, confirmed: bool) -> bool:
+        """Whether all was written (and *confirmed* as handled), or we waited long enough."""
+        if not confirmed:
+            return not self._outbox.unwritten()
+        if not self._leave_since:
+            self._leave_since = now
+            self.acknowledge()
+            self._outbox.request_acks()
+        waited = now - self._leave_since
+        if waited > WRITE_PATIENCE:
+            return True
+        if self._outbox.unwritten() or self._outbox.finished:
+            return False
+        return waited > ACK_PATIENCE or not self._outbox.unacked()
+
+    def _timeout(self, now: float, end: float | None, transmit_only: bool) -> float | None:
+        """How long nothing but an event can happen, in seconds; None: for ever."""
+        due = [end, self._listener.next_due]
+        if not transmit_only:
+            due.append(self._timers.next_due)
+        if self._ack_due:
+            due.append(self._ack_at)
+        if self._leaving and self._leave_since:
+            waited = now - self._leave_since
+            due.append(now + (ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE) - waited)
+        times = [time - now for time in due if time is not None]
+        retry = self._outbox.retry_delay
+        if retry is not None:
+            times.append(retry)
+        return max(0.0, min(times)) if times else None
+
+    def _sleep(self, timeout: float | None) -> None:
+        ready = self._poller.wait(timeout)
+        if ready and not self._watch_pending:
+            self._watch_pending = True
+            self._take_local(WatchMessage(ready))
+
+    @contextlib.contextmanager
+    def reading_on(self) -> Iterator[Callable[[float], None]]:
+        """For the running thread while it waits in a handler: a function that sleeps, reads
+        and writes, but delivers nothing and calls no callback."""
+
+        def keep_reading(timeout: float) -> None:
+            self._outbox.tick()
+            retry = self._outbox.retry_delay
+            self._poller.wait(timeout if retry is None else min(timeout, retry))
+
+        self._outbox.flush()
+        self._inbox.relax(True)
+        try:
+            yield keep_reading
+        finally:
+            self._inbox.relax(False)

@@ -1,0 +1,269 @@
+"""Thespian's managers of actors and of the system, on our transport.
+
+Subclasses replace what our transport makes unnecessary or wrong, for instances of this base
+only; the framework's classes, and so its own bases in the same process, stay as they are:
+
+- sends bypass the *rate governor* (4,480 messages/s) and the formatting of every message;
+- a send from any thread, also while addresses of children are pending, keeps its order:
+  a message that waits for an address holds up later ones **to the same actor**;
+- children are registered as soon as they are started, so that a shutdown in the middle of
+  their start ends them too (the framework's hangs).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections import deque
+from functools import partial
+from typing import Any
+
+from ._thespian import (
+    ActorAddress,
+    ActorManager,
+    ActorSystemFailure,
+    CannotPickleAddress,
+    ChildActorExited,
+    ChildInfo,
+    MultiProcReplicator,
+    NoCompatibleSystemForActor,
+    PoisonMessage,
+    ReceiveEnvelope,
+    SendStatus,
+    ThespianAdmin,
+    TransmitIntent,
+    checkActorCapabilities,
+    detach_child,
+    loadModuleFromHashSource,
+    thesplog,
+)
+from .envelopes import Envelope, UserIntent
+from .outgoing import OutConnection
+
+
+class Replicator(MultiProcReplicator):
+    """Starts child processes, and sends; what admin and actors have in common."""
+
+    def __init__(self, *arguments: Any) -> None:
+        # Messages whose address, or an address in them, is not known yet, by their target.
+        self._parked: dict[object, deque[TransmitIntent]] = {}
+        self._parking = threading.RLock()
+        self._child_procs = []
+        super().__init__(*arguments)
+
+    # -- sending ----------------------------------------------------------------------
+
+    def _send_intent(self, intent: TransmitIntent, curtime: object = None) -> None:  # noqa: ARG002
+        self._send_intent_to_transport(intent)
+
+    def _send_intent_to_transport(self, intent: TransmitIntent) -> None:
+        connection = self._enqueue(intent)
+        if connection is not None and not self.transport.has_room(connection):
+            self.transport.wait_for_room(connection)
+
+    def _enqueue(self, intent: TransmitIntent) -> OutConnection | None:
+        """Queue *intent*, or park it; an error of pickling becomes a PoisonMessage to us."""
+        try:
+            if not self._parked:
+                try:
+                    connection: OutConnection | None = self.transport.enqueue(
+                        self._addrManager, intent
+                    )
+                    return connection
+                except CannotPickleAddress:
+                    pass
+            with self._parking:
+                return self._enqueue_in_order(intent)
+        except Exception:
+            self._poisoned(intent, traceback.format_exc())
+            return None
+
+    def _enqueue_in_order(self, intent: TransmitIntent) -> OutConnection | None:
+        route = self._route(intent.targetAddr)
+        if route in self._parked:
+            self._parked[route].append(intent)
+            return None
+        try:
+            connection: OutConnection | None = self.transport.enqueue(self._addrManager, intent)
+            return connection
+        except CannotPickleAddress:
+            self._parked[route] = deque([intent])
+            return None
+
+    def _route(self, target: ActorAddress) -> object:
+        """What identifies *target* among parked messages."""
+        known = self._addrManager.exportAddr(target)
+        if known is None:
+            return getattr(target.addressDetails, "addressInstanceNum", target.addressDetails)
+        return getattr(known.addressDetails, "key", known.addressDetails)
+
+    def _poisoned(self, intent: TransmitIntent, trace: str) -> None:
+        thesplog("Declaring transmit of %s as Poison: %s", intent.identify(), trace, level=40)
+        if not isinstance(intent.message, logging.LogRecord):
+            logging.error("Declaring transmit of %s as Poison: %s", intent.identify(), trace)  # noqa: LOG015 (the root logger forwards to Thespian's)
+        if not isinstance(intent.message, PoisonMessage):
+            self.transport.deliver_local(
+                Envelope(intent.targetAddr, PoisonMessage(intent.message, trace))
+            )
+        intent.tx_done(SendStatus.Failed)
+
+    def _pendingActorReady(
+        self, childInstance: int, actualAddress: ActorAddress, *rest: Any, **named: Any
+    ) -> None:
+        # From the moment the address is known until parked messages are on their way, nobody
+        # may send directly.
+        with self._parking:
+            super()._pendingActorReady(childInstance, actualAddress, *rest, **named)
+
+    def _retryPendingChildOperations(
+        self, childInstance: int, actualAddress: ActorAddress | None
+    ) -> None:
+        with self._parking:
+            for route in list(self._parked):
+                self._retry(route, None if actualAddress else childInstance)
+        super()._retryPendingChildOperations(childInstance, actualAddress)
+
+    def _retry(self, route: object, aborted: int | None) -> None:
+        """Send what is parked for *route*, in order, as far as addresses are known now."""
+        waiting = self._parked[route]
+        while waiting:
+            intent = waiting[0]
+            try:
+                self.transport.enqueue(self._addrManager, intent)
+            except CannotPickleAddress as unknown:
+                if unknown.address.addressDetails.addressInstanceNum != aborted:
+                    self._park_again(route, waiting)
+                    return
+                self._aborted(intent)
+            except Exception:
+                self._poisoned(intent, traceback.format_exc())
+            waiting.popleft()
+        del self._parked[route]
+
+    def _park_again(self, route: object, waiting: deque[TransmitIntent]) -> None:
+        """The target of *waiting* may be known now, though not an address in the message."""
+        del self._parked[route]
+        self._parked[self._route(waiting[0].targetAddr)] = waiting
+
+    def _aborted(self, intent: TransmitIntent) -> None:
+        if not isinstance(intent.message, PoisonMessage):
+            self._receiveQueue.append(
+                ReceiveEnvelope(self.myAddress, PoisonMessage(intent.message, "Child Aborted"))
+            )
+        intent.tx_done(SendStatus.Failed)
+
+    # -- children ---------------------------------------------------------------------
+
+    def _startChildActor(
+        self,
+        childAddr: ActorAddress,
+        childClass: Any,
+        globalName: str | None,
+        parentAddr: ActorAddress,
+        notifyAddr: ActorAddress,
+        childRequirements: object = None,
+        sourceHash: str | None = None,
+        sourceToLoad: object = None,
+    ) -> None:
+        from .processes import start_actor
+
+        if self.asLogger is None:
+            raise ActorSystemFailure("cannot create an actor before the logger is up")
+        loader = (
+            partial(loadModuleFromHashSource, sourceHash, {sourceHash: sourceToLoad})
+            if sourceHash
+            else None
+        )
+        if not checkActorCapabilities(childClass, self.capabilities, childRequirements, loader):
+            raise NoCompatibleSystemForActor(childClass, "no system has compatible capabilities")
+        # A class travels by name, so that a spawned process can import it.
+        named = (
+            f"{childClass.__module__}.{childClass.__name__}"
+            if hasattr(childClass, "__name__")
+            else childClass
+        )
+        endpoint = self.transport.prepEndpoint(childAddr, self.capabilities)
+        try:
+            process = self.mpcontext.Process(
+                target=start_actor,
+                args=(
+                    named,
+                    globalName,
+                    endpoint,
+                    sourceHash or self._sourceHash,
+                    sourceToLoad,
+                    parentAddr,
+                    self._adminAddr,
+                    notifyAddr,
+                    self.asLogger,
+                    childRequirements,
+                    self.capabilities,
+                    self.mpcontext,
+                    self.logdefs,
+                ),
+                name=f"actor {named}",
+                daemon=False,
+            )
+            process.start()
+        except BaseException:
+            endpoint.sockets.discard()
+            raise
+        # Or multiprocessing would join or terminate it when we exit.
+        detach_child(process)
+        self.transport.connectEndpoint(endpoint)
+        child = ChildInfo(childAddr, childClass, process, endpoint.addrInst)
+        child.childRealAddr = ActorAddress(endpoint.sockets.address)
+        self._child_procs.append(child)
+        self._registerChild(child.childRealAddr)
+
+    def _registerChild(self, address: ActorAddress) -> None:
+        if address not in self._children:
+            super()._registerChild(address)
+
+    def childDied(self) -> bool:
+        """A child process ended: find out which, and tell ourselves."""
+        logger = getattr(self, "asLogProc", None)
+        if logger is not None and not logger.childProc.is_alive() and not self._leaving():
+            from .processes import start_logger
+
+            start_logger(self)
+        alive, dead = [], []
+        for child in self._child_procs:
+            (alive if child.childProc.is_alive() else dead).append(child)
+        self._child_procs = alive
+        for child in dead:
+            child.childProc.join(0.5)
+            self.transport.deliver_local(
+                Envelope(self.myAddress, ChildActorExited(child.childRealAddr))
+            )
+        return True
+
+    def _leaving(self) -> bool:
+        return hasattr(self, "_exiting")
+
+
+class Admin(Replicator, ThespianAdmin):
+    """The admin of a system."""
+
+
+class Manager(Replicator, ActorManager):
+    """Runs one actor."""
+
+    def actor_send(self, targetAddr: ActorAddress, msg: object) -> None:
+        """``Actor.send``, from any thread.  Raises PeerStalled; see :mod:`.errors`."""
+        self._sCBStats.inc("Actor.Message Send.Generated")
+        connection = self._enqueue(UserIntent(targetAddr, msg, self.actor_send_fail))
+        if connection is not None and not self.transport.has_room(connection):
+            self.transport.throttle(connection)
+
+    def handleMessages(self, envelope: ReceiveEnvelope) -> Any:
+        """Handle *envelope*, then what that left for ourselves."""
+        self._sCBStats.inc("Actor.Message Received.Total")
+        sender = envelope.sender
+        if "eqOverride" not in sender.__dict__:  # one object serves a whole connection
+            self._addrManager.importAddr(sender)
+        result = self._handleOneMessage(envelope)
+        while result and self._receiveQueue:
+            result = self._handleOneMessage(self._receiveQueue.pop(0))
+        return result

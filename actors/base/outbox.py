@@ -1,0 +1,330 @@
+"""Everything that leaves this process, from whatever thread.
+
+**One lock** guards all outgoing connections.  Sockets never block, so it is held for
+microseconds; pickling happens outside.  A thread that sends writes to the socket itself, at
+once.  Only the running thread, within a handler, collects its messages and writes them when
+the handler returns, at 64 KiB, or as soon as the handler has run for a millisecond.
+
+**Order.**  The messages of one thread to one peer stay in the order of their sends: they
+enter one queue under the lock, and one connection carries them.
+
+**Back-pressure.**  A send that leaves more than the limits queued for one peer waits until
+there is room (:meth:`Outbox.throttle`).  A waiting thread writes on its own, with the help of
+``poll`` on that one socket, so it depends neither on the running thread nor on its handler.
+The running thread, waiting within a handler, also keeps reading; see :mod:`.inbox`.
+
+**Completion.**  Finished intents are collected here, with their status, and handed to the
+running thread, which alone calls callbacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import secrets
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Final
+
+from ._thespian import SendStatus, Status
+from .addresses import Address
+from .errors import HandshakeError, InvalidAddress, PeerStalled, TransportClosed
+from .framing import Part
+from .handshake import NONCE, Dialler
+from .outgoing import RETRY_DELAY, OutConnection, State
+from .poller import READABLE, WRITABLE, Poller
+from .settings import Limits, Settings
+
+FLUSH_BYTES: Final = 1 << 16
+HANDLER_PATIENCE: Final = 0.001  # seconds after which a handler's messages leave at once
+POLL_SLICE: Final = 0.1  # seconds
+_CREDENTIALS: Final = struct.Struct("3i")
+
+
+def peer_uid(sock: socket.socket) -> int:
+    """The uid of the process at the other end of a Unix socket, as the kernel knows it."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int = _CREDENTIALS.unpack(raw)[1]
+    return uid
+
+
+def peer_pid(sock: socket.socket) -> int:
+    """The pid of the process that listened at, or connected, the other end."""
+    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid: int = _CREDENTIALS.unpack(raw)[0]
+    return pid
+
+
+class Outbox:
+    """The outgoing connections of one process."""
+
+    def __init__(self, settings: Settings, me: Address, poller: Poller) -> None:
+        self.limits: Limits = settings.limits
+        self.poller = poller
+        self.lock = threading.RLock()
+        self.finished: list[tuple[Any, Status]] = []
+        self.blocking_allowed = True
+        self._settings = settings
+        self._me = me
+        self._connections: dict[str, OutConnection] = {}
+        self._unsettled: list[OutConnection] = []
+        self._dirty: list[OutConnection] = []
+        self._handling: int = 0  # identity of the thread that is in a handler, or 0
+        self._handling_since = 0.0
+        self._closed = False
+
+    # -- sending ----------------------------------------------------------------------
+
+    def post(self, intent: object, address: Address, parts: list[Part]) -> OutConnection | None:
+        """Queue one message and write it as described above; None if nobody is there."""
+        with self.lock:
+            connection = self._connections.get(address.key)
+            if connection is None:
+                connection = self._open(address)
+                if connection is None:
+                    self.finish(intent, SendStatus.DeadTarget)
+                    return None
+            connection.enqueue(intent, parts)
+            if (
+                self._handling == threading.get_ident()
+                and connection.queued_bytes < FLUSH_BYTES
+                and perf_counter() - self._handling_since < HANDLER_PATIENCE
+            ):
+                if not connection.dirty:
+                    connection.dirty = True
+                    self._dirty.append(connection)
+            else:
+                connection.flush()
+            if self.finished:
+                self.poller.wake()
+        return connection
+
+    def finish(self, intent: object, status: Status) -> None:
+        """Let the running thread tell *intent* that it ended with *status*."""
+        with self.lock:
+            self.finished.append((intent, status))
+        self.poller.wake()
+
+    def take_finished(self) -> list[tuple[Any, Status]]:
+        """Remove and return what is finished; the running thread calls the callbacks."""
+        with self.lock:
+            finished, self.finished = self.finished, []
+        return finished
+
+    def begin_handler(self) -> None:
+        """The calling thread enters a handler: collect what it sends."""
+        self._handling_since = perf_counter()
+        self._handling = threading.get_ident()
+
+    def end_handler(self) -> None:
+        """The handler has returned: write what it sent."""
+        self._handling = 0
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what was collected."""
+        if not self._dirty:
+            return
+        with self.lock:
+            dirty, self._dirty = self._dirty, []
+            for connection in dirty:
+                if connection.dirty:
+                    connection.flush()
+
+    # -- back-pressure ----------------------------------------------------------------
+
+    def has_room(self, connection: OutConnection) -> bool:
+        """Whether *connection* has less queued than the limits say."""
+        return (
+            connection.queued_bytes <= self.limits.max_queued_bytes
+            and connection.queued_messages <= self.limits.max_queued_messages
+        )
+
+    def throttle(self, connection: OutConnection, keep_reading: Callable[[float], None]) -> None:
+        """Wait until *connection* has room.
+
+        The running thread passes *keep_reading*, which sleeps for at most that many seconds
+        and handles input and output, but calls nobody.  Raises :class:`PeerStalled` when the
+        peer takes nothing for ``stall_timeout``.
+        """
+        self.wait_until(connection, lambda: self.has_room(connection), keep_reading)
+
+    def wait_until(
+        self,
+        connection: OutConnection,
+        condition: Callable[[], bool],
+        keep_reading: Callable[[float], None],
+    ) -> None:
+        """Write to *connection* until *condition* holds or it is closed."""
+        written, since = connection.written, perf_counter()
+        while not condition() and connection.state is not State.CLOSED:
+            keep_reading(POLL_SLICE)
+            now = perf_counter()
+            if connection.written != written:
+                written, since = connection.written, now
+            elif now - since > self.limits.stall_timeout:
+                raise PeerStalled(
+                    f"{connection.address} has taken nothing for {now - since:.0f} s while"
+                    f" {connection.queued_messages} messages ({connection.queued_bytes} bytes)"
+                    " wait for it; is it stuck in a handler?"
+                )
+
+    def write_alone(self, connection: OutConnection, timeout: float) -> None:
+        """Sleep until *connection* can go on, and let it; for threads that do not run."""
+        with self.lock:
+            if connection.state is State.CLOSED:
+                return
+            unsettled = not connection.settled
+            waiting = select.poll()
+            if connection.state is not State.RETRYING:
+                writable = 0 if connection.state is State.SHAKING else WRITABLE
+                waiting.register(connection.sock.fileno(), READABLE | writable)
+        events = waiting.poll((RETRY_DELAY if unsettled else timeout) * 1000)
+        with self.lock:
+            for _, mask in events:
+                connection.progress(mask)
+            if unsettled:
+                self.tick()
+            if self.finished:
+                self.poller.wake()
+
+    # -- connections ------------------------------------------------------------------
+
+    def _open(self, address: Address) -> OutConnection | None:
+        if self._closed:
+            raise TransportClosed(f"{self._me} was closed; it cannot send to {address}")
+        try:
+            try:
+                connection = self._dial(address)
+            except OSError as error:
+                if error.errno != errno.EMFILE or not self._make_descriptors():
+                    raise
+                connection = self._dial(address)
+        except OSError as error:
+            if error.errno == errno.EMFILE:
+                raise  # our own trouble: the target may be well
+            return None
+        self._connections[address.key] = connection
+        if not connection.settled:
+            self._unsettled.append(connection)
+            self.poller.wake()
+        return connection
+
+    def _dial(self, address: Address) -> OutConnection:
+        settings = self._settings
+        near = (
+            address.path
+            and address.host in ("", settings.host)
+            and os.path.dirname(address.path) == str(settings.directory)
+        )
+        if near:
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            key, target = b"", address.path
+        elif address.host and settings.tcp:
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            key, target = settings.key, (address.host, address.port)
+        else:
+            raise InvalidAddress(
+                f"{address} is on another host, and only one of us has a TCP address"
+            )
+        try:
+            sock.setblocking(False)
+            dialler = Dialler(address.key, self._me, key, secrets.token_bytes(NONCE))
+            return OutConnection(self, address, target, sock, dialler)
+        except BaseException:
+            sock.close()
+            raise
+
+    def _make_descriptors(self) -> bool:
+        """Out of file descriptors: raise the soft limit, else close idle connections."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            return True
+        # Closing one whose messages are all handled loses nothing, not even their order.
+        idle = [c for c in self._connections.values() if not c.unacked and not c.queued_bytes]
+        for connection in sorted(idle, key=lambda c: c.used)[:16]:
+            connection.fail(SendStatus.Sent)
+        return bool(idle)
+
+    def verify(self, sock: socket.socket) -> None:
+        """Refuse to talk to a Unix socket of another user."""
+        if sock.family == socket.AF_UNIX and peer_uid(sock) != os.getuid():
+            raise HandshakeError(f"{sock.getpeername()} is held by uid {peer_uid(sock)}")
+
+    def forget(self, connection: OutConnection) -> None:
+        """*connection* is closed: the next message dials again."""
+        if self._connections.get(connection.address.key) is connection:
+            del self._connections[connection.address.key]
+
+    def tick(self) -> None:
+        """Retry and time out connections that are not open yet."""
+        with self.lock:
+            now = perf_counter()
+            for connection in list(self._unsettled):
+                if not connection.settled:
+                    connection.tick(now)
+            self._unsettled = [c for c in self._unsettled if not c.settled]
+
+    @property
+    def retry_delay(self) -> float | None:
+        """How soon :meth:`tick` wants to be called, in seconds; None if it does not."""
+        return RETRY_DELAY if self._unsettled else None
+
+    def snapshot(self) -> list[OutConnection]:
+        """The connections right now."""
+        with self.lock:
+            return list(self._connections.values())
+
+    def drop(self, address: Address) -> None:
+        """Give up the connection to *address*; what it has not handled is a dead letter."""
+        with self.lock:
+            connection = self._connections.get(address.key)
+            if connection is not None:
+                connection.fail(SendStatus.DeadTarget)
+        self.poller.wake()
+
+    def unwritten(self) -> int:
+        """How many messages the kernel has not taken yet."""
+        return sum(c.queued_messages for c in self.snapshot())
+
+    def unacked(self) -> int:
+        """How many messages nobody has confirmed as handled."""
+        return sum(c.unacked for c in self.snapshot())
+
+    def request_acks(self) -> None:
+        """We are leaving: let the peers confirm at once what they handle."""
+        with self.lock:
+            for connection in self.snapshot():
+                if connection.unacked:
+                    connection.request_acks()
+
+    def close(self) -> None:
+        """Write what can be written without waiting, and close every connection."""
+        with self.lock:
+            self._closed = True
+            for connection in self.snapshot():
+                connection.flush()
+                if connection.state is not State.CLOSED:
+                    if connection.sock.family == socket.AF_INET:
+                        # Closing with unread acknowledgements would reset the connection,
+                        # and with it what the peer has not read yet.
+                        with contextlib.suppress(OSError):
+                            connection.sock.shutdown(socket.SHUT_WR)
+                            connection.sock.recv(1 << 16)
+                    connection.close()
+            self._connections.clear()
+
+    def abandon(self) -> None:
+        """In a forked child: close the parent's sockets.  Takes no lock: a thread of the parent
+        may have held it at the moment of the fork, and that thread does not exist here."""
+        self._closed = True
+        for connection in self._connections.values():
+            connection.sock.close()

@@ -1,0 +1,322 @@
+"""One outgoing connection: what we send to one peer.
+
+::
+
+    RETRYING --> CONNECTING --> SHAKING --> OPEN --> CLOSED
+     (backlog of the       (TCP only)                  any error, or the peer is gone
+      listener is full)
+
+Every method is called with the outbox's lock held, so any thread may send, write and read
+acknowledgements here; nobody blocks while holding it.  Completions are only collected; the
+running thread calls the callbacks.
+
+Messages are kept (the objects, not the bytes) until the peer has acknowledged that it
+handled them.  When the connection breaks, those left are dead letters, in order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import errno
+import itertools
+import socket
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from ._thespian import SendStatus, Status, thesplog
+from .envelopes import UserIntent
+from .errors import HandshakeError
+from .framing import ACK_REQUEST, Part, control
+from .incoming import ACK, REJECTED
+from .poller import READABLE, WRITABLE
+
+if TYPE_CHECKING:
+    from .addresses import Address
+    from .handshake import Dialler
+    from .outbox import Outbox
+
+PARTS_PER_WRITE: Final = 128
+BYTES_PER_TURN: Final = 1 << 20
+READ_ACKS_EVERY: Final = 256  # messages
+RETRY_DELAY: Final = 0.005  # seconds
+
+
+class State(enum.Enum):
+    """See the module's text."""
+
+    RETRYING = enum.auto()
+    CONNECTING = enum.auto()
+    SHAKING = enum.auto()
+    OPEN = enum.auto()
+    CLOSED = enum.auto()
+
+
+class OutConnection:
+    """See the module's text."""
+
+    __slots__ = (
+        "_acked",
+        "_acks",
+        "_dialler",
+        "_ends",
+        "_events",
+        "_outbox",
+        "_parts",
+        "_target",
+        "_unacked",
+        "address",
+        "deadline",
+        "dirty",
+        "enqueued",
+        "sock",
+        "state",
+        "used",
+        "written",
+    )
+
+    def __init__(
+        self, outbox: Outbox, address: Address, target: Any, sock: socket.socket, dialler: Dialler
+    ) -> None:
+        """Dial *target* (as for ``socket.connect``).  Raises OSError if nobody is there."""
+        self._outbox = outbox
+        self.address = address
+        self._target = target
+        self.sock = sock
+        self._dialler = dialler
+        self._parts: deque[Part] = deque()
+        self._ends: deque[int] = deque()  # stream offsets at which unwritten messages end
+        self._unacked: deque[Any] = deque()  # intents, oldest first
+        self._acked = 0
+        self._acks = b""
+        self._events = 0
+        self.enqueued = 0  # bytes of frames, ever
+        self.written = 0
+        self.dirty = False
+        self.used = perf_counter()
+        self.deadline = self.used + outbox.limits.connect_timeout
+        self.state = State.RETRYING
+        self.connect()
+
+    # -- connecting -------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Try to connect.  Raises OSError if nobody is there."""
+        try:
+            self.sock.connect(self._target)
+        except BlockingIOError as error:
+            if error.errno != errno.EINPROGRESS:
+                return  # the listener's backlog is full; it will accept some time
+            self.state = State.CONNECTING
+            self._listen_for(READABLE | WRITABLE)
+        else:
+            self._connected()
+
+    def _connected(self) -> None:
+        self._outbox.verify(self.sock)
+        self._parts.appendleft(self._dialler.opening)
+        if self._dialler.done:
+            self.state = State.OPEN
+        else:
+            self.state = State.SHAKING
+            opening = self._parts.popleft()
+            self.sock.send(opening)  # 41 bytes into an empty buffer
+        self._listen_for(READABLE)
+
+    def _listen_for(self, events: int) -> None:
+        if events != self._events:
+            descriptor = self.sock.fileno()
+            if self._events:
+                self._outbox.poller.change(descriptor, events)
+            else:
+                self._outbox.poller.add(descriptor, events, self)
+            self._events = events
+
+    # -- sending ----------------------------------------------------------------------
+
+    def enqueue(self, intent: object, parts: list[Part]) -> None:
+        """Append one message.  The caller flushes."""
+        for part in parts:
+            self.enqueued += len(part)
+        self._parts.extend(parts)
+        self._ends.append(self.enqueued)
+        self._unacked.append(intent)
+        if not len(self._unacked) % READ_ACKS_EVERY:
+            # A program may send and send and never run the loop.
+            self._read_acks()
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return self.enqueued - self.written
+
+    @property
+    def queued_messages(self) -> int:
+        """Messages that the kernel has not taken completely yet."""
+        return len(self._ends)
+
+    @property
+    def unacked(self) -> int:
+        """Messages that the peer has not acknowledged as handled."""
+        return len(self._unacked)
+
+    def unwritten_intents(self) -> list[Any]:
+        """Intents of messages that the kernel has not taken completely yet."""
+        waiting = len(self._unacked) - len(self._ends)
+        return list(itertools.islice(self._unacked, max(0, waiting), None))
+
+    def request_acks(self) -> None:
+        """Ask the peer to acknowledge from now on as soon as it has handled something."""
+        if self.state is State.OPEN:
+            request = control(ACK_REQUEST)
+            self.enqueued += len(request)
+            self._parts.append(request)
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what the socket takes (a bounded amount); the rest follows when it can."""
+        self.dirty = False
+        if self.state is not State.OPEN:
+            return
+        parts = self._parts
+        budget = BYTES_PER_TURN
+        try:
+            while parts and budget > 0:
+                if len(parts) == 1:
+                    offered = len(parts[0])
+                    count = self.sock.send(parts[0])
+                else:
+                    batch = list(itertools.islice(parts, PARTS_PER_WRITE))
+                    offered = sum(map(len, batch))
+                    count = self.sock.sendmsg(batch)
+                self._wrote(count)
+                budget -= count
+                if count < offered:
+                    break
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._read_acks()
+            self.fail(SendStatus.DeadTarget)
+            return
+        self._listen_for(READABLE | WRITABLE if parts else READABLE)
+
+    def _wrote(self, count: int) -> None:
+        parts = self._parts
+        self.written += count
+        while count:
+            size = len(parts[0])
+            if count < size:
+                parts[0] = memoryview(parts[0])[count:]
+                break
+            parts.popleft()
+            count -= size
+        ends = self._ends
+        while ends and ends[0] <= self.written:
+            ends.popleft()
+
+    # -- events -----------------------------------------------------------------------
+
+    def on_event(self, events: int) -> None:
+        """Called by the poller of the running thread."""
+        with self._outbox.lock:
+            self.progress(events)
+
+    def progress(self, events: int) -> None:
+        """Do what *events* allow: finish connecting, read acknowledgements, write."""
+        try:
+            if self.state is State.CONNECTING:
+                code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if code:
+                    raise OSError(code, "cannot connect")
+                if not events & WRITABLE:
+                    return
+                self._connected()
+            if self.state is State.SHAKING:
+                self._shake_hands()
+            elif self.state is State.OPEN and events & ~WRITABLE:
+                self._read_acks(fail=True)
+            if self._parts:
+                self.flush()
+        except HandshakeError as error:
+            thesplog("cannot talk to %s: %s", self.address, error, level=40, primary=True)
+            self.fail(SendStatus.DeadTarget)
+        except OSError:
+            self.fail(SendStatus.DeadTarget)
+
+    def _shake_hands(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            data = self.sock.recv(4096)
+            if not data:
+                raise HandshakeError("the peer closed the connection; does it have the same key?")
+            answer = self._dialler.feed(data)
+            if answer:
+                self.sock.send(answer)  # a few hundred bytes into an empty buffer
+                self.state = State.OPEN
+
+    def _read_acks(self, *, fail: bool = False) -> None:
+        while self.state is State.OPEN:
+            try:
+                data = self.sock.recv(4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                if fail:
+                    self.fail(SendStatus.DeadTarget)
+                return
+            data = self._acks + data
+            whole = len(data) - len(data) % ACK.size
+            for (count,) in ACK.iter_unpack(data[:whole]):
+                rejected = bool(count & REJECTED)
+                self._acknowledged(count & ~REJECTED, rejected=rejected)
+            self._acks = data[whole:]
+
+    def _acknowledged(self, count: int, *, rejected: bool) -> None:
+        unacked = self._unacked
+        for number in range(self._acked + 1, min(count, self._acked + len(unacked)) + 1):
+            intent = unacked.popleft()
+            if rejected and number == count:
+                self._outbox.finished.append((intent, SendStatus.BadPacket))
+            elif type(intent) is not UserIntent:  # nobody listens for the success of those
+                self._outbox.finished.append((intent, SendStatus.Sent))
+            self._acked = number
+
+    def tick(self, now: float) -> None:
+        """Retry or give up connecting.  Called every few milliseconds until it is open."""
+        if now > self.deadline:
+            self.fail(SendStatus.DeadTarget)
+        elif self.state is State.RETRYING:
+            try:
+                self.connect()
+                self.flush()
+            except OSError:
+                self.fail(SendStatus.DeadTarget)
+
+    @property
+    def settled(self) -> bool:
+        """Whether connecting is over, one way or the other."""
+        return self.state is State.OPEN or self.state is State.CLOSED
+
+    # -- the end ----------------------------------------------------------------------
+
+    def fail(self, status: Status) -> None:
+        """Give up: every message not known to be handled ends with *status*, in order."""
+        if self.state is State.CLOSED:
+            return
+        self.close()
+        self._outbox.finished.extend((intent, status) for intent in self._unacked)
+        self._unacked.clear()
+        self._outbox.forget(self)
+
+    def close(self) -> None:
+        """Close the socket and drop what was not written."""
+        self.state = State.CLOSED
+        if self._events:
+            self._outbox.poller.remove(self.sock.fileno())
+        self.sock.close()
+        self._parts.clear()
+        self._ends.clear()
+        self.written = self.enqueued

@@ -1,0 +1,153 @@
+"""The outside program's view: tell, ask, listen, create, from any number of threads.
+
+Thread rules of one context (``ActorSystem`` or one ``private()``):
+
+- ``tell`` may be called by any thread at any time, also while another thread sits in
+  ``listen()`` for ever.  It writes at once, in the calling thread, and returns when the kernel
+  has taken the whole message; that is also how a slow receiver slows its senders down.
+- ``listen`` and ``ask`` receive *any* message for this context, one caller at a time.  While a
+  thread listens for ever, others must not ``ask`` here: they use a ``private()`` of their own.
+- ``createActor`` uses an endpoint of its own for the answer: any thread.
+- ``shutdown`` and ``leave`` end a ``listen`` in progress; it returns None.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from ._thespian import (
+    ActorAddress,
+    ActorSystemFailure,
+    BaseContext,
+    DeadEnvelope,
+    Duration,
+    ReceiveEnvelope,
+    SendStatus,
+    Status,
+    TransmitIntent,
+    TransmitOnly,
+    isInternalActorSystemMessage,
+    timePeriodSeconds,
+)
+from .envelopes import UserIntent
+from .errors import TransportClosed
+from .transport import Transport
+
+
+class Outside:
+    """What the base and its private contexts have in common; mixed into Thespian's classes."""
+
+    transport: Transport
+    adminAddr: ActorAddress
+    _cv: Any
+    _transport_runner: bool
+
+    def tell(self, anActor: ActorAddress, msg: object) -> None:
+        """Send *msg*.  Any thread; see the module's text.
+
+        Raises :class:`PeerStalled` when the receiver takes nothing, and what pickling raises.
+        """
+        self._post(UserIntent(anActor, msg, self._undeliverable))
+
+    def ask(self, anActor: ActorAddress, msg: object, timeout: Duration | None) -> Any:
+        """Send *msg* and return the next message from anybody.
+
+        None after *timeout* seconds, or when *msg* could not be delivered.
+        """
+        failures: list[Status] = []
+
+        def failed(status: Status, intent: TransmitIntent) -> None:
+            failures.append(status)
+            self._undeliverable(status, intent)
+            self.transport.abort_run()
+
+        self._post(UserIntent(anActor, msg, failed))
+        deadline = _deadline(timeout)
+        while not failures:
+            received = self._run_transport(_left(deadline))
+            if isinstance(received, ReceiveEnvelope):
+                if not isInternalActorSystemMessage(received.message):
+                    return received.message
+            elif _left(deadline) == 0 or self.transport.closed:
+                return None
+        if failures[0] in (SendStatus.DeadTarget, SendStatus.Failed, SendStatus.NotSent):
+            return None
+        raise ActorSystemFailure(f"{anActor} could not take the message: {failures[0]}")
+
+    def listen(self, timeout: Duration | None) -> Any:
+        """The next message from anybody; None after *timeout* seconds or when closed."""
+        deadline = _deadline(timeout)
+        while True:
+            received = self._run_transport(_left(deadline))
+            if isinstance(received, ReceiveEnvelope):
+                if not isInternalActorSystemMessage(received.message):
+                    return received.message
+            elif _left(deadline) == 0 or self.transport.closed:
+                return None
+
+    def leave(self) -> None:
+        """Close this endpoint only; the system goes on."""
+        self.transport.close()
+
+    exit_context = leave  # Thespian's name, for a private context
+
+    def _post(self, intent: TransmitIntent) -> None:
+        transport = self.transport
+        if transport.closed:
+            raise TransportClosed("this endpoint was closed by leave() or shutdown()")
+        connection = transport.enqueue(None, intent)
+        if connection is not None and connection.queued_bytes:
+            transport.write_out(connection)
+        self._complete()
+
+    def _complete(self) -> None:
+        """Have callbacks called: by the thread that runs, else by this one."""
+        if not self.transport.has_finished:
+            return
+        with self._cv:
+            if self._transport_runner:
+                return  # it has been woken
+            self._transport_runner = True
+        try:
+            self.transport.run(TransmitOnly, 0)
+        finally:
+            with self._cv:
+                self._transport_runner = False
+                self._cv.notify()
+
+    def _undeliverable(self, status: Status, intent: TransmitIntent) -> None:
+        dead = status is SendStatus.DeadTarget and intent.targetAddr != self.adminAddr
+        if dead and not isinstance(intent.message, DeadEnvelope):
+            letter = DeadEnvelope(intent.targetAddr, intent.message)
+            self.transport.scheduleTransmit(
+                None, UserIntent(self.adminAddr, letter, lambda *_: None)
+            )
+
+    def _run_transport(
+        self,
+        maximumDuration: Duration | None = None,
+        txonly: bool = False,
+        incomingHandler: object = None,
+    ) -> Any:
+        if txonly:
+            # Writing needs no turn in the loop: do not wait for a thread that listens.
+            self.transport.write_all_out()
+            self._complete()
+            return 0
+        return super()._run_transport(maximumDuration, False, incomingHandler)  # type: ignore[misc]
+
+
+def _deadline(timeout: Duration | None) -> float | None:
+    return None if timeout is None else perf_counter() + timePeriodSeconds(timeout)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - perf_counter())
+
+
+class PrivateContext(Outside, BaseContext):
+    """What ``ActorSystem.private()`` gives a thread: an address and an inbox of its own."""
+
+    transport: Transport
+    adminAddr: ActorAddress

@@ -1,0 +1,221 @@
+"""Where sockets live on this host: one private directory per user.
+
+Everything of a user is flat in one directory of mode 0700, because whoever may connect to
+one of these sockets may have code unpickled by it:
+
+=======================  ====================================================
+``lock``                 held for the instant in which a system claims its name
+``<name>.admin``         the well-known socket of the system called *name*
+``<id>.alive``           locked (shared) by processes of the system *id*
+``<id>-<random>``        the socket of one actor of the system *id*
+``x-<random>``           the socket of one outside program (or ``private()``)
+``key``                  secret for TCP over loopback, made on first use
+=======================  ====================================================
+
+A socket file outlives a process that was killed, so the next one to start a system sweeps:
+sockets of systems whose ``.alive`` nobody locks, and sockets that refuse connections.
+To keep a sweeper from mistaking a socket that is bound but does not listen yet for a dead
+one, a socket is bound under a hidden name and published, listening, with ``link()``, which
+fails rather than replaces when the name is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import InvalidAddress, PathTooLong, UnsafeDirectory
+
+MAX_SOCKET_PATH = 107  # sun_path is 108 bytes with its final NUL
+LONGEST_NAME = 40  # the longest file name this module makes, ".new-" included
+BACKLOG = 4096
+NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
+
+
+def private_directory() -> Path:
+    """The user's socket directory, made if needed and verified.
+
+    ``$XDG_RUNTIME_DIR/farref`` where that variable names a directory of ours whose path is
+    short enough, else ``farref-<uid>`` in the temporary directory.
+
+    Raises :class:`UnsafeDirectory` when the directory is not ours or others may enter it,
+    :class:`PathTooLong` when sockets in it would not fit in a socket address.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and os.path.isdir(runtime) and _fits(Path(runtime, "farref")):
+        return verified(Path(runtime, "farref"))
+    fallback = Path(tempfile.gettempdir(), f"farref-{os.getuid()}")
+    if not _fits(fallback):
+        fallback = Path("/tmp", f"farref-{os.getuid()}")  # noqa: S108 (owner and mode are verified)
+    return verified(fallback)
+
+
+def _fits(directory: Path) -> bool:
+    return len(os.fsencode(directory)) + 1 + LONGEST_NAME <= MAX_SOCKET_PATH
+
+
+def verified(directory: Path) -> Path:
+    """*directory*, made with mode 0700 if it is missing; refused unless it is ours alone."""
+    if not _fits(directory):
+        raise PathTooLong(
+            f"{directory}: sockets in this directory would not fit in {MAX_SOCKET_PATH} bytes;"
+            " point XDG_RUNTIME_DIR or TMPDIR to a shorter path"
+        )
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    status = directory.lstat()  # a symbolic link may lead anywhere tomorrow: look at it itself
+    if not stat.S_ISDIR(status.st_mode):
+        raise UnsafeDirectory(f"{directory} is not a directory; remove it")
+    if status.st_uid != os.getuid():
+        raise UnsafeDirectory(
+            f"{directory} belongs to uid {status.st_uid}, not to {os.getuid()}:"
+            " another user could read and answer our messages; remove it or set XDG_RUNTIME_DIR"
+        )
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        raise UnsafeDirectory(
+            f"{directory} has mode {stat.S_IMODE(status.st_mode):04o}:"
+            " other users may enter it; chmod it to 0700"
+        )
+    return directory
+
+
+def checked_name(name: str) -> str:
+    """*name* if it can name a system (1 to 24 letters, digits, ``_`` or ``.``)."""
+    if not 1 <= len(name) <= 24 or not set(name) <= NAME_CHARACTERS or name.startswith("."):
+        raise InvalidAddress(
+            f"{name!r} cannot name a system: use 1 to 24 letters, digits, '_' or '.',"
+            " not starting with '.'"
+        )
+    return name
+
+
+def admin_path(directory: Path, name: str) -> str:
+    """The well-known socket of the system called *name*."""
+    return str(directory / f"{name}.admin")
+
+
+def listen_at(path: str) -> socket.socket:
+    """A listening socket published at *path*; ``FileExistsError`` if the name is taken."""
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH:
+        raise PathTooLong(f"{path}: longer than {MAX_SOCKET_PATH} bytes")
+    hidden = os.path.join(os.path.dirname(path), f".new-{secrets.token_hex(8)}")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(hidden)
+        try:
+            sock.listen(BACKLOG)
+            os.link(hidden, path)
+        finally:
+            os.unlink(hidden)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def answers(path: str) -> bool:
+    """Whether some process listens at *path*."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            # A full backlog (EAGAIN) is a listener too, only a busy one.
+            return error.errno == errno.EAGAIN
+        return True
+
+
+def remove_if_dead(path: str) -> bool:
+    """Unlink the socket at *path* if nobody listens there; whether it was removed."""
+    if answers(path):
+        return False
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def claiming(directory: Path) -> Iterator[None]:
+    """Hold the user's lock, so that of several starters of one name only one wins.
+
+    Held for a probe and a bind only, never across the start of a process.
+    """
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def declare_alive(directory: Path, system_id: str, name: str = "") -> int:
+    """Mark system *system_id* as alive for as long as the returned descriptor is open.
+
+    With a *name* the caller is its admin, and others can find that out (:func:`admin_pid`).
+    """
+    descriptor = os.open(
+        directory / f"{system_id}.alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+    )
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    if name:
+        os.pwrite(descriptor, f"{name}\n{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def admin_pid(directory: Path, name: str) -> int | None:
+    """The process id of the admin of the system called *name*, if one is alive."""
+    for mark in directory.glob("*.alive"):
+        with contextlib.suppress(OSError, ValueError):
+            found, pid = mark.read_text().split()
+            if found == name:
+                return int(pid)
+    return None
+
+
+def remove_system(directory: Path, system_id: str) -> None:
+    """Unlink every socket of the system *system_id*, then the mark of its life."""
+    for entry in directory.glob(f"{system_id}-*"):
+        entry.unlink(missing_ok=True)
+    (directory / f"{system_id}.alive").unlink(missing_ok=True)
+
+
+def sweep(directory: Path) -> None:
+    """Remove what processes that are no more have left.  Call it while :func:`claiming`."""
+    for mark in directory.glob("*.alive"):
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # somebody of that system lives
+            else:
+                remove_system(directory, mark.stem)
+            finally:
+                os.close(descriptor)
+    for pattern in ("*.admin", "x-*"):
+        for entry in directory.glob(pattern):
+            remove_if_dead(str(entry))
+
+
+def loopback_key(directory: Path) -> bytes:
+    """The secret that authenticates TCP over loopback when no key was given.
+
+    Any user of this host may connect to a loopback port.  Only this user can read the key,
+    so only this user gets in.
+    """
+    path = directory / "key"
+    with claiming(directory):
+        if not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(32))
+        return path.read_bytes()

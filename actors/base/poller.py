@@ -1,0 +1,139 @@
+"""One selector per process, kept for its whole life, that any thread can wake.
+
+``epoll`` may be changed by one thread while another sleeps in it, and takes notice at once;
+that is what lets any thread that sends ask for "writable" events without waking anybody.
+For everything else there is an ``eventfd``: writing to it is safe in a signal handler too.
+
+**Spinning.**  When a core goes idle, the next message pays for waking it: tens of
+microseconds, more than all our own work.  So before it sleeps the run loop may poll for
+``spin`` seconds.  It does so only while that pays: a spin that ends without an event doubles
+the number of sleeps until the next attempt (up to 64), one that succeeds resets it.  A system
+at rest thus spins less than a microsecond per wake-up; a ping-pong burns one core more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from time import perf_counter
+from typing import Final, Protocol
+
+from .errors import UnsupportedPlatform
+
+READABLE: Final = getattr(select, "EPOLLIN", 1)
+WRITABLE: Final = getattr(select, "EPOLLOUT", 4)
+MAX_SKIPS: Final = 64
+
+
+class Owner(Protocol):
+    """Whatever owns a descriptor and is told when something happens to it."""
+
+    def on_event(self, events: int) -> None:
+        """*events* is a mask of ``EPOLLIN`` and the like.  Must not block."""
+
+
+class Poller:
+    """``epoll``, a table of owners, and an ``eventfd`` to wake it."""
+
+    __slots__ = ("_epoll", "_owners", "_skips", "_spin", "_wakened", "_waking", "watched")
+
+    def __init__(self, spin: float) -> None:
+        """Spin for up to *spin* seconds before sleeping; 0 never spins."""
+        if not (hasattr(select, "epoll") and hasattr(os, "eventfd")):
+            raise UnsupportedPlatform("this system base needs Linux (epoll and eventfd)")
+        self._epoll = select.epoll()
+        self._waking = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wakened = False
+        self._owners: dict[int, Owner] = {}
+        self._epoll.register(self._waking, READABLE)
+        self._spin = spin if len(os.sched_getaffinity(0)) > 1 else 0.0
+        self._skips = [0, 1]  # sleeps to go until the next spin; and how many after a miss
+        self.watched: list[int] = []
+
+    def add(self, descriptor: int, events: int, owner: Owner) -> None:
+        """Tell *owner* about *events* on *descriptor*."""
+        self._owners[descriptor] = owner
+        self._epoll.register(descriptor, events)
+
+    def change(self, descriptor: int, events: int) -> None:
+        """From now on tell the owner about *events* only."""
+        self._epoll.modify(descriptor, events)
+
+    def remove(self, descriptor: int) -> None:
+        """Forget *descriptor*; call it before closing."""
+        self._owners.pop(descriptor, None)
+        with contextlib.suppress(OSError, ValueError):
+            self._epoll.unregister(descriptor)
+
+    def wake(self) -> None:
+        """Make :meth:`wait` return at once.  Any thread, any signal handler."""
+        if not self._wakened:
+            self._wakened = True
+            with contextlib.suppress(OSError):  # closed meanwhile: nobody waits
+                os.eventfd_write(self._waking, 1)
+
+    def watch(self, descriptors: list[int]) -> None:
+        """Report *descriptors* (the user's) as ready from :meth:`wait`; forget former ones."""
+        if not descriptors and not self.watched:
+            return
+        for descriptor in self.watched:
+            if descriptor not in descriptors:
+                with contextlib.suppress(OSError, ValueError):
+                    self._epoll.unregister(descriptor)
+        for descriptor in descriptors:
+            # The user may have closed and reopened one under the same number since.
+            try:
+                self._epoll.modify(descriptor, READABLE)
+            except FileNotFoundError:
+                with contextlib.suppress(OSError):
+                    self._epoll.register(descriptor, READABLE)
+            except OSError:
+                continue  # epoll takes no regular files
+        self.watched = list(descriptors)
+
+    def wait(self, timeout: float | None) -> list[int]:
+        """Sleep for up to *timeout* seconds (None: for ever), tell owners what happened.
+
+        Returns the watched descriptors that are ready.
+        """
+        events = self._spinning(timeout)
+        if not events:
+            events = self._epoll.poll(timeout)
+        ready: list[int] = []
+        for descriptor, mask in events:
+            owner = self._owners.get(descriptor)
+            if owner is not None:
+                owner.on_event(mask)
+            elif descriptor == self._waking:
+                self._wakened = False  # before reading: a wake in between writes again
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._waking)
+            elif descriptor in self.watched:
+                ready.append(descriptor)
+        return ready
+
+    def _spinning(self, timeout: float | None) -> list[tuple[int, int]]:
+        if not self._spin or timeout == 0:
+            return []
+        skips = self._skips
+        if skips[0] > 0:
+            skips[0] -= 1
+            return []
+        end = perf_counter() + (self._spin if timeout is None else min(self._spin, timeout))
+        poll = self._epoll.poll
+        while True:
+            events: list[tuple[int, int]] = poll(0)
+            if events:
+                skips[1] = 1
+                return events
+            if perf_counter() >= end:
+                break
+        skips[0] = skips[1]
+        skips[1] = min(2 * skips[1], MAX_SKIPS)
+        return []
+
+    def close(self) -> None:
+        """Close our own two descriptors; the owners close theirs."""
+        self._epoll.close()
+        os.close(self._waking)

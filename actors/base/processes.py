@@ -1,0 +1,190 @@
+"""What runs in the processes of a system: admin, logger, actors.
+
+Modelled on ``startAdmin``, ``_startLogger`` and ``startChild`` of Thespian's ``multiprocCommon``,
+with our managers and these differences: the sockets exist before the process does; the
+admin's first act is to fork its keeper; a process that ends closes its transport, which
+acknowledges what it handled and removes its socket; a child whose parent is gone when it
+starts ends at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from typing import Any
+
+from . import keeper, places
+from ._thespian import (
+    CONV_ADDR_IPV4_CAPABILITY,
+    ActorAddress,
+    ActorLocalAddress,
+    ChildInfo,
+    EndpointConnected,
+    ThespianLogForwarder,
+    TransmitIntent,
+    child_exit_signals,
+    exit_signals,
+    get_min_log_level,
+    setProcName,
+    shutdown_signal_detector,
+    signal_admin_sts,
+    signal_detector,
+    startupASLogger,
+    thesplog,
+    uncatchable_signals,
+)
+from .endpoints import Endpoint, abandon_inherited
+from .managers import Admin, Manager, Replicator
+from .transport import Transport
+
+
+def start_admin(
+    endpoint: Endpoint,
+    starter: ActorAddress,
+    starter_pid: int,
+    capabilities: dict[str, Any],
+    log_defs: object,
+    context: object,
+) -> None:
+    """Become the admin: a daemon in a session of its own, with a keeper."""
+    os.setsid()  # all processes of the system share this session; see the keeper
+    if os.fork():
+        os._exit(0)
+    settings = endpoint.settings
+    abandon_inherited()
+    keeper.start(settings, starter_pid)
+    places.declare_alive(settings.directory, settings.system_id, settings.name)
+    transport = Transport(endpoint)
+    try:
+        admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)
+        # Confirmed by h_LoggerConnected, when the logger is up.
+        admin.addrOfStarter = starter
+        setProcName("MultiProcAdmin", transport.myAddress)
+        for number in child_exit_signals:
+            signal.signal(number, admin.signalChildDied)
+        signal.signal(signal.SIGUSR1, signal_admin_sts(admin))
+        start_logger(admin)
+        transport.enableRXPauseFlowControl(False)
+        admin.run()
+    finally:
+        transport.close()
+
+
+def start_logger(admin: Replicator) -> None:
+    """Start the process that writes the system's log."""
+    transport: Transport = admin.transport
+    # Not through the address manager: the logger is no child like others.
+    address = ActorAddress(ActorLocalAddress(transport.myAddress, -1, None))
+    admin.asLogger = None
+    endpoint = transport.prepEndpoint(address, admin.capabilities)
+    process = admin.mpcontext.Process(
+        target=run_logger,
+        args=(transport.myAddress, endpoint, admin.logdefs, _log_aggregator(admin)),
+        name="logger",
+        daemon=True,
+    )
+    process.start()
+    transport.connectEndpoint(endpoint)
+    admin.asLogProc = ChildInfo(address, "logger", process, endpoint.addrInst)
+
+
+def _log_aggregator(admin: Replicator) -> ActorAddress | None:
+    """Where warnings are sent in addition: the leader of the convention, unless that is us."""
+    transport: Transport = admin.transport
+    spec = admin.capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
+    try:
+        leaders = transport.getConventionAddress({CONV_ADDR_IPV4_CAPABILITY: spec})
+    except Exception as error:
+        thesplog("cannot use log aggregator %r: %s", spec, error, level=30)
+        return None
+    if not leaders or leaders[0] == transport.myAddress:
+        return None
+    return leaders[0]
+
+
+def run_logger(
+    admin: ActorAddress, endpoint: Endpoint, log_defs: object, aggregator: ActorAddress | None
+) -> None:
+    """Write the log until told to exit."""
+    made: list[Transport] = []
+
+    def make_transport(init: Endpoint) -> Transport:
+        made.append(Transport(init))
+        return made[-1]
+
+    try:
+        startupASLogger(admin, endpoint, log_defs, make_transport, aggregator)
+    finally:
+        for transport in made:
+            transport.close()
+
+
+def start_actor(
+    actor_class: str,
+    global_name: str | None,
+    endpoint: Endpoint,
+    source_hash: str | None,
+    source: object,
+    parent: ActorAddress,
+    admin: ActorAddress,
+    notify: ActorAddress,
+    logger: ActorAddress,
+    requirements: object,
+    capabilities: dict[str, Any],
+    context: object,
+    log_defs: object,
+) -> None:
+    """Become an actor, until it exits."""
+    transport = Transport(endpoint)
+    try:
+        # Thespian's way: logging in this process starts from scratch, without shutting down
+        # the handlers that belong to the parent.
+        root: Any = ThespianLogForwarder(logger, transport, logLevel=get_min_log_level(log_defs))
+        logging.root = root
+        logging.Logger.root = root
+        logging.Logger.manager = logging.Manager(root)
+        manager = Manager(
+            actor_class,
+            global_name,
+            transport,
+            source_hash,
+            source,
+            parent,
+            admin,
+            requirements,
+            capabilities,
+            context,
+            log_defs,
+        )
+        manager.asLogger = logger
+
+        def orphaned(_status: object, _intent: object) -> None:
+            manager._exiting = True
+            transport.abort_run()
+
+        transport.scheduleTransmit(
+            None, TransmitIntent(notify, EndpointConnected(endpoint.addrInst), onError=orphaned)
+        )
+        name = actor_class.rpartition(".")[2]
+        setProcName(name, transport.myAddress)
+        _catch_signals(name, manager)
+        manager.run()
+    finally:
+        transport.close()
+
+
+def _catch_signals(name: str, manager: Manager) -> None:
+    address = manager.myAddress
+    note = signal_detector(name, address, manager)
+    leave = shutdown_signal_detector(name, address, manager)
+    for number in range(1, signal.NSIG):
+        if number in uncatchable_signals:
+            continue
+        if number in child_exit_signals:
+            signal.signal(number, manager.signalChildDied)
+            continue
+        try:
+            signal.signal(number, leave if number in exit_signals else note)
+        except (OSError, ValueError, RuntimeError):
+            continue  # reserved on this system

@@ -1,0 +1,274 @@
+"""The base object that ``ActorSystem(systemBase=...)`` takes, and how it is made."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Final, Literal
+
+from . import addresses, places
+from ._thespian import (
+    CONV_ADDR_IPV4_CAPABILITY,
+    ActorAddress,
+    EndpointConnected,
+    InvalidActorAddress,
+    MultiprocessCommon,
+    ReceiveEnvelope,
+    SystemShutdown,
+    SystemShutdownCompleted,
+    TransmitIntent,
+)
+from .endpoints import CloneInit
+from .errors import InvalidAddress, KeyRequired, NoSuchSystem, SystemAlreadyRuns
+from .outside import Outside, PrivateContext
+from .processes import start_admin
+from .settings import Limits, Settings
+from .transport import Transport
+
+Mode = Literal["either", "start", "join"]
+STARTUP_PATIENCE: Final = 30.0  # seconds; spawned processes import everything anew
+CLEANUP_PATIENCE: Final = 8.0  # seconds; longer than a keeper takes
+MIN_KEY: Final = 16  # bytes
+
+
+class _System:
+    """What Thespian's bases expect of an ``ActorSystem`` that makes them."""
+
+    def __init__(self, capabilities: dict[str, Any]) -> None:
+        self.capabilities = capabilities
+
+
+class FarrefBase(Outside, MultiprocessCommon):
+    """One program's entry to a system; made by :func:`system_base`."""
+
+    transport: Transport
+    adminAddr: ActorAddress
+
+    def __init__(
+        self,
+        settings: Settings,
+        capabilities: dict[str, Any],
+        log_defs: object,
+        mode: Mode,
+        shutdown_timeout: float,
+    ) -> None:
+        self.settings = settings
+        self._mode = mode
+        self._shutdown_timeout = shutdown_timeout
+        self._made: list[Transport] = []
+        if mode == "start" and places.answers(str(self._admin_path)):
+            raise SystemAlreadyRuns(f"a system called {settings.name!r} runs already: join it")
+        try:
+            super().__init__(_System(capabilities), log_defs)
+        except BaseException:
+            for transport in self._made:
+                transport.close()
+            raise
+
+    @property
+    def _admin_path(self) -> Path:
+        return Path(places.admin_path(self.settings.directory, self.settings.name))
+
+    def transportType(self, *_: object) -> Transport:
+        """Make the transport of this program (Thespian expects a class here)."""
+        admin = ActorAddress(addresses.admin_address(self.settings))
+        self._made.append(Transport(CloneInit(self.settings, admin)))
+        return self._made[-1]
+
+    def _startAdmin(
+        self,
+        adminAddr: ActorAddress,
+        addrOfStarter: ActorAddress,
+        capabilities: dict[str, Any],
+        logDefs: object,
+    ) -> None:
+        settings = self.settings
+        if self._mode == "join":
+            raise NoSuchSystem(f"no system called {settings.name!r} runs for this user")
+        with places.claiming(settings.directory):
+            places.sweep(settings.directory)
+            if places.answers(str(self._admin_path)):
+                if self._mode == "start":
+                    raise SystemAlreadyRuns(f"a system called {settings.name!r} runs already")
+                return  # another program was faster, and we join its system
+            alive = places.declare_alive(settings.directory, settings.system_id)
+            try:
+                endpoint = self.transport.prepEndpoint(adminAddr, capabilities)
+            except OSError as error:
+                os.close(alive)
+                raise InvalidAddress(
+                    f"cannot listen at {settings.host}:{settings.port}: {error}"
+                ) from error
+        try:
+            process = self.mpcontext.Process(
+                target=start_admin,
+                args=(
+                    endpoint,
+                    addrOfStarter,
+                    os.getpid(),
+                    capabilities,
+                    logDefs,
+                    self.mpcontext,
+                ),
+                name="admin",
+                daemon=False,
+            )
+            process.start()
+            self.transport.connectEndpoint(endpoint)
+            process.join()  # it forks the real admin and exits, at once
+            response = self.transport.run(None, STARTUP_PATIENCE)
+        finally:
+            os.close(alive)
+        if not isinstance(response, ReceiveEnvelope) or not isinstance(
+            response.message, EndpointConnected
+        ):
+            raise InvalidActorAddress(adminAddr, "the admin did not start")
+
+    def external_clone(self) -> PrivateContext:
+        """A context of its own for one thread; see ``ActorSystem.private``."""
+        return PrivateContext(self.adminAddr, self.transport)
+
+    def shutdown(self) -> None:
+        """End the whole system, for everybody, and wait until nothing of it is left.
+
+        Actors get ``shutdown_timeout`` seconds to exit by themselves; then they are killed.
+        """
+        if self.transport.closed:
+            return
+        place = _identity(self._admin_path)
+        with closing(self.transport.external_transport_clone()) as endpoint:
+            self._request_shutdown(endpoint)
+        self.transport.close()
+        self._await_end(place)
+
+    def _request_shutdown(self, endpoint: Transport) -> None:
+        failed: list[object] = []
+
+        def failure(status: object, _intent: object) -> None:
+            failed.append(status)
+            endpoint.abort_run()
+
+        endpoint.scheduleTransmit(
+            None, TransmitIntent(self.adminAddr, SystemShutdown(), onError=failure)
+        )
+        deadline = monotonic() + self._shutdown_timeout
+        while not failed and monotonic() < deadline:
+            received = endpoint.run(None, deadline - monotonic())
+            if isinstance(received, ReceiveEnvelope) and isinstance(
+                received.message, SystemShutdownCompleted
+            ):
+                return
+
+    def _await_end(self, place: tuple[int, int] | None) -> None:
+        """Wait until the keeper has cleaned up; kill the admin if it does not end."""
+        settings = self.settings
+        deadline = monotonic() + 1.0
+        while place is not None and _identity(self._admin_path) == place:
+            if monotonic() > deadline:
+                admin = places.admin_pid(settings.directory, settings.name)
+                if admin is None or monotonic() > deadline + CLEANUP_PATIENCE:
+                    break  # the keeper was killed: clean up ourselves
+                try:
+                    os.kill(admin, 9)
+                except ProcessLookupError:
+                    pass
+            sleep(0.005)
+        else:
+            return
+        with places.claiming(settings.directory):
+            places.sweep(settings.directory)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells the file at *path* from a later one of the same name; None if there is none."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def system_base(
+    name: str | None = None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    key: bytes | str | os.PathLike[str] | None = None,
+    convention: str | list[str] | None = None,
+    capabilities: Mapping[str, Any] | None = None,
+    log_defs: object = None,
+    mode: Mode = "either",
+    die_with_parent: bool = True,
+    start_method: Literal["fork", "spawn"] = "fork",
+    spin: float = 50e-6,
+    shutdown_timeout: float = 10.0,
+    limits: Limits | None = None,
+) -> FarrefBase:
+    """Start or join a system; pass the result to ``ActorSystem(systemBase=..., transientUnique=True)``.
+
+    *name* identifies the system among those of this user on this host.  The default is
+    ``p<port>`` if *port* is given, else a random name: a system of one's own.  *mode* says
+    whether a system of that name must not run yet (``"start"``), must run (``"join"``), or
+    either.
+
+    *host* and *port* make the system reachable from other hosts: *host* is the address that they
+    dial, and every actor listens there too.  All systems of a convention need the same *key*:
+    at least 16 bytes, or the path of a file that holds them.  Without one, only loopback
+    addresses are allowed, and a key that only this user can read is used.  *convention* is
+    ``"host:port"`` of the system that leads the convention, or a list of candidates.
+
+    *die_with_parent*: when this program ends, however, so does the system that it started.
+    *spin*: seconds to poll before sleeping; see :mod:`.poller`.  *shutdown_timeout*: seconds that
+    ``shutdown()`` gives actors to exit by themselves.
+
+    Raises :class:`KeyRequired`, :class:`InvalidAddress`, :class:`UnsafeDirectory`,
+    :class:`NoSuchSystem`, :class:`SystemAlreadyRuns`.
+    """
+    if name is None:
+        name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
+    directory = places.private_directory()
+    numeric_host = addresses.numeric(host) if host else ""
+    if numeric_host and port is None:
+        raise InvalidAddress("a system with a host needs a port that others can dial")
+    settings = Settings(
+        name=places.checked_name(name),
+        directory=directory,
+        system_id=secrets.token_hex(4),
+        host=numeric_host,
+        port=port or 0,
+        key=_key(key, numeric_host, directory),
+        spin=spin,
+        die_with_parent=die_with_parent,
+        limits=limits or Limits(),
+    )
+    all_capabilities: dict[str, Any] = {
+        "Thespian ActorSystem Name": "farrefBase",
+        "Thespian ActorSystem Version": 1,
+        "Thespian Watch Supported": True,
+        "Process Startup Method": start_method,
+        "Admin Port": settings.port or name,
+        **(capabilities or {}),
+    }
+    if convention is not None:
+        all_capabilities[CONV_ADDR_IPV4_CAPABILITY] = convention
+    return FarrefBase(settings, all_capabilities, log_defs, mode, shutdown_timeout)
+
+
+def _key(key: bytes | str | os.PathLike[str] | None, host: str, directory: Path) -> bytes:
+    if not host:
+        return b""
+    if key is None:
+        if not addresses.is_loopback(host):
+            raise KeyRequired(
+                f"without a shared key only loopback may be used, not {host}: whoever reaches"
+                " that address could run code here; pass key=... (bytes or a file)"
+            )
+        return places.loopback_key(directory)
+    secret = key if isinstance(key, bytes) else Path(key).read_bytes().strip()
+    if len(secret) < MIN_KEY:
+        raise KeyRequired(f"a shared key of {len(secret)} bytes; use at least {MIN_KEY}")
+    return secret

@@ -1,0 +1,333 @@
+"""The transport that Thespian drives: one per actor, admin, logger or outside program.
+
+**Threads.**  ``scheduleTransmit`` (every send), ``addWakeup`` and ``interrupt_wait`` may be
+called by any thread.  One thread at a time sits in :meth:`Transport.run`; handlers and all
+callbacks run in that thread and in no other, and so does the unpickling of messages.
+
+**One turn** of the run loop: deliver a bounded number of messages, fairly; write what handlers
+sent; call the callbacks of finished sends; deliver due wake-ups; then poll, and sleep if there
+is nothing to deliver.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar, cast
+
+from . import addresses, framing, places
+from ._thespian import (
+    CONV_ADDR_IPV4_CAPABILITY,
+    ActorAddress,
+    ActorAddressManager,
+    ActorExitRequest,
+    ActorLocalAddress,
+    ActorSystemStartupFailure,
+    CannotPickleAddress,
+    ChildMayHaveDied,
+    Duration,
+    ExpirationTimer,
+    InvalidActorAddress,
+    SendStatus,
+    TransmitIntent,
+    thesplog,
+    timePeriodSeconds,
+)
+from .addresses import Address
+from .endpoints import CloneInit, Endpoint, abandon_inherited, register
+from .envelopes import Envelope, UserIntent
+from .errors import InvalidAddress, PeerStalled
+from .inbox import Inbox, LocalSource
+from .listener import Listener, bind
+from .loop import Loop
+from .outbox import Outbox
+from .outgoing import OutConnection
+from .poller import Poller
+from .settings import Settings
+from .timers import Timers
+
+
+class Transport:
+    """Implements the contract of Thespian's transports; see the module's text."""
+
+    # Thespian makes further transports from ``transport.__class__``; static methods that it
+    # calls there find the configuration of this process here.
+    _process_settings: ClassVar[Settings | None] = None
+
+    def __init__(self, init: object, *_: object) -> None:
+        """*init* is what a parent prepared (:class:`Endpoint`), or :class:`CloneInit`."""
+        abandon_inherited()
+        match init:
+            case Endpoint(settings=settings, sockets=sockets, admin=admin):
+                self.outside = False
+            case CloneInit(settings=settings, admin=admin):
+                sockets = bind(settings, addresses.mint(settings, "x"))
+                self.outside = True
+            case _:
+                raise ActorSystemStartupFailure(f"cannot make a transport from {init!r}")
+        self.pid = os.getpid()
+        self.settings = settings
+        self.myAddress = ActorAddress(sockets.address)
+        self._me = sockets.address
+        self._admin = admin
+        Transport._process_settings = settings
+        self._poller = Poller(settings.spin)
+        self._inbox = Inbox()
+        self._local = LocalSource()
+        self._listener = Listener(settings, sockets, self._poller, self._inbox)
+        self._outbox = Outbox(settings, self._me, self._poller)
+        self._encoder = framing.Encoder()
+        self._timers = Timers()
+        self._loop = Loop(
+            self.myAddress,
+            self._poller,
+            self._inbox,
+            self._local,
+            self._listener,
+            self._outbox,
+            self._timers,
+        )
+        self._manager: ActorAddressManager | None = None
+        self._flow_control = True
+        self.closed = False
+        register(self)
+
+    # -- addresses --------------------------------------------------------------------
+
+    def getAdminAddr(self, capabilities: object) -> ActorAddress:  # noqa: ARG002 (contract)
+        """The address of this system's admin."""
+        return self._admin
+
+    @classmethod
+    def getAddressFromString(cls, spec: object) -> ActorAddress:
+        """The admin at ``host:port``; see :func:`.addresses.parse`."""
+        settings = cls._process_settings
+        if settings is None:
+            raise AssertionError("no transport was made in this process")
+        try:
+            return ActorAddress(addresses.parse(settings, spec))
+        except InvalidAddress as error:
+            raise InvalidActorAddress(spec, str(error)) from error
+
+    @classmethod
+    def getConventionAddress(cls, capabilities: dict[str, Any]) -> list[ActorAddress] | None:
+        """The possible leaders of the convention, best first; None if there is no convention."""
+        spec = capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
+        if not spec:
+            return None
+        return [cls.getAddressFromString(s) for s in (spec if isinstance(spec, list) else [spec])]
+
+    @staticmethod
+    def probeAdmin(address: ActorAddress) -> bool:
+        """Whether somebody listens at the admin's socket on this host."""
+        return places.answers(address.addressDetails.path)
+
+    # -- children ---------------------------------------------------------------------
+
+    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Endpoint:  # noqa: ARG002
+        """Bind the sockets of a child that is about to be started."""
+        details = address.addressDetails
+        if not isinstance(details, ActorLocalAddress):
+            return Endpoint(self.settings, None, bind(self.settings, details), address)
+        instance = details.addressInstanceNum
+        sockets = bind(self.settings, addresses.mint(self.settings, self.settings.system_id))
+        if self._manager is not None and instance >= 0:
+            self._manager.associateUseableAddress(
+                self.myAddress, instance, ActorAddress(sockets.address)
+            )
+        return Endpoint(self.settings, instance, sockets, self._admin)
+
+    @staticmethod
+    def connectEndpoint(endpoint: Endpoint) -> None:
+        """The child has been started: its sockets are its own now."""
+        endpoint.sockets.close()
+
+    @staticmethod
+    def protectedFileNumList() -> list[int]:
+        """Nothing: a child closes what it inherits by itself; see :mod:`.endpoints`."""
+        return []
+
+    childResetFileNumList = protectedFileNumList
+
+    def external_transport_clone(self) -> Transport:
+        """A further, independent endpoint of this outside program."""
+        return self.__class__(CloneInit(self.settings, self._admin))
+
+    def setAddressManager(self, manager: ActorAddressManager) -> None:
+        """Thespian's translation of addresses of children."""
+        self._manager = manager
+
+    # -- sending ----------------------------------------------------------------------
+
+    def scheduleTransmit(
+        self,
+        manager: ActorAddressManager | None,
+        intent: TransmitIntent,
+        has_exclusive_flag: bool = False,  # noqa: ARG002 (contract)
+    ) -> None:
+        """Send *intent* from any thread.
+
+        Raises :class:`CannotPickleAddress` while an address in it is not known yet, and
+        whatever pickling raises.  Waits while too much is queued for that peer.
+        """
+        connection = self.enqueue(manager, intent)
+        if connection is not None and not self._outbox.has_room(connection):
+            self.wait_for_room(connection)
+
+    def wait_for_room(self, connection: OutConnection) -> None:
+        """Like :meth:`throttle`, for messages of Thespian itself, which could not handle an
+        error: if the peer stalls, say so and go on."""
+        try:
+            self.throttle(connection)
+        except PeerStalled as error:
+            thesplog("%s", error, level=40, primary=True)
+
+    def deliver_local(self, envelope: Envelope) -> None:
+        """Deliver *envelope* to ourselves, in its turn.  Any thread."""
+        self._loop.deliver_local(envelope)
+
+    def enqueue(
+        self, manager: ActorAddressManager | None, intent: TransmitIntent
+    ) -> OutConnection | None:
+        """Like :meth:`scheduleTransmit`, but never waits; the connection it went into."""
+        target = intent.targetAddr
+        if manager is not None:
+            known, message = manager.prepMessageSend(target, intent.message)
+            if message is SendStatus.DeadTarget:
+                self._outbox.finish(intent, SendStatus.Sent)  # Thespian: pretend, or it recurs
+                return None
+            if known is None:
+                raise CannotPickleAddress(target)
+            if known is not target:
+                intent.changeTargetAddr(known)
+                target = known
+            if message is not intent.message:
+                intent.changeMessage(message)
+        details = target.addressDetails
+        if not isinstance(details, Address):
+            raise CannotPickleAddress(target)
+        if details.key == self._me.key:
+            self.deliver_local(Envelope(self.myAddress, intent.message))
+            self._outbox.finish(intent, SendStatus.Sent)
+            return None
+        # Somebody waits for the success of every intent but a user's.
+        kind = framing.DATA if type(intent) is UserIntent else framing.DATA_ACK_NOW
+        parts = self._encoder.encode(intent.message, kind)
+        return self._outbox.post(intent, details, parts)
+
+    def has_room(self, connection: OutConnection) -> bool:
+        """Whether more may be sent to this peer without waiting."""
+        return self._outbox.has_room(connection)
+
+    def throttle(self, connection: OutConnection) -> None:
+        """Wait until *connection* has room; raises :class:`PeerStalled`."""
+        if not self._flow_control:
+            return
+        if self._loop.is_runner():
+            with self._loop.reading_on() as keep_reading:
+                self._outbox.throttle(connection, keep_reading)
+        else:
+            self._outbox.throttle(connection, lambda t: self._outbox.write_alone(connection, t))
+
+    def write_out(self, connection: OutConnection) -> None:
+        """Wait until all that is queued in *connection* now is written, or it has failed.
+
+        For threads that do not run; does not depend on any thread that does.
+        """
+        end = connection.enqueued
+        self._outbox.wait_until(
+            connection,
+            lambda: connection.written >= end,
+            lambda t: self._outbox.write_alone(connection, t),
+        )
+
+    def write_all_out(self) -> None:
+        """Like :meth:`write_out` for every connection."""
+        for connection in self._outbox.snapshot():
+            if connection.queued_bytes:
+                self.write_out(connection)
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether callbacks of finished sends wait to be called."""
+        return bool(self._outbox.finished)
+
+    def enableRXPauseFlowControl(self, enable: bool = True) -> None:
+        """An admin never waits for one peer: all others depend on it."""
+        self._flow_control = enable
+
+    def deadAddress(self, manager: object, address: ActorAddress) -> None:  # noqa: ARG002
+        """A child has exited.  Its connection ends by itself, after its acknowledgements;
+        if it was killed, its socket file is ours to remove."""
+        details = address.addressDetails
+        if (
+            isinstance(details, Address)
+            and not details.well_known
+            and os.path.dirname(details.path) == str(self.settings.directory)
+        ):
+            places.remove_if_dead(details.path)
+
+    def lostRemote(self, address: ActorAddress) -> None:
+        """The admin at *address* has left the convention: do not wait for it."""
+        self._outbox.drop(cast(Address, address.addressDetails))
+
+    # -- running ----------------------------------------------------------------------
+
+    def run(self, handler: Any, maximumDuration: Duration | None = None) -> Any:
+        """Thespian's main loop.
+
+        *handler* None returns the next envelope; ``TransmitOnly`` delivers nothing and returns
+        the number of messages left to write; a callable is given envelopes until it returns
+        something falsy.  Returns ``Thespian__Run_Expired`` after *maximumDuration*.
+        """
+        seconds = None if maximumDuration is None else timePeriodSeconds(maximumDuration)
+        return self._loop.run(handler, seconds)
+
+    def abort_run(self, drain: bool = False) -> None:
+        """End :meth:`run`; with *drain* after everything was written and confirmed (bounded)."""
+        self._loop.abort(drain=drain)
+
+    def interrupt_wait(self, signal_shutdown: bool = False, check_children: bool = False) -> None:
+        """Called in a signal handler: takes no lock."""
+        if check_children:
+            self._loop.interrupt(ChildMayHaveDied())
+        if signal_shutdown:
+            self._loop.interrupt(ActorExitRequest())
+        self._poller.wake()
+
+    def addWakeup(self, period: Duration, payload: object) -> None:
+        """Deliver a ``WakeupMessage`` after *period*.  Any thread."""
+        self._timers.add(period, payload)
+        if not self._loop.is_runner():
+            self._poller.wake()
+
+    def set_watch(self, descriptors: list[int]) -> None:
+        """Deliver a ``WatchMessage`` when one of *descriptors* is readable."""
+        self._poller.watch(descriptors)
+
+    def _updateStatusResponse(self, response: Any) -> None:
+        for connection in self._outbox.snapshot():
+            for intent in connection.unwritten_intents():
+                response.addPendingMessage(self.myAddress, intent.targetAddr, intent.identify())
+        response.addWakeups(
+            [(self.myAddress, ExpirationTimer(wait)) for wait in self._timers.pending()]
+        )
+
+    # -- the end ----------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave: write what can be written at once, close everything, remove our socket."""
+        if self.closed:
+            return
+        self.closed = True
+        self._loop.stop()
+        self._loop.acknowledge()
+        self._outbox.close()
+        self._listener.close(unlink=True)
+        self._poller.close()
+
+    def abandon(self) -> None:
+        """In a forked child: close the parent's descriptors, without a word to anybody."""
+        self.closed = True
+        self._poller.close()
+        self._listener.abandon()
+        self._outbox.abandon()
