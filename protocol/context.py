@@ -73,8 +73,8 @@ class Context:
         self.users: dict[RRefId, User] = {}
         self.waiting: dict[CallId, Waiting] = {}
         self.dead: set[WorkerId] = set()
-        self._creating: dict[RRefId, RRefId] = {}
-        """Objects being created by a method call, and the object it is called on."""
+        self._creating: dict[RRefId, tuple[RRefId, CallId]] = {}
+        """Objects being created by a method call: the object it is called on, and its pin there."""
         self._rrefs = self._forks = self._calls = 0
 
     # ---- what the user's code does
@@ -100,8 +100,8 @@ class Context:
             self.users[rref].create(fork)
         self.hold(rref)
         if target is not None:
-            self._entry(target).pending.add(rref)
-            self._creating[rref] = target
+            pin = self._mint_pin(target)
+            self._creating[rref] = target, pin
         message = Create(rref=rref, fork=fork, cargo=cargo, target=target)
         return rref, [Send(to, message)]
 
@@ -199,6 +199,8 @@ class Context:
         """
         if sender in self.dead:
             return []
+        if isinstance(message, Call | Invoke | Fetch) and message.call.caller != sender:
+            raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
         match message:
             case ForkRequest():
                 return self._own_or_await(message.rref).fork_request(sender, message)
@@ -209,8 +211,10 @@ class Context:
                 user = self._user(message.rref)
                 return self._after(user, user.ack(sender, message) + self._created(message.rref))
             case ChildAck():
-                user = self._user(message.rref)
-                return self._after(user, user.child_ack(sender, message))
+                found_user = self.users.get(message.rref)
+                if found_user is None or found_user.lost:
+                    return []  # the owner died meanwhile, and with it went the pin
+                return self._after(found_user, found_user.child_ack(sender, message))
             case Cancel(call=call, rref=rref):
                 if rref is None:
                     return [Stop(sender, call)]
@@ -235,7 +239,7 @@ class Context:
                 assert_never(message)
 
     def _receive_create(self, sender: WorkerId, message: Create) -> list[Effect]:
-        if message.rref.creator != sender:
+        if message.rref.creator != sender or message.fork.parent != sender:
             raise ProtocolError(f"{sender} created {message.rref}, an id that is not its own")
         if message.target is not None:
             self._check_mine(message.target)
@@ -254,8 +258,8 @@ class Context:
 
     def _created(self, rref: RRefId) -> list[Effect]:
         """The owner has the creation: the object it was called on needs no more holding."""
-        target = self._creating.pop(rref, None)
-        return self._answered(target, rref) if target is not None else []
+        creating = self._creating.pop(rref, None)
+        return self._answered(*creating) if creating is not None else []
 
     def _receive_reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
         waiting = self.waiting.get(message.call)
@@ -268,7 +272,7 @@ class Context:
             effects += self._answered(waiting.rref, message.call)
         return effects
 
-    def _answered(self, rref: RRefId, request: CallId | RRefId) -> list[Effect]:
+    def _answered(self, rref: RRefId, request: CallId) -> list[Effect]:
         entry = self._find(rref)
         if entry is None or request not in entry.pending:
             return []
@@ -292,6 +296,8 @@ class Context:
         return effects
 
     def _check_cargo(self, sender: WorkerId, cargo: Cargo) -> None:
+        if len({descriptor.fork for descriptor in cargo.descriptors}) < len(cargo.descriptors):
+            raise ProtocolError(f"{sender} sent one fork twice")
         for descriptor in cargo.descriptors:
             if descriptor.parent != sender or descriptor.fork.parent != sender:
                 raise ProtocolError(f"{sender} sent {descriptor.rref} with a fork not its own")
@@ -300,6 +306,9 @@ class Context:
                 raise ProtocolError(f"{sender} names a wrong owner of {descriptor.rref}")
             if descriptor.owner == self.me:
                 self._check_mine(descriptor.rref)
+                mine = self.owners.get(descriptor.rref)
+                if sender == self.me and (mine is None or descriptor.fork not in mine.forks):
+                    raise ProtocolError(f"{sender} sent itself fork {descriptor.fork} twice")
 
     def _enqueue(self, rref: RRefId, sender: WorkerId, request: ObjectRequest) -> list[Effect]:
         owner = self.owners[rref]
@@ -372,7 +381,7 @@ class Context:
         return user
 
     def _check_mine(self, rref: RRefId) -> None:
-        if rref not in self.owners and rref.creator == self.me:
+        if rref in self.users or (rref not in self.owners and rref.creator == self.me):
             raise ProtocolError(f"{rref} is not owned by {self.me}, or is freed")
 
     def _own_or_await(self, rref: RRefId, *, created_here: bool = False) -> Owner:
@@ -417,9 +426,14 @@ class Context:
         return ForkId(self.me, self._forks)
 
     def _mint_call(self, to: WorkerId, rref: RRefId | None) -> CallId:
+        call = self._mint_pin(rref)
+        self.waiting[call] = Waiting(to, rref)
+        return call
+
+    def _mint_pin(self, rref: RRefId | None) -> CallId:
+        """A new call's id; it pins the object that it is called on until it is answered."""
         self._calls += 1
         call = CallId(self.me, self._calls)
-        self.waiting[call] = Waiting(to, rref)
         if rref is not None:
             self._entry(rref).pending.add(call)
         return call

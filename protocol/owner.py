@@ -70,7 +70,7 @@ class Owner:
         """Live handles in this process, and messages that hold the object for a moment."""
         self.forks: dict[ForkId, WorkerId] = {}
         """The known forks and the endpoint that has, or will have, each."""
-        self.pending: set[CallId | RRefId] = set()
+        self.pending: set[CallId] = set()
         """Requests of this endpoint on its own object that are not answered yet."""
         self.queue: deque[tuple[WorkerId, ObjectRequest]] = deque()
         self.running = False
@@ -116,6 +116,8 @@ class Owner:
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """known -> deleted (G1)."""
+        if len(set(message.forks)) < len(message.forks):
+            raise ProtocolError(f"{sender} deleted a fork of {self.rref} twice")
         for fork in message.forks:
             if self.forks.get(fork) != sender:
                 raise ProtocolError(

@@ -71,7 +71,7 @@ class User:
         """Forks whose parents wait for a `ChildAck`, until the owner confirms."""
         self.children: dict[ForkId, WorkerId] = {}
         """Forks passed on, with the endpoint that each went to, not confirmed yet (G2)."""
-        self.pending: set[CallId | RRefId] = set()
+        self.pending: set[CallId] = set()
         """Requests on the object that the owner has not answered yet."""
         self.lost = False
         """The owner died."""

@@ -14,29 +14,17 @@ from .tracing.show import listed, summarize
 HERE = Path(__file__).parent
 TRACES = HERE / "traces"
 
-KNOWN_BUGS = {
-    "requests/a_call_and_a_creation_of_one_number.txt": "CallId(A, 2) == RRefId(A, 2)",
-    "deaths/a_child_ack_after_the_owner.txt": "a correct peer's message is refused",
-}
-"""Traces whose expected output is right, though the machines do something else."""
 
-
-def traces() -> list[object]:
+def traces() -> list[str]:
     names = sorted(str(path.relative_to(TRACES)) for path in TRACES.rglob("*.txt"))
     assert names
-    assert KNOWN_BUGS.keys() <= set(names)
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=bug, strict=True))
-        if (bug := KNOWN_BUGS.get(name))
-        else name
-        for name in names
-    ]
+    return names
 
 
 @pytest.mark.parametrize("name", traces())
 def test_trace(name: str, *, rewrite: bool) -> None:
     path = TRACES / name
-    if rewrite and name not in KNOWN_BUGS:
+    if rewrite:
         rewrite_file(path)
     if difference := differences(path):
         pytest.fail(difference, pytrace=False)
