@@ -5,8 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ..protocol.errors import WouldBlockError
 from ..protocol.owner import Owner
 from .current import frame
 from .settings import check_timeout
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from .rref import RRef
     from .wire import WorkerInfo
 
-    To = str | WorkerInfo | ActorAddress
+To: TypeAlias = "str | WorkerInfo | ActorAddress"
+"""A worker's name, its `WorkerInfo`, or the address of a `RefActor`."""
 
 
 def remote(
@@ -60,7 +62,7 @@ def rpc_async(
     *timeout* is in seconds, for every wait on the future (default: the system's). Raises
     what `remote` does, and `ValueError` for a timeout of 0 or less.
     """
-    return _call(to, fn, args, kwargs, timeout, ())
+    return _call(to, (_callable(fn), tuple(args), kwargs or {}), timeout, ())
 
 
 def rpc_sync(
@@ -79,27 +81,19 @@ def rpc_sync(
     """
     here = frame()
     if here.endpoint.in_loop():
-        from ..protocol.errors import WouldBlockError  # noqa: PLC0415 - rarely needed
-
         raise WouldBlockError(
             "rpc_sync here would stop this actor, which runs one handler at a time; make the "
             "handler `async` and write `await farref.rpc_async(...)` instead"
         )
-    return _call(to, fn, args, kwargs, timeout, here.chain).result()
+    return _call(to, (_callable(fn), tuple(args), kwargs or {}), timeout, here.chain).result()
 
 
 def _call(
-    to: To,
-    fn: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    timeout: float | None,
-    chain: tuple[RRefId, ...],
+    to: To, call: tuple[Any, ...], timeout: float | None, chain: tuple[RRefId, ...]
 ) -> Future[Any]:
     endpoint = frame().endpoint
     check_timeout(timeout, endpoint.settings.timeout)
-    info = endpoint.registry.find(to)
-    return endpoint.call(info, (_callable(fn), tuple(args), kwargs or {}), timeout, chain)
+    return endpoint.call(endpoint.registry.find(to), call, timeout, chain)
 
 
 def _callable(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,6 +130,8 @@ def wait(
         raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
     endpoint = frame().endpoint
     seconds = check_timeout(timeout, endpoint.settings.timeout, poll=True)
+    if endpoint.in_loop():
+        raise WouldBlockError("wait() would stop this actor; await the references instead")
     futures = [_readiness(ref) for ref in refs]
     end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
     some: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -146,10 +142,6 @@ def wait(
 
     for future in futures:
         concurrent.futures.Future.add_done_callback(future, count)
-    if endpoint.in_loop():
-        from ..protocol.errors import WouldBlockError  # noqa: PLC0415 - rarely needed
-
-        raise WouldBlockError("wait() would stop this actor; await the references instead")
     with endpoint.pool.waiting():
         endpoint.wait_for(some, max(0.0, end - time.monotonic()))
     ready = [ref for ref, future in zip(refs, futures, strict=True) if future.done()]

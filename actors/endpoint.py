@@ -186,7 +186,7 @@ class Endpoint:
 
     def _take(self, envelope: Envelope) -> None:
         sender, packet = envelope.sender, envelope.packet
-        if not isinstance(packet, Packet) or envelope.to != self.me:
+        if envelope.to != self.me:
             raise ProtocolError(f"{self.me} got a packet that is meant for {envelope.to}")
         later: list[Callable[[], None]] = []
         with self._lock:
@@ -368,7 +368,7 @@ class Endpoint:
         """A handle for a reference that is being unpickled."""
         with self._lock:
             self.context.hold(descriptor.rref)
-        return RRef._of(self, descriptor.rref)  # noqa: SLF001
+        return RRef._of(self, descriptor.rref)
 
     # ---- calls of the user's
 
@@ -388,7 +388,7 @@ class Endpoint:
             return effects
 
         self.step(move)
-        return RRef._of(self, made[0])  # noqa: SLF001
+        return RRef._of(self, made[0])
 
     def call(
         self,
@@ -425,19 +425,18 @@ class Endpoint:
     def invoke(
         self,
         rref: RRef[Any],
-        method: str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        call: tuple[str, tuple[Any, ...], dict[str, Any]],
         timeout: float | None,
         chain: tuple[RRefId, ...],
     ) -> Future[Any]:
         """Run a method of the object."""
+        method = call[0]
         future: Future[Any] = Future(
             self, f"the reply of {method}() of {rref.id}", self._timeout(timeout), rref.id
         )
         to = self.owner(rref.id)
         self._admit(to)
-        cargo = self.pack(to.id, (method, args, kwargs), tag=method)
+        cargo = self.pack(to.id, call, tag=method)
         self._request(
             future,
             lambda: self._or_abandon(cargo, lambda: self.context.invoke(rref.id, cargo, chain)),
@@ -560,7 +559,7 @@ class Endpoint:
         elif stored is not None:
             self.pool.submit(_let_go, [stored])  # its own __del__ is the user's code
 
-    def local_value(self, rref: RRefId) -> object:
+    def local_value(self, rref: RRefId) -> Any:
         """The very object; raises what its creation raised, `ValueError` at a user."""
         with self._lock:
             if rref not in self.context.owners:
@@ -694,12 +693,12 @@ class _Hooks:
 
     def fork(self, reference: Reference) -> Descriptor:
         endpoint = self._endpoint
-        if not isinstance(reference, RRef) or reference._endpoint is not endpoint:  # noqa: SLF001
+        if not isinstance(reference, RRef) or reference._endpoint is not endpoint:
             raise ForeignReferenceError(
                 f"{reference!r} belongs to another endpoint than {endpoint.me}, which sends this "
                 "message; a reference can be passed on only by the endpoint that holds it"
             )
-        with endpoint._lock:  # noqa: SLF001
+        with endpoint._lock:
             return endpoint.context.fork(reference.id, self._to)
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:

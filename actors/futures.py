@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -43,6 +44,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
         self._taking = threading.Lock()
+        self._taken = False
         self._cargo: Cargo | None = None
 
     # ---- filled by the endpoint, in the mailbox thread
@@ -94,7 +96,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 return
             try:
                 chained.set_result(callback(self))
-            except BaseException as error:  # noqa: BLE001 - it belongs to the chained future
+            except BaseException as error:
                 chained.set_exception(error)
 
         self.add_done_callback(run)
@@ -118,11 +120,13 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
 
+        def wake() -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
         def done(_: object) -> None:
-            try:
-                loop.call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
-            except RuntimeError:
-                pass  # the loop has ended, and nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop ended: nobody waits any more
+                loop.call_soon_threadsafe(wake)
 
         super().add_done_callback(done)
         left = max(0.0, self._deadline - time.monotonic())
@@ -163,21 +167,25 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def _take(self) -> None:
         """Unpickle the reply, once, in the thread that asks for it first."""
-        if self._cargo is None:
+        if self._taken:
             return
-        with self._taking:
-            cargo, self._cargo = self._cargo, None
-            if cargo is None:
-                return
-            try:
-                self._result = self._endpoint.open(cargo)
-            except BaseException as error:  # noqa: BLE001 - it is the outcome
-                self._exception = error
-            finally:
-                self._endpoint.release(cargo.descriptors)
+        with self._taking:  # a second thread waits here until the first has unpickled it
+            cargo = self._pop()
+            if cargo is not None:
+                try:
+                    self._result = self._endpoint.open(cargo)
+                except BaseException as error:
+                    self._exception = error
+                finally:
+                    self._endpoint.release(cargo.descriptors)
+            self._taken = True
+
+    def _pop(self) -> Cargo | None:
+        cargo, self._cargo = self._cargo, None
+        return cargo
 
     def _give_back(self) -> None:
-        cargo, self._cargo = self._cargo, None
+        cargo = self._pop()
         if cargo is not None and cargo.descriptors:
             self._endpoint.discard(cargo.descriptors)
 

@@ -240,7 +240,7 @@ class Mailbox:
         def task() -> None:
             try:
                 done.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - it is the caller's
+            except BaseException as error:
                 done.set_exception(error)
 
         self._left.append(task)
@@ -279,7 +279,7 @@ class Mailbox:
             self._next()
 
     def _next(self) -> None:
-        """Start one queued handler; the first step of an `async` one runs before the next starts."""
+        """Start one queued handler; an `async` one takes its first step before the next starts."""
         if self._loop is None:
             return
         result = self._inbox.popleft()()
@@ -301,7 +301,7 @@ class Mailbox:
         endpoint = self._running()
         try:
             message = endpoint.open(cargo)
-        except Exception as error:  # noqa: BLE001 - its sender gets it
+        except Exception as error:
             endpoint.release(cargo.descriptors)
             self._report(None, sender, error)
             return None
@@ -321,7 +321,7 @@ class Mailbox:
                 # The class's method, not the instance's (which is this mailbox): a decorator
                 # such as Thespian's `troupe` may have put its own in that place.
                 result = type(self._actor).receiveMessage(self._actor, message, sender)
-        except Exception as error:  # noqa: BLE001 - its sender gets it
+        except Exception as error:
             self._report(message, sender, error)
         if inspect.iscoroutine(result):
             return self._finish(result, message, sender, descriptors)
@@ -340,7 +340,7 @@ class Mailbox:
         try:
             with running_in(endpoint):
                 await handler
-        except Exception as error:  # noqa: BLE001 - its sender gets it
+        except Exception as error:
             self._report(message, sender, error)
         del message
         endpoint.release(descriptors)
@@ -357,7 +357,7 @@ class Mailbox:
                 elif not isinstance(message, PoisonMessage | ActorSystemMessage):
                     details = "".join(traceback.format_exception(error))
                     self.send(sender, PoisonMessage(message, details))
-        except Exception as second:  # noqa: BLE001 - there is nobody left to tell
+        except Exception as second:
             log.warning("%s cannot report its error to %s: %s", self._name(), sender, second)
 
     # ---- what the actor's own methods do
@@ -416,7 +416,7 @@ class _NoReferences:
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         pass
 
-    def join(self, descriptor: Descriptor) -> Reference:
+    def join(self, _descriptor: Descriptor) -> Reference:
         raise AssertionError("nothing is unpickled here")
 
 

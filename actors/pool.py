@@ -6,6 +6,7 @@ nested calls (A calls B, whose function calls A) cannot use up the pool and dead
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+log = logging.getLogger("farref")
 
 IDLE_SECONDS = 5.0
 """A thread without work ends after this long."""
@@ -87,12 +90,9 @@ class Pool:
                 self._places -= 1
             try:
                 job(*args)
-            finally:
-                del job, args  # nothing of the last job is kept while waiting for the next
-                with self._ready:
-                    self._places += 1
-                    self._idle += 1
-                    if self._idle > self.size:
-                        self._idle -= 1
-                        self._start_some()
-                        return
+            except BaseException:
+                log.exception("a job of %s failed", self._name)
+            del job, args  # nothing of the last job is kept while waiting for the next
+            with self._ready:
+                self._places += 1
+                self._idle += 1

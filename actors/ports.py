@@ -6,6 +6,7 @@ Only one thread of a process may touch a stock Thespian transport, the one that 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,18 +43,15 @@ class Bell:
 
     def ring(self) -> None:
         """Make it readable. Lock-free."""
-        try:
+        # Full: it rings already. Closed: nobody listens any more.
+        with contextlib.suppress(OSError):
             os.write(self._write, b"!")
-        except (BlockingIOError, OSError):
-            pass  # full: it rings already; closed: nobody listens any more
 
     def silence(self) -> None:
         """Take back all ringing."""
-        try:
+        with contextlib.suppress(BlockingIOError):
             while len(os.read(self._read, 4096)) == 4096:
                 pass
-        except BlockingIOError:
-            pass
 
     def close(self) -> None:
         """Give the descriptors back."""

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress, WatchMessage
 from thespian.system.transport import ReceiveEnvelope
@@ -34,25 +34,6 @@ log = logging.getLogger("farref")
 
 IDLE = 1.0
 """Seconds that the pump sleeps at most."""
-
-
-class ProgramPort(Protocol):
-    """A `Port` that also receives, for a program."""
-
-    inbox: queue.SimpleQueue[Any]
-    """Plain Thespian messages that came for the program."""
-    endpoint: Endpoint | None
-    joined: concurrent.futures.Future[Joined]
-
-    def post(self, address: ActorAddress, message: object) -> None: ...
-
-    def wake(self) -> None: ...
-
-    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool: ...
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 class _Receiver:

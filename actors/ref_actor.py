@@ -32,7 +32,8 @@ class RefActor(ActorTypeDispatcher):
 
     _is_ref_actor = True
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> RefActor:
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> RefActor:
+        """Make the actor with its mailbox, so that a subclass need not call our __init__."""
         self: RefActor = super().__new__(cls)
         self._mailbox = Mailbox(self)
         # An attribute of the instance hides the class's method: the framework calls the

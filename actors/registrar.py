@@ -72,11 +72,11 @@ class Registrar(Actor):
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Handle one message; an exception here would only make the framework repeat it."""
         try:
-            self._receive(message, sender)
+            self._take(message, sender)
         except Exception:
             log.exception("the registrar failed on %s", type(message).__name__)
 
-    def _receive(self, message: Any, sender: ActorAddress) -> None:
+    def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
             case Open(settings=settings, pid=pid):
                 self._settings = settings
@@ -134,7 +134,7 @@ class Registrar(Actor):
         me = WorkerId(message.name, secrets.randbits(63))
         try:
             address = self.createActor(cloudpickle.loads(message.actor_class), message.requirements)
-        except Exception as error:  # noqa: BLE001 - the asker gets it
+        except Exception as error:
             self.send(sender, Spawned(message.token, None, f"{type(error).__name__}: {error}"))
             return
         self._creating[me] = (address, message.token, sender)

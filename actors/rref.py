@@ -99,7 +99,8 @@ class RRef(Reference, Generic[T]):
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: what the creating function raised, with the remote traceback.
         """
-        return self._endpoint.fetch(self._id, timeout, chain_in(self._endpoint)).result()  # type: ignore[no-any-return]
+        future: Future[T] = self._endpoint.fetch(self._id, timeout, chain_in(self._endpoint))
+        return future.result()
 
     def local_value(self) -> T:
         """The very object, at its owner (not a copy).
@@ -107,7 +108,8 @@ class RRef(Reference, Generic[T]):
         Raises:
             ValueError: this endpoint is not the owner; use `to_here`.
         """
-        return self._endpoint.local_value(self._id)  # type: ignore[no-any-return]
+        value: T = self._endpoint.local_value(self._id)
+        return value
 
     def future(self, timeout: float | None = None) -> Future[T]:
         """A future for a copy of the value. Does not block."""
@@ -154,13 +156,13 @@ class _Proxy:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)  # copy, pickle and repr ask the proxy, not the object
-        rref, endpoint = self._rref, self._rref._endpoint  # noqa: SLF001
+        rref, endpoint = self._rref, self._rref._endpoint
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self._how == "remote":
                 return endpoint.remote_method(rref, name, args, kwargs)
             chain = chain_in(endpoint) if self._how == "sync" else ()
-            future = endpoint.invoke(rref, name, args, kwargs, self._timeout, chain)
+            future = endpoint.invoke(rref, (name, args, kwargs), self._timeout, chain)
             return future.result() if self._how == "sync" else future
 
         call.__name__ = name

@@ -92,7 +92,7 @@ class Server:
                 function, args, kwargs = self._function(request)
                 result = function(*args, **kwargs)
                 del args, kwargs
-        except BaseException as error:  # noqa: BLE001 - it is the outcome (G7)
+        except BaseException as error:
             self._finish(request, self._failure(error, request))
             return
         if inspect.iscoroutine(result):
@@ -134,7 +134,7 @@ class Server:
             try:
                 with running_in(self._endpoint, chain):
                     result = await coroutine
-            except BaseException as error:  # noqa: BLE001 - it is the outcome (G7)
+            except BaseException as error:
                 result = self._failure(error, request)
             # Pickling a large result would hold up the loop: a thread does it.
             self._endpoint.pool.submit(self._finish, request, result)
@@ -169,7 +169,7 @@ class Server:
             return Cargo(payload=result)
         try:
             return self._endpoint.pack(request.call.caller, result)
-        except Exception as error:  # noqa: BLE001 - the caller gets it
+        except Exception as error:
             return Cargo(payload=self._failure(error, request))
 
     def _failure(self, error: BaseException, request: Request) -> Failure:

@@ -160,15 +160,17 @@ class System:
             if not attached:
                 self._port.post(registrar, Open(settings, os.getpid()))
             self._port.post(registrar, Join(me, os.getpid(), program=True))
-            if not self._port.wait(self._port.joined, START_PATIENCE):
-                raise SystemDownError(
-                    f"system {self.name!r} did not answer within {START_PATIENCE:g} s"
-                )
-            self._session = self._port.joined.result(0).session
+            self._session = self._await_registrar()
         except BaseException:
             self.shutdown()
             raise
         enter_program(self.endpoint)
+
+    def _await_registrar(self) -> int:
+        """Wait until the registrar has answered; the system's session id."""
+        if not self._port.wait(self._port.joined, START_PATIENCE):
+            raise SystemDownError(f"system {self.name!r} did not answer in {START_PATIENCE:g} s")
+        return self._port.joined.result(0).session
 
     # ---- actors
 
@@ -201,7 +203,7 @@ class System:
             TypeError: it is no `RefActor`.
             SystemDownError: it could not be created, or the name is taken.
         """
-        if not (isinstance(actor_class, type) and hasattr(actor_class, "_is_ref_actor")):
+        if not hasattr(actor_class, "_is_ref_actor"):
             raise TypeError(f"system.create makes RefActors; {actor_class!r} is none")
         name = name or f"{actor_class.__name__}-{secrets.token_hex(3)}"
         return self._spawn(actor_class, name, requirements, None).address
@@ -214,7 +216,7 @@ class System:
         threads: int | None,
     ) -> WorkerInfo:
         self._check_up()
-        if not isinstance(name, str) or not name:
+        if not name:
             raise ValueError(f"a worker's name is a non-empty string, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Worker(RefActor):
     """Runs what `remote`, `rpc_sync` and `rpc_async` send it, and owns what `remote` makes."""
 
-    def receiveUnrecognizedMessage(self, message: Any, sender: ActorAddress) -> None:
+    def receiveUnrecognizedMessage(self, message: Any, _sender: ActorAddress) -> None:
         """Refuse: a worker has no handlers. The sender gets the error."""
         if isinstance(message, ActorSystemMessage):
             return  # the framework's own, an exit request for instance

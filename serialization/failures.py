@@ -16,7 +16,7 @@ import cloudpickle
 from ..protocol.errors import RemoteError
 
 
-class RemoteTraceback(Exception):  # noqa: N818 - it is no error of its own: a cause's text
+class RemoteTraceback(Exception):
     """The cause of a rebuilt exception: the traceback, as text, of where it was raised."""
 
     def __init__(self, text: str) -> None:
@@ -44,8 +44,8 @@ class Failure:
         text = "".join(traceback.format_exception(error))
         try:
             pickled = cloudpickle.dumps(error, protocol=5)
-            pickle.loads(pickled)  # an exception that cannot be rebuilt is known here already
-        except Exception:  # noqa: BLE001 - whatever the user's __reduce__ raises
+            pickle.loads(pickled)  # noqa: S301 - just pickled; an exception that cannot be rebuilt is known here already
+        except Exception:
             pickled = None
         kind = type(error)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
@@ -56,8 +56,8 @@ class Failure:
         error: BaseException | None = None
         if self.pickled is not None:
             try:
-                error = pickle.loads(self.pickled)
-            except Exception:  # noqa: BLE001 - its type may not exist in this process
+                error = pickle.loads(self.pickled)  # noqa: S301 - peers are trusted
+            except Exception:
                 error = None
         if not isinstance(error, BaseException):
             error = RemoteError(
