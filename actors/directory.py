@@ -56,6 +56,11 @@ def add(name: str, entry: dict[str, Any]) -> None:
         file.write(text)
 
 
+def replace(name: str, entry: dict[str, Any]) -> None:
+    """Say more about the system *name*, which this program added."""
+    _path(name).write_text(json.dumps(entry), encoding="utf-8")
+
+
 def find(name: str) -> dict[str, Any]:
     """What is needed to join *name*. Raises `SystemDownError` if no such system runs."""
     path = _path(name)

@@ -42,7 +42,7 @@ from ..protocol.errors import FarrefError, NotAnEndpointError
 from ..protocol.ids import WorkerId
 from ..serialization.failures import Failure
 from ..serialization.pickling import dumps
-from . import simple
+from . import bases, simple
 from .current import running_in
 from .endpoint import Endpoint
 from .ports import Bell
@@ -83,6 +83,8 @@ class Mailbox:
         self._actor = actor
         self.endpoint: Endpoint | None = None
         self._bell: Bell | None = None
+        self._direct = False
+        """Any thread may send through the transport."""
         self._thread: int | None = None
         self._left: deque[Callable[[], object]] = deque()
         self._stash: list[tuple[Any, ActorAddress]] = []
@@ -103,6 +105,7 @@ class Mailbox:
             self._thread = threading.get_ident()
             if self._bell is None and not simple.hosts(self._actor):
                 self._bell = Bell()
+                self._direct = bases.is_thread_safe(self._actor._myRef.transport)
             self._receive(message, sender)
             self._do_left()
             self._arm()
@@ -214,7 +217,7 @@ class Mailbox:
         """See `Port.post`."""
         if self._bell is None:
             simple.send(self._actor, address, message)
-        elif threading.get_ident() == self._thread:
+        elif self._direct or threading.get_ident() == self._thread:
             Actor.send(self._actor, address, message)
         else:
             self._left.append(lambda: Actor.send(self._actor, address, message))

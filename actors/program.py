@@ -19,9 +19,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress, WatchMessage
+from thespian.system.simpleSystemBase import ActorSystemBase as SimpleBase
 from thespian.system.transport import ReceiveEnvelope
 
-from . import simple
+from . import bases, simple
 from .ports import Bell
 from .wire import Died, Envelope, Found, Joined, Spawned
 
@@ -68,6 +69,7 @@ class PumpPort(_Receiver):
         super().__init__()
         self._context = asys.private()
         self._base = self._context.__enter__()._systemBase
+        self._direct = bases.is_thread_safe(self._base.transport)
         self._bell = Bell()
         self._left: deque[tuple[ActorAddress, object]] = deque()
         self._stopping = False
@@ -87,8 +89,11 @@ class PumpPort(_Receiver):
 
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""
-        self._left.append((address, message))
-        self._bell.ring()
+        if self._direct:
+            self._base.tell(address, message)
+        else:
+            self._left.append((address, message))
+            self._bell.ring()
 
     def wake(self) -> None:
         """See `Port.wake`."""
@@ -134,6 +139,11 @@ class PumpPort(_Receiver):
         while self._left:
             address, message = self._left.popleft()
             self._base._tx_to_actor(address, message)
+
+
+def port_of(asys: Any) -> PumpPort | CallInPort:
+    """The port that fits the base of *asys*."""
+    return CallInPort(asys) if isinstance(asys._systemBase, SimpleBase) else PumpPort(asys)
 
 
 class CallInPort(_Receiver):

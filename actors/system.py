@@ -7,23 +7,21 @@ import contextlib
 import logging
 import os
 import secrets
-import socket
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
 import psutil
-from thespian.actors import ActorAddress, ActorSystem
+from thespian.actors import ActorAddress
 
 from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId
-from . import directory, processes
+from . import bases, directory, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .mailbox import THREADS, refuse_references
-from .program import CallInPort, PumpPort
+from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
 from .registry import Registry
 from .settings import DEFAULT_TIMEOUT, Settings, check_timeout
@@ -31,14 +29,13 @@ from .wire import Join, Leave, Open, ReplyAddress, WorkerInfo
 from .worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
     from ..protocol.messages import Cargo
 
 log = logging.getLogger("farref")
 
-DEFAULT_BASE = "multiprocTCPBase"
-SIMPLE = "simpleSystemBase"
 START_PATIENCE = 30.0
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
@@ -54,8 +51,9 @@ class System:
             print(farref.rpc_sync("B", pow, args=(2, 10)))
 
     Args:
-        base: a Thespian system base by name: ``"multiprocTCPBase"`` (a process per actor) or
-            ``"simpleSystemBase"`` (in this process; actors run while the program calls in).
+        base: a Thespian system base by name. The default is ``"farrefBase"``, our own, where
+            it runs, else ``"multiprocTCPBase"``: a process per actor. ``"simpleSystemBase"`` runs
+            actors in this process, while the program calls in.
         name: by which `System.attach` finds it; by default a random one.
         capabilities: of the Thespian system, for actors that require some.
         sharing: how references in calls are counted; ``"fork"`` is the remote reference
@@ -93,19 +91,18 @@ class System:
             orphan_grace=orphan_grace,
             trace=os.path.abspath(trace) if trace is not None else None,
         )
-        base = base or DEFAULT_BASE
-        caps = {**(capabilities or {})}
-        if base != SIMPLE:
-            caps.setdefault("Admin Port", _free_port())
+        base = base or bases.DEFAULT
         entry = {
             "base": base,
-            "capabilities": {"Admin Port": caps.get("Admin Port")},
             "pid": os.getpid(),
             "started": psutil.Process().create_time(),
         }
         directory.add(settings.system, entry)
         try:
-            self._start(base, caps, settings, attached=False)
+            with _start_errors(settings.system, base):
+                asys, door = bases.start(base, settings.system, capabilities or {})
+            directory.replace(settings.system, {**entry, "door": door})
+            self._enter(asys, settings, attached=False)
         except BaseException:
             directory.remove(settings.system)
             raise
@@ -121,34 +118,20 @@ class System:
         """
         check_timeout(timeout, DEFAULT_TIMEOUT)
         entry = directory.find(name)
-        if entry["base"] == SIMPLE:
-            raise SystemDownError(f"system {name!r} runs inside another program; it has no door")
+        with _start_errors(name, entry["base"]):
+            asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
-        settings = Settings(system=name, timeout=timeout)
-        self._start(entry["base"], entry["capabilities"], settings, attached=True)
+        self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
         return self
 
-    def _start(
-        self, base: str, capabilities: dict[str, Any], settings: Settings, *, attached: bool
-    ) -> None:
-        os.environ.setdefault("THESPLOG_THRESHOLD", "CRITICAL")
+    def _enter(self, asys: Any, settings: Settings, *, attached: bool) -> None:
+        """Become an endpoint of the started Thespian system."""
         self.name = settings.system
         self._attached = attached
         self._down = False
         self._session = os.getsid(0)
-        simple = base == SIMPLE
-        try:
-            self._asys = ActorSystem(
-                base,
-                capabilities or None,
-                logDefs=False if simple else _quiet_logging(),
-                transientUnique=True,
-            )
-        except Exception as error:
-            raise SystemDownError(
-                f"the Thespian system {self.name!r} on {base} did not start: {error}"
-            ) from error
-        self._port: PumpPort | CallInPort = (CallInPort if simple else PumpPort)(self._asys)
+        self._asys = asys
+        self._port: PumpPort | CallInPort = port_of(asys)
         me = WorkerId(_program_name(attached=attached), secrets.randbits(63))
         self.endpoint = Endpoint(me, self._port, settings, threads=THREADS, hand=self._hand)
         self._port.endpoint = self.endpoint
@@ -376,6 +359,16 @@ class System:
         self.shutdown()
 
 
+@contextlib.contextmanager
+def _start_errors(name: str, base: str) -> Iterator[None]:
+    try:
+        yield
+    except SystemDownError:
+        raise
+    except Exception as error:
+        raise SystemDownError(f"system {name!r} on {base} did not start: {error}") from error
+
+
 class _Unopened:
     """A message to the program, unpickled by whoever listens."""
 
@@ -392,30 +385,5 @@ class _Unopened:
             self._endpoint.release(self._cargo.descriptors)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _program_name(*, attached: bool) -> str:
     return f"program-{os.getpid()}" if attached else "program"
-
-
-def _quiet_logging() -> dict[str, Any]:
-    """What the actors log at WARNING and above goes to this program's standard error."""
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "formatters": {"farref": {"format": "%(levelname)s %(name)s: %(message)s"}},
-        "handlers": {
-            "stderr": {
-                "class": "logging.StreamHandler",
-                "level": "WARNING",
-                "formatter": "farref",
-                "stream": sys.stderr,
-            }
-        },
-        "root": {"handlers": ["stderr"], "level": "WARNING"},
-    }
