@@ -47,7 +47,9 @@ def remote(
         SerializationError: the function or an argument cannot be pickled.
     """
     endpoint = frame().endpoint
-    return endpoint.remote(endpoint.registry.find(to), (_callable(fn), tuple(args), kwargs or {}))
+    return endpoint.calls.remote(
+        endpoint.registry.find(to), (_callable(fn), tuple(args), kwargs or {})
+    )
 
 
 def rpc_async(
@@ -93,7 +95,7 @@ def _call(
 ) -> Future[Any]:
     endpoint = frame().endpoint
     check_timeout(timeout, endpoint.settings.timeout)
-    return endpoint.call(endpoint.registry.find(to), call, timeout, chain)
+    return endpoint.calls.call(endpoint.registry.find(to), call, timeout, chain)
 
 
 def _callable(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -150,7 +152,7 @@ def wait(
 
 
 def _readiness(ref: RRef[Any]) -> concurrent.futures.Future[Any]:
-    return ref._endpoint.fetch(ref.id, None, (), copy=False)
+    return ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
 
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:

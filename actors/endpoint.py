@@ -14,7 +14,6 @@ waits for user code, and no two locks are ever held at once.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 import time
@@ -40,7 +39,6 @@ from ..protocol.effects import (
 )
 from ..protocol.errors import (
     FarrefError,
-    ForeignReferenceError,
     OwnerDiedError,
     ProtocolError,
     RefLostError,
@@ -48,18 +46,17 @@ from ..protocol.errors import (
     WorkerDiedError,
 )
 from ..protocol.ids import RRefId
-from ..protocol.messages import Cargo, Create, ForkRequest, Tell
+from ..protocol.messages import Create, ForkRequest, Tell
 from ..protocol.owner import Owner
 from ..protocol.user import User
 from ..serialization.failures import Failure
 from ..serialization.payload import Payload
-from ..serialization.pickling import dumps, loads
 from .addresses import AddressBook
-from .futures import Future, outcome
+from .calls import Calls
+from .packing import Packer
 from .pool import Pool
-from .rref import RRef
 from .serving import Server
-from .settings import Settings, check_timeout
+from .settings import Settings
 from .tracing import Tracer
 from .wire import Envelope, Joined, WorkerInfo
 
@@ -68,16 +65,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..protocol.effects import Effect
-    from ..protocol.ids import CallId, WorkerId
+    from ..protocol.ids import WorkerId
     from ..protocol.messages import Descriptor, Message
-    from ..serialization.pickling import Reference
+    from .futures import Future
     from .ports import Port
     from .registry import Registry
 
 log = logging.getLogger("farref")
-
-MAX_BACKLOG = 10_000
-"""Messages that one peer has not acknowledged; a user's thread that sends more waits (G6)."""
 
 
 @dataclass(slots=True)
@@ -115,19 +109,18 @@ class Endpoint:
         self.closed = False
         self._port = port
         self._hand = hand
+        self.calls = Calls(self)
+        self.packer = Packer(self)
         self.server = Server(self)
         self._tracer = Tracer(settings.trace, me) if settings.trace else None
-        self._lock = threading.RLock()
-        self._room = threading.Condition(self._lock)
+        self.lock = threading.RLock()
+        self.room = threading.Condition(self.lock)
         self._channels: dict[WorkerId, Channel] = {}
         self._dirty: set[WorkerId] = set()
         self._timed: set[WorkerId] = set()
         self._self_sent: deque[Message] = deque()
         self._garbage: deque[RRefId | tuple[Descriptor, ...]] = deque()
         self._woken = False
-        self._calls: dict[CallId, Future[Any]] = {}
-        self._asks: dict[int, Future[Any]] = {}
-        self._ask_numbers = itertools.count(1)
         self._graves: dict[WorkerId, float] = {}
 
     # ---- steps: take the lock, run a machine, then send what it wants sent
@@ -135,7 +128,7 @@ class Endpoint:
     def step(self, move: Callable[[], list[Effect]]) -> None:
         """Make one protocol move and carry out its effects."""
         later: list[Callable[[], None]] = []
-        with self._lock:
+        with self.lock:
             self._sweep(later)
             self._carry_out(move(), later)
             packets = self._packets()
@@ -156,7 +149,7 @@ class Endpoint:
             self.step(lambda worker=worker: self.context.bury(worker))  # type: ignore[misc]
         self.step(list)
         packets = []
-        with self._lock:
+        with self.lock:
             for worker in list(self._timed):
                 packet = self._channels[worker].tick(now)
                 if packet is not None:
@@ -167,7 +160,7 @@ class Endpoint:
     def pause(self) -> float | None:
         """Seconds until `tick` has something to do; None if nothing is waited for."""
         now = time.monotonic()
-        with self._lock:
+        with self.lock:
             dues = list(self._graves.values())
             for worker in list(self._timed):
                 due = self._channels[worker].deadline
@@ -189,7 +182,7 @@ class Endpoint:
         if envelope.to != self.me:
             raise ProtocolError(f"{self.me} got a packet that is meant for {envelope.to}")
         later: list[Callable[[], None]] = []
-        with self._lock:
+        with self.lock:
             if sender.id in self.context.dead:
                 return
             self.book.learn(sender.id, sender.address)
@@ -198,7 +191,7 @@ class Endpoint:
             for message in channel.receive(packet, time.monotonic()):
                 self._receive(sender.id, message, later)
             self._dirty.add(sender.id)
-            self._room.notify_all()
+            self.room.notify_all()
             packets = self._packets()
             urgent = channel.tick(time.monotonic())
             if urgent is not None:
@@ -243,13 +236,13 @@ class Endpoint:
                 case Hand(sender, message):
                     later.append(lambda s=sender, m=message: self._hand_over(s, m))  # type: ignore[misc]
                 case Settle(_, reply):
-                    future = self._calls.pop(reply.call, None)
+                    future = self.calls.answered(reply.call)
                     if future is None:
                         self._garbage.append(reply.cargo.descriptors)
                     else:
                         later.append(lambda f=future, c=reply.cargo: f.arrived(c))  # type: ignore[misc]
                 case Fail(call, worker, rref):
-                    future = self._calls.pop(call, None)
+                    future = self.calls.answered(call)
                     if future is not None:
                         error = _death(worker, rref)
                         later.append(lambda f=future, e=error: f.failed(e))  # type: ignore[misc]
@@ -338,200 +331,11 @@ class Endpoint:
         if descriptors and not self.closed:
             self.step(lambda: self.context.release(descriptors))
 
-    # ---- pickling (the hooks)
-
-    def pack(self, to: WorkerId, value: object, tag: object = None) -> Cargo:
-        """Pickle *value* for *to*, forking the references in it."""
-        hooks = _Hooks(self, to)
-        payload, descriptors = dumps(
-            value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag
-        )
-        return Cargo(payload=payload, descriptors=descriptors)
-
-    def _introduce(self, descriptors: list[Descriptor]) -> tuple[WorkerInfo, ...]:
-        infos = []
-        for owner in {d.owner for d in descriptors}:
-            address = self.address if owner == self.me else self.book.address_of(owner)
-            if address is not None:
-                infos.append(WorkerInfo(owner, address))
-        return tuple(infos)
-
-    def open(self, cargo: Cargo) -> Any:
-        """Unpickle what came, or raise what came in its place."""
-        if isinstance(cargo.payload, Failure):
-            raise cargo.payload.rebuild()
-        if not isinstance(cargo.payload, Payload):
-            raise ProtocolError(f"{self.me} got a message without content")
-        return outcome(loads(cargo.payload, cargo.descriptors, _Hooks(self, self.me)))
-
-    def join(self, descriptor: Descriptor) -> RRef[Any]:
-        """A handle for a reference that is being unpickled."""
-        with self._lock:
-            self.context.hold(descriptor.rref)
-        return RRef._of(self, descriptor.rref)
-
-    # ---- calls of the user's
-
-    def remote(
-        self, to: WorkerInfo, call: tuple[Any, ...], target: RRefId | None = None
-    ) -> RRef[Any]:
-        """Have *to* own the result of *call*; returns its reference at once."""
-        self._admit(to)
-        cargo = self.pack(to.id, call, tag=_label(call))
-        made: list[RRefId] = []
-
-        def move() -> list[Effect]:
-            rref, effects = self._or_abandon(
-                cargo, lambda: self.context.create(to.id, cargo, target)
-            )
-            made.append(rref)
-            return effects
-
-        self.step(move)
-        return RRef._of(self, made[0])
-
-    def call(
-        self,
-        to: WorkerInfo,
-        call: tuple[Any, ...],
-        timeout: float | None,
-        chain: tuple[RRefId, ...],
-    ) -> Future[Any]:
-        """Run *call* on *to*."""
-        future: Future[Any] = Future(
-            self, f"the reply of {to} to {_label(call)}()", self._timeout(timeout)
-        )
-        self._admit(to)
-        cargo = self.pack(to.id, call, tag=_label(call))
-        self._request(
-            future,
-            lambda: self._or_abandon(cargo, lambda: self.context.call(to.id, cargo, chain)),
-        )
-        return future
-
-    def fetch(
-        self,
-        rref: RRefId,
-        timeout: float | None,
-        chain: tuple[RRefId, ...],
-        *,
-        copy: bool = True,
-    ) -> Future[Any]:
-        """Ask for a copy of the value, or with *copy* false whether there is one."""
-        future: Future[Any] = Future(self, f"the value of {rref}", self._timeout(timeout), rref)
-        self._request(future, lambda: self.context.fetch(rref, chain, copy=copy))
-        return future
-
-    def invoke(
-        self,
-        rref: RRef[Any],
-        call: tuple[str, tuple[Any, ...], dict[str, Any]],
-        timeout: float | None,
-        chain: tuple[RRefId, ...],
-    ) -> Future[Any]:
-        """Run a method of the object."""
-        method = call[0]
-        future: Future[Any] = Future(
-            self, f"the reply of {method}() of {rref.id}", self._timeout(timeout), rref.id
-        )
-        to = self.owner(rref.id)
-        self._admit(to)
-        cargo = self.pack(to.id, call, tag=method)
-        self._request(
-            future,
-            lambda: self._or_abandon(cargo, lambda: self.context.invoke(rref.id, cargo, chain)),
-        )
-        return future
-
-    def remote_method(
-        self, rref: RRef[Any], method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> RRef[Any]:
-        """Run a method of the object; its owner owns the result too."""
-        return self.remote(self.owner(rref.id), (method, args, kwargs), rref.id)
-
-    def tell(self, to: WorkerInfo, message: object, tag: object = None) -> None:
-        """Send a one-way message."""
-        self._admit(to)
-        cargo = self.pack(to.id, message, tag=tag)
-        self.step(
-            lambda: self._or_abandon(cargo, lambda: (None, self.context.tell(to.id, cargo)))[1]
-        )
-
-    def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
-        """Send a message and wait for what is sent back to the address it came from."""
-        number = next(self._ask_numbers)
-        future: Future[Any] = Future(self, f"the answer of {to}", timeout)
-        self._asks[number] = future
-        try:
-            self.tell(to, message, tag=("ask", number))
-        except BaseException:
-            del self._asks[number]
-            raise
-        return future
-
-    def forget_ask(self, future: Future[Any]) -> None:
-        """Nobody waits for this answer any more: if it comes, it is dropped."""
-        self._asks = {n: f for n, f in self._asks.items() if f is not future}
-
-    def cancel(self, call: CallId) -> None:
-        """Take back a call that has not started."""
-        self.step(lambda: self.context.cancel(call))
-
-    def _request(
-        self, future: Future[Any], move: Callable[[], tuple[CallId, list[Effect]]]
-    ) -> None:
-        def step() -> list[Effect]:
-            call, effects = move()
-            future.call = call
-            self._calls[call] = future
-            return effects
-
-        self.step(step)
-
-    def _or_abandon(
-        self, cargo: Cargo, move: Callable[[], tuple[Any, list[Effect]]]
-    ) -> tuple[Any, list[Effect]]:
-        """Make *move*; if it is refused, undo the forks of the message that it would send."""
-        try:
-            return move()
-        except FarrefError:
-            self._garbage_forks(cargo.descriptors)
-            raise
-
-    def _garbage_forks(self, descriptors: tuple[Descriptor, ...]) -> None:
-        later: list[Callable[[], None]] = []
-        self._carry_out(self.context.abandon(descriptors), later)
-        for each in later:
-            each()
-
-    def _timeout(self, timeout: float | None) -> float:
-        return check_timeout(timeout, self.settings.timeout)
-
-    def _admit(self, to: WorkerInfo) -> None:
-        """Refuse the dead, learn the address, and wait while the peer is far behind."""
-        if self.closed:
-            raise SystemDownError(f"{self.me} has ended; start a new system")
-        with self._room:
-            if to.id in self.context.dead:
-                raise WorkerDiedError(f"worker {to} died; nothing can be sent to it")
-            self.book.learn(to.id, to.address)
-            if self.in_loop():
-                return  # a handler may not block; what it sends is bounded by what it received
-            channel = self._channel(to.id) if to.id != self.me else None
-            if channel and not self._room.wait_for(
-                lambda: channel.backlog < MAX_BACKLOG or to.id in self.context.dead or self.closed,
-                self.settings.timeout,
-            ):
-                raise ProtocolError(
-                    f"{to} has not acknowledged {channel.backlog} messages for "
-                    f"{self.settings.timeout:g} s; it is stopped or cut off"
-                )
-
     # ---- the objects that live here
 
     def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
         """Own *value*; the caller makes the handle that is counted here."""
-        with self._lock:
+        with self.lock:
             rref = self.context.own()
             self.values[rref] = Stored(value, on_delete)
         return rref
@@ -561,7 +365,7 @@ class Endpoint:
 
     def local_value(self, rref: RRefId) -> Any:
         """The very object; raises what its creation raised, `ValueError` at a user."""
-        with self._lock:
+        with self.lock:
             if rref not in self.context.owners:
                 owner = self.context.owner_of(rref)
                 raise ValueError(
@@ -570,18 +374,28 @@ class Endpoint:
             stored = self.values.get(rref)
         if stored is None:
             raise ValueError(f"{rref} has no value yet; wait for it with to_here() or await")
-        return outcome(stored.value)
+        if isinstance(stored.value, Failure):
+            raise stored.value.rebuild()
+        return stored.value
 
     # ---- questions
 
     def owner(self, rref: RRefId) -> WorkerInfo:
         """Who owns *rref*."""
-        with self._lock:
+        with self.lock:
             owner = self.context.owner_of(rref)
-            address = self.address if owner == self.me else self.book.address_of(owner)
+            address = self.address_of(owner)
         if address is None:
             raise ProtocolError(f"nobody introduced {owner}, the owner of {rref}")
         return WorkerInfo(owner, address)
+
+    def address_of(self, worker: WorkerId) -> ActorAddress | None:
+        """Where *worker*, maybe this endpoint itself, is reached; None if nobody said."""
+        return self.address if worker == self.me else self.book.address_of(worker)
+
+    def backlog(self, worker: WorkerId) -> int:
+        """Messages to *worker* that it has not acknowledged."""
+        return self._channel(worker).backlog
 
     def is_owner(self, rref: RRefId) -> bool:
         """Whether the object lives here."""
@@ -589,7 +403,7 @@ class Endpoint:
 
     def is_confirmed(self, rref: RRefId) -> bool:
         """Whether the owner counts this endpoint."""
-        with self._lock:
+        with self.lock:
             user = self.context.users.get(rref)
             return user is None or user.confirmed
 
@@ -608,7 +422,7 @@ class Endpoint:
 
     def rows(self) -> list[tuple[Owner | User, Stored | None]]:
         """The entries of the tables, for `references`."""
-        with self._lock:
+        with self.lock:
             entries: list[Owner | User] = [
                 *self.context.owners.values(),
                 *self.context.users.values(),
@@ -617,7 +431,7 @@ class Endpoint:
 
     def idle(self) -> bool:
         """Whether everything sent has been acknowledged."""
-        with self._lock:
+        with self.lock:
             return not any(channel.backlog for channel in self._channels.values())
 
     # ---- the mailbox of one-way messages
@@ -625,13 +439,13 @@ class Endpoint:
     def _hand_over(self, sender: WorkerId, message: Tell) -> None:
         tag = getattr(message.cargo.payload, "tag", None)
         if isinstance(tag, tuple) and tag[0] == "answer":
-            future = self._asks.pop(tag[1], None)
+            future = self.calls.ask_answered(tag[1])
             if future is None:
                 self.discard(message.cargo.descriptors)
             else:
                 future.arrived(message.cargo)
             return
-        address = self.address if sender == self.me else self.book.address_of(sender)
+        address = self.address_of(sender)
         if address is None:
             self.discard(message.cargo.descriptors)
             return
@@ -657,10 +471,10 @@ class Endpoint:
             if worker in self.context.dead or worker == self.me:
                 continue
             self.step(lambda worker=worker: self.context.died(worker))  # type: ignore[misc]
-            with self._lock:
+            with self.lock:
                 self._channels.pop(worker, None)
                 self._timed.discard(worker)
-                self._room.notify_all()
+                self.room.notify_all()
                 self.book.forget(worker)
                 self._graves[worker] = 0.0
                 # A further death restarts the graces that run: orphans of two announce later.
@@ -669,45 +483,15 @@ class Endpoint:
 
     def close(self, reason: str) -> None:
         """End: every wait fails with `SystemDownError`, nothing more is sent."""
-        with self._lock:
+        with self.lock:
             self.closed = True
-            waiting = [*self._calls.values(), *self._asks.values()]
-            self._calls.clear()
-            self._asks.clear()
-            self._room.notify_all()
+            waiting = self.calls.end()
+            self.room.notify_all()
         for future in waiting:
             future.failed(SystemDownError(f"{reason}; {self.me} waits for nothing any more"))
         self.pool.close()
         if self._tracer:
             self._tracer.close()
-
-
-class _Hooks:
-    """The pickler's hooks for one message to one receiver."""
-
-    __slots__ = ("_endpoint", "_to")
-
-    def __init__(self, endpoint: Endpoint, to: WorkerId) -> None:
-        self._endpoint = endpoint
-        self._to = to
-
-    def fork(self, reference: Reference) -> Descriptor:
-        endpoint = self._endpoint
-        if not isinstance(reference, RRef) or reference._endpoint is not endpoint:
-            raise ForeignReferenceError(
-                f"{reference!r} belongs to another endpoint than {endpoint.me}, which sends this "
-                "message; a reference can be passed on only by the endpoint that holds it"
-            )
-        with endpoint._lock:
-            return endpoint.context.fork(reference.id, self._to)
-
-    def abandon(self, descriptors: Iterable[Descriptor]) -> None:
-        endpoint, forks = self._endpoint, tuple(descriptors)
-        if forks:
-            endpoint.step(lambda: endpoint.context.abandon(forks))
-
-    def join(self, descriptor: Descriptor) -> RRef[Any]:
-        return self._endpoint.join(descriptor)
 
 
 def _death(worker: WorkerId, rref: RRefId | None) -> FarrefError:
@@ -718,11 +502,6 @@ def _death(worker: WorkerId, rref: RRefId | None) -> FarrefError:
     return WorkerDiedError(
         f"worker {worker} died before it replied; whether the call took effect is unknown"
     )
-
-
-def _label(call: tuple[Any, ...]) -> str:
-    function = call[0]
-    return str(getattr(function, "__name__", function))
 
 
 def _let_go(values: list[object]) -> None:

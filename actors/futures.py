@@ -15,7 +15,6 @@ import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..protocol.errors import FetchTimeoutError, SelfWaitError, WouldBlockError
-from ..serialization.failures import Failure
 from .current import chain_in
 from .settings import check_timeout
 
@@ -111,7 +110,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         if not super().cancel():
             return False
         if self.call is not None:
-            self._endpoint.cancel(self.call)
+            self._endpoint.calls.cancel(self.call)
         return True
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -173,7 +172,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             cargo = self._pop()
             if cargo is not None:
                 try:
-                    self._result = self._endpoint.open(cargo)
+                    self._result = self._endpoint.packer.open(cargo)
                 except BaseException as error:
                     self._exception = error
                 finally:
@@ -191,10 +190,3 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def __del__(self) -> None:
         self._give_back()
-
-
-def outcome(value: Any) -> Any:
-    """A reply's content: the value, or the failure's exception, raised."""
-    if isinstance(value, Failure):
-        raise value.rebuild()
-    return value

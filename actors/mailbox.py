@@ -303,7 +303,7 @@ class Mailbox:
         """Unpickle and handle one message of another endpoint's."""
         endpoint = self._running()
         try:
-            message = endpoint.open(cargo)
+            message = endpoint.packer.open(cargo)
         except Exception as error:
             endpoint.release(cargo.descriptors)
             self._report(None, sender, error)
@@ -377,7 +377,7 @@ class Mailbox:
             self.post(address, message)
             return
         tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
-        endpoint.tell(info, message, tag)
+        endpoint.calls.tell(info, message, tag)
 
     def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
         """Create a child; a `RefActor` is told who it is, so that it can be sent to at once."""

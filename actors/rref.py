@@ -99,7 +99,7 @@ class RRef(Reference, Generic[T]):
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: what the creating function raised, with the remote traceback.
         """
-        future: Future[T] = self._endpoint.fetch(self._id, timeout, chain_in(self._endpoint))
+        future: Future[T] = self._endpoint.calls.fetch(self._id, timeout, chain_in(self._endpoint))
         return future.result()
 
     def local_value(self) -> T:
@@ -113,11 +113,11 @@ class RRef(Reference, Generic[T]):
 
     def future(self, timeout: float | None = None) -> Future[T]:
         """A future for a copy of the value. Does not block."""
-        return self._endpoint.fetch(self._id, timeout, ())
+        return self._endpoint.calls.fetch(self._id, timeout, ())
 
     def __await__(self) -> Generator[Any, None, T]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
-        return self._endpoint.fetch(self._id, None, chain_in(self._endpoint)).__await__()
+        return self._endpoint.calls.fetch(self._id, None, chain_in(self._endpoint)).__await__()
 
     # ---- methods of the value
 
@@ -160,9 +160,9 @@ class _Proxy:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self._how == "remote":
-                return endpoint.remote_method(rref, name, args, kwargs)
+                return endpoint.calls.remote_method(rref, (name, args, kwargs))
             chain = chain_in(endpoint) if self._how == "sync" else ()
-            future = endpoint.invoke(rref, (name, args, kwargs), self._timeout, chain)
+            future = endpoint.calls.invoke(rref, (name, args, kwargs), self._timeout, chain)
             return future.result() if self._how == "sync" else future
 
         call.__name__ = name

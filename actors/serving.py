@@ -101,7 +101,7 @@ class Server:
             self._finish(request, result)
 
     def _function(self, request: Request) -> tuple[Callable[..., Any], Any, Any]:
-        what, args, kwargs = self._endpoint.open(_cargo(request))
+        what, args, kwargs = self._endpoint.packer.open(_cargo(request))
         target = _target(request)
         if target is None:
             return what, args, kwargs
@@ -168,7 +168,7 @@ class Server:
         if isinstance(result, Failure):
             return Cargo(payload=result)
         try:
-            return self._endpoint.pack(request.call.caller, result)
+            return self._endpoint.packer.pack(request.call.caller, result)
         except Exception as error:
             return Cargo(payload=self._failure(error, request))
 

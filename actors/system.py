@@ -228,7 +228,7 @@ class System:
         self._check_up()
         info = self._find_or_plain(to)
         if isinstance(info, WorkerInfo):
-            self.endpoint.tell(info, message)
+            self.endpoint.calls.tell(info, message)
         else:
             refuse_references(message, info)
             self._port.post(info, message)
@@ -253,11 +253,11 @@ class System:
         info = self._find_or_plain(to)
         if not isinstance(info, WorkerInfo):
             return self._ask_plain(info, message, seconds)
-        future = self.endpoint.ask(info, message, seconds)
+        future = self.endpoint.calls.ask(info, message, seconds)
         try:
             return future.result()
         finally:
-            self.endpoint.forget_ask(future)
+            self.endpoint.calls.forget(future)
 
     def _ask_plain(self, address: ActorAddress, message: Any, seconds: float) -> Any:
         refuse_references(message, address)
@@ -380,7 +380,7 @@ class _Unopened:
     def __call__(self) -> Any:
         try:
             with running_in(self._endpoint):
-                return self._endpoint.open(self._cargo)
+                return self._endpoint.packer.open(self._cargo)
         finally:
             self._endpoint.release(self._cargo.descriptors)
 

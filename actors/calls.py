@@ -1,0 +1,194 @@
+"""The calls that the user's code makes: pack, make the protocol's move, return a future.
+
+Everything here runs in a thread of the user's, never in the mailbox thread. A call that the
+protocol refuses (its callee just died) undoes the forks of the message it would have sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WorkerDiedError
+from .futures import Future
+from .rref import RRef
+from .settings import check_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.effects import Effect
+    from ..protocol.ids import CallId, RRefId
+    from ..protocol.messages import Cargo
+    from .endpoint import Endpoint
+    from .wire import WorkerInfo
+
+    Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
+    Chain = tuple[RRefId, ...]
+
+MAX_BACKLOG = 10_000
+"""Messages that one peer has not acknowledged; a user's thread that sends more waits (G6)."""
+
+
+class Calls:
+    """Makes the calls of one endpoint, and completes their futures."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._waiting: dict[CallId, Future[Any]] = {}
+        self._asks: dict[int, Future[Any]] = {}
+        self._ask_numbers = itertools.count(1)
+
+    # ---- made by the user
+
+    def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> RRef[Any]:
+        """Have *to* own the result of *what*; returns its reference at once."""
+        endpoint = self._endpoint
+        cargo = self._pack(to, what, _label(what))
+        made: list[RRefId] = []
+
+        def move() -> list[Effect]:
+            rref, effects = endpoint.context.create(to.id, cargo, target)
+            made.append(rref)
+            return effects
+
+        self._step(cargo, move)
+        return RRef._of(endpoint, made[0])
+
+    def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
+        """Run a method of the object; its owner owns the result too."""
+        return self.remote(self._endpoint.owner(rref.id), what, rref.id)
+
+    def call(
+        self, to: WorkerInfo, what: Invocation, timeout: float | None, chain: Chain
+    ) -> Future[Any]:
+        """Run *what* on *to*."""
+        future = self._future(f"the reply of {to} to {_label(what)}()", timeout)
+        cargo = self._pack(to, what, _label(what))
+        context = self._endpoint.context
+        return self._request(future, cargo, lambda: context.call(to.id, cargo, chain))
+
+    def invoke(
+        self, rref: RRef[Any], what: Invocation, timeout: float | None, chain: Chain
+    ) -> Future[Any]:
+        """Run a method of the object."""
+        label = f"the reply of {what[0]}() of {rref.id}"
+        future = self._future(label, timeout, rref.id)
+        cargo = self._pack(self._endpoint.owner(rref.id), what, what[0])
+        context = self._endpoint.context
+        return self._request(future, cargo, lambda: context.invoke(rref.id, cargo, chain))
+
+    def fetch(
+        self, rref: RRefId, timeout: float | None, chain: Chain, *, copy: bool = True
+    ) -> Future[Any]:
+        """Ask for a copy of the value, or with *copy* false whether there is one."""
+        future = self._future(f"the value of {rref}", timeout, rref)
+        context = self._endpoint.context
+        return self._request(future, None, lambda: context.fetch(rref, chain, copy=copy))
+
+    def tell(self, to: WorkerInfo, message: object, tag: object = None) -> None:
+        """Send a one-way message."""
+        cargo = self._pack(to, message, tag)
+        self._step(cargo, lambda: self._endpoint.context.tell(to.id, cargo))
+
+    def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
+        """Send a message; a future for what is sent back to the address it came from."""
+        number = next(self._ask_numbers)
+        future = self._asks[number] = self._future(f"the answer of {to}", timeout)
+        try:
+            self.tell(to, message, tag=("ask", number))
+        except BaseException:
+            del self._asks[number]
+            raise
+        return future
+
+    def forget(self, ask: Future[Any]) -> None:
+        """Nobody waits for this answer any more: if it comes, it is dropped."""
+        self._asks = {n: future for n, future in self._asks.items() if future is not ask}
+
+    def cancel(self, call: CallId) -> None:
+        """Take back a call that has not started."""
+        self._endpoint.step(lambda: self._endpoint.context.cancel(call))
+
+    # ---- completed by the endpoint
+
+    def answered(self, call: CallId) -> Future[Any] | None:
+        """The future of a call that is over, one way or the other."""
+        return self._waiting.pop(call, None)
+
+    def ask_answered(self, number: int) -> Future[Any] | None:
+        """The future of an ask, if anybody waits for it still."""
+        return self._asks.pop(number, None)
+
+    def end(self) -> list[Future[Any]]:
+        """The endpoint closes: the futures that nobody will complete any more."""
+        left = [*self._waiting.values(), *self._asks.values()]
+        self._waiting.clear()
+        self._asks.clear()
+        return left
+
+    # ---- inside
+
+    def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
+        seconds = check_timeout(timeout, self._endpoint.settings.timeout)
+        return Future(self._endpoint, what, seconds, rref)
+
+    def _pack(self, to: WorkerInfo, value: object, tag: object) -> Cargo:
+        self._admit(to)
+        return self._endpoint.packer.pack(to.id, value, tag)
+
+    def _request(
+        self,
+        future: Future[Any],
+        cargo: Cargo | None,
+        move: Callable[[], tuple[CallId, list[Effect]]],
+    ) -> Future[Any]:
+        def step() -> list[Effect]:
+            call, effects = move()
+            future.call = call
+            self._waiting[call] = future
+            return effects
+
+        self._check_open()
+        self._step(cargo, step)
+        return future
+
+    def _step(self, cargo: Cargo | None, move: Callable[[], list[Effect]]) -> None:
+        """Make *move*; if it is refused, undo the forks of the message that it would send."""
+        try:
+            self._endpoint.step(move)
+        except FarrefError:
+            if cargo is not None:
+                self._endpoint.step(lambda: self._endpoint.context.abandon(cargo.descriptors))
+            raise
+
+    def _check_open(self) -> None:
+        if self._endpoint.closed:
+            raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
+
+    def _admit(self, to: WorkerInfo) -> None:
+        """Refuse the dead, learn the address, and wait while the peer is far behind."""
+        endpoint = self._endpoint
+        self._check_open()
+        with endpoint.room:
+            if to.id in endpoint.context.dead:
+                raise WorkerDiedError(f"worker {to} died; nothing can be sent to it")
+            endpoint.book.learn(to.id, to.address)
+            if endpoint.in_loop() or to.id == endpoint.me:
+                return  # a handler may not block; what it sends is bounded by what it received
+            if not endpoint.room.wait_for(
+                lambda: (
+                    endpoint.backlog(to.id) < MAX_BACKLOG
+                    or to.id in endpoint.context.dead
+                    or endpoint.closed
+                ),
+                endpoint.settings.timeout,
+            ):
+                raise ProtocolError(
+                    f"{to} has not acknowledged {endpoint.backlog(to.id)} messages for "
+                    f"{endpoint.settings.timeout:g} s; it is stopped or cut off"
+                )
+
+
+def _label(what: Invocation) -> str:
+    return str(getattr(what[0], "__name__", what[0]))

@@ -1,0 +1,89 @@
+"""Between the user's values and the protocol's cargo: pickling with an endpoint's hooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import ActorAddress
+
+from ..protocol.errors import ForeignReferenceError, ProtocolError
+from ..protocol.messages import Cargo
+from ..serialization.failures import Failure
+from ..serialization.payload import Payload
+from ..serialization.pickling import dumps, loads
+from .rref import RRef
+from .wire import WorkerInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..protocol.ids import WorkerId
+    from ..protocol.messages import Descriptor
+    from ..serialization.pickling import Reference
+    from .endpoint import Endpoint
+
+
+class Packer:
+    """Packs what one endpoint sends and opens what it receives, in any thread of the user's."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def pack(self, to: WorkerId, value: object, tag: object = None) -> Cargo:
+        """Pickle *value* for *to*, forking the references in it.
+
+        Raises `SerializationError`, or what forking raises; then nothing stays forked.
+        """
+        payload, descriptors = dumps(
+            value, _Hooks(self._endpoint, to), inert=ActorAddress, peers=self._introduce, tag=tag
+        )
+        return Cargo(payload=payload, descriptors=descriptors)
+
+    def open(self, cargo: Cargo) -> Any:
+        """Unpickle what came, or raise the exception that came in its place (G7)."""
+        payload = cargo.payload
+        if isinstance(payload, Payload):
+            hooks = _Hooks(self._endpoint, self._endpoint.me)
+            payload = loads(payload, cargo.descriptors, hooks)
+        elif not isinstance(payload, Failure):
+            raise ProtocolError(f"{self._endpoint.me} got a message without content")
+        if isinstance(payload, Failure):
+            raise payload.rebuild()
+        return payload
+
+    def _introduce(self, descriptors: list[Descriptor]) -> tuple[WorkerInfo, ...]:
+        """Who owns the references, and how they are reached: the receiver may not know them."""
+        owners = {descriptor.owner for descriptor in descriptors}
+        addresses = ((owner, self._endpoint.address_of(owner)) for owner in owners)
+        return tuple(WorkerInfo(owner, at) for owner, at in addresses if at is not None)
+
+
+class _Hooks:
+    """The pickler's hooks for one message to one receiver."""
+
+    __slots__ = ("_endpoint", "_to")
+
+    def __init__(self, endpoint: Endpoint, to: WorkerId) -> None:
+        self._endpoint = endpoint
+        self._to = to
+
+    def fork(self, reference: Reference) -> Descriptor:
+        endpoint = self._endpoint
+        if not isinstance(reference, RRef) or reference._endpoint is not endpoint:
+            raise ForeignReferenceError(
+                f"{reference!r} belongs to another endpoint than {endpoint.me}, which sends this "
+                "message; a reference can be passed on only by the endpoint that holds it"
+            )
+        with endpoint.lock:
+            return endpoint.context.fork(reference.id, self._to)
+
+    def abandon(self, descriptors: Iterable[Descriptor]) -> None:
+        endpoint, forks = self._endpoint, tuple(descriptors)
+        if forks:
+            endpoint.step(lambda: endpoint.context.abandon(forks))
+
+    def join(self, descriptor: Descriptor) -> RRef[Any]:
+        endpoint = self._endpoint
+        with endpoint.lock:
+            endpoint.context.hold(descriptor.rref)
+        return RRef._of(endpoint, descriptor.rref)
