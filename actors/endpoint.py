@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import ActorAddress
 
 from ..protocol.context import Context
-from ..protocol.delivery import Channel, Packet
 from ..protocol.effects import (
     Confirmed,
     Fail,
@@ -53,6 +52,7 @@ from ..serialization.failures import Failure
 from ..serialization.payload import Payload
 from .addresses import AddressBook
 from .calls import Calls
+from .links import Links
 from .packing import Packer
 from .pool import Pool
 from .serving import Server
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import Callable, Iterable
 
+    from ..protocol.delivery import Packet
     from ..protocol.effects import Effect
     from ..protocol.ids import WorkerId
     from ..protocol.messages import Descriptor, Message
@@ -115,9 +116,7 @@ class Endpoint:
         self._tracer = Tracer(settings.trace, me) if settings.trace else None
         self.lock = threading.RLock()
         self.room = threading.Condition(self.lock)
-        self._channels: dict[WorkerId, Channel] = {}
-        self._dirty: set[WorkerId] = set()
-        self._timed: set[WorkerId] = set()
+        self._links = Links()
         self._self_sent: deque[Message] = deque()
         self._garbage: deque[RRefId | tuple[Descriptor, ...]] = deque()
         self._woken = False
@@ -148,12 +147,8 @@ class Endpoint:
             del self._graves[worker]
             self.step(lambda worker=worker: self.context.bury(worker))  # type: ignore[misc]
         self.step(list)
-        packets = []
         with self.lock:
-            for worker in list(self._timed):
-                packet = self._channels[worker].tick(now)
-                if packet is not None:
-                    packets.append((worker, packet))
+            packets = self._links.due(now)
         self._post(packets)
         return self.pause()
 
@@ -161,13 +156,8 @@ class Endpoint:
         """Seconds until `tick` has something to do; None if nothing is waited for."""
         now = time.monotonic()
         with self.lock:
-            dues = list(self._graves.values())
-            for worker in list(self._timed):
-                due = self._channels[worker].deadline
-                if due is None:
-                    self._timed.discard(worker)
-                else:
-                    dues.append(due)
+            link_due = self._links.deadline()
+            dues = [*self._graves.values(), *([] if link_due is None else [link_due])]
         return max(0.0, min(dues) - now) if dues else None
 
     def take(self, envelope: Envelope) -> None:
@@ -187,15 +177,10 @@ class Endpoint:
                 return
             self.book.learn(sender.id, sender.address)
             self._sweep(later)
-            channel = self._channel(sender.id)
-            for message in channel.receive(packet, time.monotonic()):
+            for message in self._links.receive(sender.id, packet, time.monotonic()):
                 self._receive(sender.id, message, later)
-            self._dirty.add(sender.id)
             self.room.notify_all()
-            packets = self._packets()
-            urgent = channel.tick(time.monotonic())
-            if urgent is not None:
-                packets.append((sender.id, urgent))
+            packets = [*self._packets(), *self._links.urgent(sender.id, time.monotonic())]
         self._post(packets)
         for each in later:
             each()
@@ -263,30 +248,13 @@ class Endpoint:
         if to == self.me:
             self._self_sent.append(message)
             return
-        self._channel(to).send(message)
-        self._dirty.add(to)
-
-    def _channel(self, worker: WorkerId) -> Channel:
-        channel = self._channels.get(worker)
-        if channel is None:
-            channel = self._channels[worker] = Channel()
-        return channel
+        self._links.send(to, message)
 
     def _packets(self) -> list[tuple[WorkerId, Packet]]:
         """Everything that can leave now: one packet for each peer."""
-        now = time.monotonic()
-        packets = []
-        dirty, self._dirty = self._dirty, set()
-        for worker in dirty:
-            channel = self._channels.get(worker)
-            if channel is None:
-                continue
-            packet = channel.packet(now)
-            if packet is not None:
-                packets.append((worker, packet))
-            if channel.deadline is not None and worker not in self._timed:
-                self._timed.add(worker)
-                self.wake()
+        packets, news = self._links.packets(time.monotonic())
+        if news:
+            self.wake()  # the mailbox thread keeps the time
         return packets
 
     def _post(self, packets: list[tuple[WorkerId, Packet]]) -> None:
@@ -395,7 +363,7 @@ class Endpoint:
 
     def backlog(self, worker: WorkerId) -> int:
         """Messages to *worker* that it has not acknowledged."""
-        return self._channel(worker).backlog
+        return self._links.backlog(worker)
 
     def is_owner(self, rref: RRefId) -> bool:
         """Whether the object lives here."""
@@ -428,11 +396,6 @@ class Endpoint:
                 *self.context.users.values(),
             ]
             return [(entry, self.values.get(entry.rref)) for entry in entries]
-
-    def idle(self) -> bool:
-        """Whether everything sent has been acknowledged."""
-        with self.lock:
-            return not any(channel.backlog for channel in self._channels.values())
 
     # ---- the mailbox of one-way messages
 
@@ -472,8 +435,7 @@ class Endpoint:
                 continue
             self.step(lambda worker=worker: self.context.died(worker))  # type: ignore[misc]
             with self.lock:
-                self._channels.pop(worker, None)
-                self._timed.discard(worker)
+                self._links.forget(worker)
                 self.room.notify_all()
                 self.book.forget(worker)
                 self._graves[worker] = 0.0

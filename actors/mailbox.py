@@ -38,6 +38,7 @@ from thespian.actors import (
     WatchMessage,
 )
 
+from ..protocol.delivery import ACK_DELAY
 from ..protocol.errors import FarrefError, NotAnEndpointError
 from ..protocol.ids import WorkerId
 from ..serialization.failures import Failure
@@ -203,10 +204,13 @@ class Mailbox:
 
     def _arm(self) -> None:
         """One wakeup for everything that is waited for; the framework's cannot be cancelled."""
+        now = time.monotonic()
+        if self._ticks_at is not None and self._ticks_at <= now + ACK_DELAY:
+            return  # nothing can be due sooner than that
         pause = self.endpoint.pause() if self.endpoint is not None else None
         if pause is None:
             return
-        due = time.monotonic() + max(pause, 0.005)
+        due = now + max(pause, 0.005)
         if self._ticks_at is None or due < self._ticks_at - 0.01:
             self._ticks_at = due
             Actor.wakeupAfter(self._actor, timedelta(seconds=max(pause, 0.005)), Nudge())

@@ -22,6 +22,7 @@ from thespian.actors import ActorAddress, WatchMessage
 from thespian.system.simpleSystemBase import ActorSystemBase as SimpleBase
 from thespian.system.transport import ReceiveEnvelope
 
+from ..protocol.delivery import ACK_DELAY
 from . import bases, simple
 from .ports import Bell
 from .wire import Died, Envelope, Found, Joined, Spawned
@@ -112,7 +113,7 @@ class PumpPort(_Receiver):
                 came = self._base._run_transport(timedelta(seconds=max(pause, 0.001)))
                 if isinstance(came, ReceiveEnvelope):
                     self._came(came.message)
-                due = self._tick()
+                due = self._tick(due)
                 self._send_left()
             except Exception:
                 if not self._stopping:
@@ -129,9 +130,13 @@ class PumpPort(_Receiver):
         else:
             self._dispatch(message)
 
-    def _tick(self) -> float:
-        pause = self.endpoint.pause() if self.endpoint is not None else None
-        if self.endpoint is not None and pause is not None and pause <= 0:
+    def _tick(self, due: float) -> float:
+        """Do what is due; when to come back."""
+        now = time.monotonic()
+        if self.endpoint is None or now < due <= now + ACK_DELAY:
+            return due  # nothing can be due sooner than that
+        pause = self.endpoint.pause()
+        if pause is not None and pause <= 0:
             pause = self.endpoint.tick()
         return time.monotonic() + (IDLE if pause is None else pause)
 

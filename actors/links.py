@@ -1,0 +1,96 @@
+"""An endpoint's conversations: one delivery channel per peer, and what is due on them.
+
+Not thread-safe: the endpoint uses it under its lock, and posts the packets afterwards. What one
+turn sends to one peer leaves as one packet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..protocol.delivery import Channel, Packet
+
+if TYPE_CHECKING:
+    from ..protocol.ids import WorkerId
+    from ..protocol.messages import Message
+
+    Outgoing = list[tuple[WorkerId, Packet]]
+
+
+class Links:
+    """The channels of one endpoint."""
+
+    def __init__(self) -> None:
+        self._channels: dict[WorkerId, Channel] = {}
+        self._dirty: set[WorkerId] = set()
+        """Peers for which something new may leave."""
+        self._timed: set[WorkerId] = set()
+        """Peers on whose channel something will be due."""
+
+    def send(self, to: WorkerId, message: Message) -> None:
+        """Take *message* for *to*; it leaves with the next `packets`."""
+        self._channel(to).send(message)
+        self._dirty.add(to)
+
+    def receive(self, sender: WorkerId, packet: Packet, now: float) -> list[Message]:
+        """What a packet of *sender*'s brings, in order. Raises `ProtocolError`."""
+        messages = self._channel(sender).receive(packet, now)
+        self._dirty.add(sender)  # it may have made room in the window
+        self._timed.add(sender)
+        return messages
+
+    def packets(self, now: float) -> tuple[Outgoing, bool]:
+        """All that can leave now, and whether something is due that nothing was due before."""
+        packets, news = [], False
+        dirty, self._dirty = self._dirty, set()
+        for worker in dirty:
+            channel = self._channels.get(worker)
+            packet = channel.packet(now) if channel is not None else None
+            if packet is not None:
+                packets.append((worker, packet))
+                news = news or worker not in self._timed
+                self._timed.add(worker)
+        return packets, news
+
+    def due(self, now: float) -> Outgoing:
+        """Retransmissions, and acknowledgements that found no ride, that are due at *now*."""
+        found = ((worker, self._channels[worker].tick(now)) for worker in self._timed)
+        return [(worker, packet) for worker, packet in found if packet is not None]
+
+    def urgent(self, worker: WorkerId, now: float) -> Outgoing:
+        """What is due on the link to *worker* alone: it costs the same with many peers."""
+        packet = self._channel(worker).tick(now)
+        return [(worker, packet)] if packet is not None else []
+
+    def deadline(self) -> float | None:
+        """When `due` has something next; None while nothing is waited for."""
+        dues: list[float] = []
+        for worker in list(self._timed):
+            deadline = self._channels[worker].deadline
+            if deadline is None:
+                self._timed.discard(worker)
+            else:
+                dues.append(deadline)
+        return min(dues, default=None)
+
+    def backlog(self, worker: WorkerId) -> int:
+        """Messages to *worker* that it has not acknowledged."""
+        channel = self._channels.get(worker)
+        return channel.backlog if channel is not None else 0
+
+    def forget(self, worker: WorkerId) -> None:
+        """*worker* is dead: nothing is sent again."""
+        self._channels.pop(worker, None)
+        self._timed.discard(worker)
+        self._dirty.discard(worker)
+
+    @property
+    def retransmissions(self) -> int:
+        """Messages sent again so far, to those who live."""
+        return sum(channel.retransmissions for channel in self._channels.values())
+
+    def _channel(self, worker: WorkerId) -> Channel:
+        channel = self._channels.get(worker)
+        if channel is None:
+            channel = self._channels[worker] = Channel()
+        return channel
