@@ -25,6 +25,7 @@ from .errors import InvalidAddress
 from .settings import Settings
 
 DEFAULT_PORT = 1900  # Thespian's own default
+OUTSIDE = "x"  # what the keys of outside programs start with, instead of a system's id
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +50,11 @@ class Address:
     def __str__(self) -> str:
         name = os.path.basename(self.key)
         return f"{name}@{self.host}:{self.port}" if self.host and ":" not in name else name
+
+    @property
+    def outside(self) -> bool:
+        """Whether this is the address of a program outside of the system."""
+        return self.key.startswith(f"{OUTSIDE}-")
 
     @property
     def well_known(self) -> bool:

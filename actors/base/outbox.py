@@ -296,8 +296,11 @@ class Outbox:
         return sum(c.queued_messages for c in self.snapshot())
 
     def unacked(self) -> int:
-        """How many messages nobody has confirmed as handled."""
-        return sum(c.unacked for c in self.snapshot())
+        """How many messages no actor has confirmed as handled.
+
+        Outside programs do not count: they confirm when they listen, which may be never.
+        """
+        return sum(c.unacked for c in self.snapshot() if not c.address.outside)
 
     def request_acks(self) -> None:
         """We are leaving: let the peers confirm at once what they handle."""

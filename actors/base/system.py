@@ -33,6 +33,11 @@ Mode = Literal["either", "start", "join"]
 STARTUP_PATIENCE: Final = 30.0  # seconds; spawned processes import everything anew
 CLEANUP_PATIENCE: Final = 8.0  # seconds; longer than a keeper takes
 MIN_KEY: Final = 16  # bytes
+CAPABILITIES: Final[dict[str, Any]] = {
+    "Thespian ActorSystem Name": "farrefBase",
+    "Thespian ActorSystem Version": 1,
+    "Thespian Watch Supported": True,
+}
 
 
 class _System:
@@ -120,7 +125,8 @@ class FarrefBase(Outside, MultiprocessCommon):
             process.start()
             self.transport.connectEndpoint(endpoint)
             process.join()  # it forks the real admin and exits, at once
-            response = self.transport.run(None, STARTUP_PATIENCE)
+            failed = process.exitcode != 0
+            response = None if failed else self.transport.run(None, STARTUP_PATIENCE)
         finally:
             os.close(alive)
         if not isinstance(response, ReceiveEnvelope) or not isinstance(
@@ -228,13 +234,44 @@ def system_base(
     Raises :class:`KeyRequired`, :class:`InvalidAddress`, :class:`UnsafeDirectory`,
     :class:`NoSuchSystem`, :class:`SystemAlreadyRuns`.
     """
+    settings = make_settings(
+        name,
+        host=host,
+        port=port,
+        key=key,
+        die_with_parent=die_with_parent,
+        spin=spin,
+        limits=limits or Limits(),
+    )
+    all_capabilities = {
+        "Process Startup Method": start_method,
+        "Admin Port": settings.port or settings.name,
+        **CAPABILITIES,
+        **(capabilities or {}),
+    }
+    if convention is not None:
+        all_capabilities[CONV_ADDR_IPV4_CAPABILITY] = convention
+    return FarrefBase(settings, all_capabilities, log_defs, mode, shutdown_timeout)
+
+
+def make_settings(
+    name: str | None,
+    *,
+    host: str | None,
+    port: int | None,
+    key: bytes | str | os.PathLike[str] | None,
+    die_with_parent: bool,
+    spin: float,
+    limits: Limits,
+) -> Settings:
+    """Check and complete the arguments of :func:`system_base`."""
     if name is None:
         name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
     directory = places.private_directory()
     numeric_host = addresses.numeric(host) if host else ""
     if numeric_host and port is None:
         raise InvalidAddress("a system with a host needs a port that others can dial")
-    settings = Settings(
+    return Settings(
         name=places.checked_name(name),
         directory=directory,
         system_id=secrets.token_hex(4),
@@ -243,19 +280,8 @@ def system_base(
         key=_key(key, numeric_host, directory),
         spin=spin,
         die_with_parent=die_with_parent,
-        limits=limits or Limits(),
+        limits=limits,
     )
-    all_capabilities: dict[str, Any] = {
-        "Thespian ActorSystem Name": "farrefBase",
-        "Thespian ActorSystem Version": 1,
-        "Thespian Watch Supported": True,
-        "Process Startup Method": start_method,
-        "Admin Port": settings.port or name,
-        **(capabilities or {}),
-    }
-    if convention is not None:
-        all_capabilities[CONV_ADDR_IPV4_CAPABILITY] = convention
-    return FarrefBase(settings, all_capabilities, log_defs, mode, shutdown_timeout)
 
 
 def _key(key: bytes | str | os.PathLike[str] | None, host: str, directory: Path) -> bytes:

@@ -60,7 +60,7 @@ class Transport:
             case Endpoint(settings=settings, sockets=sockets, admin=admin):
                 self.outside = False
             case CloneInit(settings=settings, admin=admin):
-                sockets = bind(settings, addresses.mint(settings, "x"))
+                sockets = bind(settings, addresses.mint(settings, addresses.OUTSIDE))
                 self.outside = True
             case _:
                 raise ActorSystemStartupFailure(f"cannot make a transport from {init!r}")
@@ -327,6 +327,8 @@ class Transport:
 
     def abandon(self) -> None:
         """In a forked child: close the parent's descriptors, without a word to anybody."""
+        if self.closed:
+            return
         self.closed = True
         self._poller.close()
         self._listener.abandon()

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Run Thespian's own functional tests against our system base.
+
+The tests come with Thespian's source distribution and are run unchanged: in a temporary copy of
+it, the module ``thespian/system/multiprocTCPBase.py`` is replaced by one that makes our base, so
+that every test parametrised for ``multiprocTCPBase`` runs on ours.  Stock bases run beside it
+from an untouched copy when asked for.
+
+    python tools/thespian_conformance.py                     # our base, Unix sockets
+    python tools/thespian_conformance.py --bases ours ours-tcp multiprocTCPBase
+    python tools/thespian_conformance.py --files test_wakeup.py --sdist thespian-4.0.1.tar.gz
+
+Exit code 0: everything passed, but for what :data:`NOT_APPLICABLE` lists with its reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import xml.etree.ElementTree as ET  # noqa: N817 (its usual name)
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+VERSION: Final = "4.0.1"
+
+SHIM: Final = '''
+"""Put in place of the stock TCP base by tools/thespian_conformance.py."""
+import os
+from farref.actors.base.settings import Limits
+from farref.actors.base.system import CAPABILITIES, FarrefBase, make_settings
+
+class ActorSystemBase(FarrefBase):
+    def __init__(self, system, logDefs=None):
+        port = int(system.capabilities.get("Admin Port", 1900))
+        settings = make_settings(
+            None, host=os.environ["CONFORMANCE_HOST"] or None, port=port, key=None,
+            die_with_parent=True, spin=50e-6, limits=Limits())
+        for name, value in CAPABILITIES.items():
+            system.capabilities.setdefault(name, value)
+        super().__init__(settings, system.capabilities, logDefs, "either", 10.0)
+'''
+
+# Our bases, by the host they listen at ("": Unix sockets only); others are stock names.
+OURS: Final = {"ours": "", "ours-tcp": "127.0.0.1"}
+
+# Tests of stock bases only, by what their identifier contains.
+OTHER_BASES: Final = ("simpleSystemBase", "multiprocQueueBase", "multiprocUDPBase", "multiprocTCPBase")
+
+NOT_APPLICABLE: Final[dict[str, str]] = {
+    "-AdminRouting": (
+        "Admin Routing and Outbound Only are features of the stock TCP transport (tunnelling"
+        " through admins behind NAT); our base has no such mode, and a VPN does the job"
+    ),
+}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the tests of one file on one base."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def main() -> int:
+    """Run, print, judge."""
+    arguments = _arguments()
+    with tempfile.TemporaryDirectory(prefix="conformance-") as scratch:
+        archive = arguments.sdist or _download(Path(scratch))
+        results: dict[str, dict[str, Outcome]] = {}
+        for base in arguments.bases:
+            tree = _unpack(archive, Path(scratch, base), ours=base in OURS)
+            files = sorted(path.name for path in (tree / "thespian" / "test").glob("test_*.py"))
+            if arguments.files:
+                files = [name for name in files if name in arguments.files]
+            results[base] = {}
+            for name in files:
+                outcome = _run_file(tree, name, base, arguments)
+                results[base][name] = outcome
+                print(_line(base, name, outcome), flush=True)
+    return _report(results, arguments)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sdist", type=Path, help=f"thespian-{VERSION}.tar.gz (else pip gets it)")
+    parser.add_argument("--bases", nargs="+", default=["ours"], help="ours, ours-tcp, stock names")
+    parser.add_argument("--files", nargs="*", help="only these test files")
+    parser.add_argument("--timeout", type=float, default=240.0, help="seconds per file")
+    parser.add_argument("--budget", type=float, default=3000.0, help="seconds altogether")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    parser.add_argument("--verbose", action="store_true", help="show what pytest says on failure")
+    arguments = parser.parse_args()
+    arguments.deadline = monotonic() + arguments.budget
+    return arguments
+
+
+def _download(folder: Path) -> Path:
+    subprocess.run(
+        [sys.executable, "-m", "pip", "-q", "download", "--no-binary", ":all:", "--no-deps",
+         "--no-build-isolation", f"thespian=={VERSION}", "-d", str(folder)],
+        check=True, timeout=300,
+    )
+    return next(folder.glob(f"thespian-{VERSION}*"))
+
+
+def _unpack(archive: Path, folder: Path, *, ours: bool) -> Path:
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    tree = folder / f"thespian-{VERSION}"
+    if ours:
+        (tree / "thespian" / "system" / "multiprocTCPBase.py").write_text(SHIM)
+    return tree
+
+
+def _deselect(base: str) -> str:
+    stock = "multiprocTCPBase" if base in OURS else base
+    return " and ".join(f"not {name}" for name in (*OTHER_BASES, "AdminRouting") if name != stock)
+
+
+def _run_file(tree: Path, name: str, base: str, arguments: argparse.Namespace) -> Outcome:
+    outcome = Outcome()
+    report = tree / f"{name}.xml"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")]),
+        "CONFORMANCE_HOST": OURS.get(base, ""),
+        "THESPLOG_FILE": str(tree / "thespian.log"),
+        "TMPDIR": str(shutil.os.path.join("/tmp")),
+    }
+    started = monotonic()
+    seconds = min(arguments.timeout, arguments.deadline - started)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", "-x" if False else "-q", "-p", "no:cacheprovider",
+         f"--junitxml={report}", "-k", _deselect(base), f"thespian/test/{name}"],
+        cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL, start_new_session=True, text=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=max(seconds, 1.0))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output = f"timed out after {seconds:.0f} s"
+        outcome.counts["failed"] += 1
+        outcome.failures.append(f"{name}: {output}")
+    outcome.seconds = monotonic() - started
+    if report.exists():
+        _read(report, outcome)
+    if outcome.failures and arguments.verbose:
+        print(output)
+    return outcome
+
+
+def _read(report: Path, outcome: Outcome) -> None:
+    for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 (written by pytest)
+        kinds = {child.tag for child in case}
+        if "failure" in kinds or "error" in kinds:
+            kind = "failed"
+            outcome.failures.append(f"{case.get('classname')}::{case.get('name')}")
+        else:
+            kind = "skipped" if "skipped" in kinds else "passed"
+        outcome.counts[kind] += 1
+
+
+def _line(base: str, name: str, outcome: Outcome) -> str:
+    counts = outcome.counts
+    return (
+        f"{base:18} {name:38} passed {counts['passed']:4}  failed {counts['failed']:3}"
+        f"  skipped {counts['skipped']:3}  {outcome.seconds:6.1f} s"
+    )
+
+
+def _report(results: dict[str, dict[str, Outcome]], arguments: argparse.Namespace) -> int:
+    print("\nnot applicable to our base:")
+    for pattern, reason in NOT_APPLICABLE.items():
+        print(f"  {pattern}: {reason}")
+    unexpected = 0
+    for base, outcomes in results.items():
+        total: Counter[str] = Counter()
+        for outcome in outcomes.values():
+            total += outcome.counts
+        clean = sum(1 for outcome in outcomes.values() if not outcome.failures)
+        print(
+            f"\n{base}: {total['passed']} passed, {total['failed']} failed, {total['skipped']}"
+            f" skipped by the tests themselves; {clean} of {len(outcomes)} files clean"
+        )
+        for outcome in outcomes.values():
+            for failure in outcome.failures:
+                print(f"  FAILED {failure}")
+        if base in OURS:
+            unexpected += total["failed"]
+    if arguments.json:
+        figures = {
+            base: {
+                name: {**o.counts, "seconds": round(o.seconds, 1), "failures": o.failures}
+                for name, o in outcomes.items()
+            }
+            for base, outcomes in results.items()
+        }
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    return 1 if unexpected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
