@@ -6,7 +6,7 @@ that the base relies on; at run time it re-exports the real ones.  Everything he
 for running Thespian's own tests (``tools/thespian_conformance.py``).
 """
 
-# ruff: noqa: N802, N803, N815 (Thespian's names are camelCase)
+# ruff: noqa: N803, N815, F401, F403 (Thespian's names; re-exported)
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     class PoisonMessage(ActorSystemMessage):
         def __init__(self, message: object, details: str = "") -> None: ...
 
-    class ActorSystemException(Exception): ...  # noqa: N818
+    class ActorSystemException(Exception): ...
 
     class ActorSystemFailure(ActorSystemException): ...
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
         def __init__(self, owner: ActorAddress, number: int, manager: object) -> None: ...
 
-    class CannotPickleAddress(Exception):  # noqa: N818
+    class CannotPickleAddress(Exception):
         address: ActorAddress
 
         def __init__(self, address: ActorAddress) -> None: ...
@@ -187,6 +187,7 @@ if TYPE_CHECKING:
         _child_procs: list[Any]
         _sCBStats: StatsManager
         _sourceHash: str | None
+        _exiting: Any
 
         @property
         def myAddress(self) -> ActorAddress: ...
@@ -232,7 +233,8 @@ if TYPE_CHECKING:
             self, address: ActorAddress, actor_class: object, process: object, number: object
         ) -> None: ...
 
-    class ThespianLogForwarder: ...
+    class ThespianLogForwarder:
+        def __init__(self, address: ActorAddress, transport: object, logLevel: int = 0) -> None: ...
 
     class MultiprocessCommon:
         transport: Any
@@ -245,7 +247,7 @@ if TYPE_CHECKING:
         def __init__(self, system: object, logDefs: object = None) -> None: ...
         def _run_transport(
             self,
-            maximumDuration: object = None,
+            maximumDuration: Duration | None = None,
             txonly: bool = False,
             incomingHandler: object = None,
         ) -> Any: ...
@@ -271,14 +273,12 @@ if TYPE_CHECKING:
     def shutdown_signal_detector(name: str, address: ActorAddress, manager: object) -> Any: ...
     def signal_admin_sts(admin: object) -> Any: ...
     def get_min_log_level(logDefs: object) -> int: ...
-    def closeFileNums(numbers: list[int]) -> None: ...
     def startupASLogger(*arguments: Any) -> None: ...
     def checkActorCapabilities(*arguments: Any) -> bool: ...
     def loadModuleFromHashSource(*arguments: Any) -> Any: ...
     def detach_child(process: object) -> None: ...
-    def log_forwarder(address: ActorAddress, transport: object, level: int) -> Any: ...
 else:
-    from thespian.actors import *  # noqa: F403
+    from thespian.actors import *
     from thespian.system import isInternalActorSystemMessage
     from thespian.system.actorManager import ActorManager
     from thespian.system.addressManager import (
@@ -303,7 +303,6 @@ else:
         ChildInfo,
         MultiProcReplicator,
         child_exit_signals,
-        closeFileNums,
         detach_child,
         exit_signals,
         get_min_log_level,

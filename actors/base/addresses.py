@@ -59,7 +59,7 @@ class Address:
     @property
     def well_known(self) -> bool:
         """Whether this is the address of an admin."""
-        return self.key == self.path or self.key == f"{self.host}:{self.port}"
+        return self.key in {self.path, f"{self.host}:{self.port}"}
 
 
 def admin_address(settings: Settings) -> Address:

@@ -6,6 +6,8 @@ type.  The framework's classes stay as they are: these are subclasses, and only 
 makes them.
 """
 
+# ruff: noqa: N815 (Thespian's names)
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -53,7 +55,7 @@ class UserIntent(TransmitIntent):
         self._on_failure = on_failure
         self._resultsts = None
 
-    def addCallback(self, *callbacks: object, **named: object) -> TransmitIntent:  # noqa: N802
+    def addCallback(self, *_: object, **__: object) -> TransmitIntent:
         """Refused: success is not reported for these, which is what makes them cheap."""
         raise AssertionError("callbacks belong on a TransmitIntent")
 

@@ -71,8 +71,10 @@ class Dialler:
     __slots__ = ("_introduction", "_key", "_nonce", "_received", "done", "opening")
 
     def __init__(self, want: str, me: Address, key: bytes, nonce: bytes) -> None:
-        """Dial the actor with key *want*; *nonce* is 32 fresh random bytes, *key* is empty
-        where the kernel vouches for both ends."""
+        """Dial the actor with key *want*.
+
+        *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
+        """
         self._introduction = _introduction(want, me)
         self._key = key
         self._nonce = nonce
@@ -106,8 +108,10 @@ class Acceptor:
     __slots__ = ("_challenge", "_is_me", "_key", "_nonce", "_received", "peer", "rest")
 
     def __init__(self, is_me: Callable[[str], bool], key: bytes, nonce: bytes) -> None:
-        """*is_me* tells whether a wanted key means this process; *nonce* is 32 fresh random
-        bytes, *key* is empty where the kernel vouches for both ends."""
+        """Answer whoever wants a key for which *is_me* holds.
+
+        *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
+        """
         self._is_me = is_me
         self._key = key
         self._nonce = nonce

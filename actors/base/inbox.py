@@ -52,8 +52,10 @@ class LocalSource:
 
 
 class Inbox:
-    """The ring of sources that have messages.  Used by the running thread only, except
-    that any thread may :meth:`add` the local source."""
+    """The ring of sources that have messages.
+
+    Used by the running thread only, except that any thread may :meth:`add` the local source.
+    """
 
     __slots__ = ("_ring", "_turn", "relaxed")
 

@@ -66,14 +66,18 @@ class InConnection:
         self,
         sock: socket.socket,
         acceptor: Acceptor,
+        *,
         poller: Poller,
         inbox: Inbox,
         limits: Limits,
         scratch: memoryview,
         on_change: Callable[[InConnection], None],
     ) -> None:
-        """*scratch* is shared by all connections; *on_change* is called when the handshake
-        ends and when the connection closes."""
+        """Serve *sock*.
+
+        *scratch* is shared by all connections; *on_change* is called when the handshake ends and
+        when the connection closes.
+        """
         self._sock = sock
         self._acceptor = acceptor
         self._poller = poller
@@ -113,7 +117,7 @@ class InConnection:
         """Who sends, once the handshake is over."""
         return self._acceptor.peer
 
-    def on_event(self, events: int) -> None:
+    def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of Owner)
         """Read once, so that every connection gets its turn."""
         try:
             frames = self._read_frames() if self._accepted else self._shake_hands()
@@ -142,10 +146,9 @@ class InConnection:
         if not data:
             return None
         answer = self._acceptor.feed(data)
-        if answer:
-            # A hundred bytes into an empty socket buffer: anything less than all is an attack.
-            if self._sock.send(answer) != len(answer):
-                return None
+        # A hundred bytes into an empty socket buffer: anything less than all is an attack.
+        if answer and self._sock.send(answer) != len(answer):
+            return None
         if self._acceptor.peer is None:
             return []
         self._accepted = True

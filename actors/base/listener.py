@@ -86,7 +86,7 @@ class _Door:
         self.sock = sock
         self._accept = accept
 
-    def on_event(self, events: int) -> None:
+    def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of Owner)
         """Somebody knocks."""
         self._accept(self.sock)
 
@@ -149,7 +149,13 @@ class Listener:
         limits = self._settings.limits
         acceptor = Acceptor(self._is_me, key, secrets.token_bytes(NONCE))
         connection = InConnection(
-            sock, acceptor, self._poller, self._inbox, limits, self._scratch, self._changed
+            sock,
+            acceptor,
+            poller=self._poller,
+            inbox=self._inbox,
+            limits=limits,
+            scratch=self._scratch,
+            on_change=self._changed,
         )
         self._strangers[connection] = perf_counter() + limits.handshake_timeout
         # The usual peer has introduced itself already: that saves a turn of the loop.

@@ -50,6 +50,7 @@ class Loop:
 
     def __init__(
         self,
+        *,
         me: ActorAddress,
         poller: Poller,
         inbox: Inbox,
@@ -284,8 +285,10 @@ class Loop:
 
     @contextlib.contextmanager
     def reading_on(self) -> Iterator[Callable[[float], None]]:
-        """For the running thread while it waits in a handler: a function that sleeps, reads
-        and writes, but delivers nothing and calls no callback."""
+        """For the running thread while it waits in a handler.
+
+        The function sleeps, reads and writes, but delivers nothing and calls no callback.
+        """
 
         def keep_reading(timeout: float) -> None:
             self._outbox.tick()

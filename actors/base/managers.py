@@ -10,12 +10,16 @@ only; the framework's classes, and so its own bases in the same process, stay as
   their start ends them too (the framework's hangs).
 """
 
+# ruff: noqa: N803, PLR0917 (Thespian chose the names and the order of arguments)
+
 from __future__ import annotations
 
 import logging
 import threading
 import traceback
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -42,8 +46,18 @@ from .envelopes import Envelope, UserIntent
 from .outgoing import OutConnection
 
 
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """The functions that processes of a system start with; see :mod:`.processes`."""
+
+    actor: Callable[..., None]
+    logger: Callable[[Replicator], None]
+
+
 class Replicator(MultiProcReplicator):
     """Starts child processes, and sends; what admin and actors have in common."""
+
+    starting: Starting  # set by whoever makes one: those functions make managers themselves
 
     def __init__(self, *arguments: Any) -> None:
         # Messages whose address, or an address in them, is not known yet, by their target.
@@ -101,7 +115,7 @@ class Replicator(MultiProcReplicator):
     def _poisoned(self, intent: TransmitIntent, trace: str) -> None:
         thesplog("Declaring transmit of %s as Poison: %s", intent.identify(), trace, level=40)
         if not isinstance(intent.message, logging.LogRecord):
-            logging.error("Declaring transmit of %s as Poison: %s", intent.identify(), trace)  # noqa: LOG015 (the root logger forwards to Thespian's)
+            logging.error("Declaring transmit of %s as Poison: %s", intent.identify(), trace)
         if not isinstance(intent.message, PoisonMessage):
             self.transport.deliver_local(
                 Envelope(intent.targetAddr, PoisonMessage(intent.message, trace))
@@ -166,8 +180,6 @@ class Replicator(MultiProcReplicator):
         sourceHash: str | None = None,
         sourceToLoad: object = None,
     ) -> None:
-        from .processes import start_actor
-
         if self.asLogger is None:
             raise ActorSystemFailure("cannot create an actor before the logger is up")
         loader = (
@@ -186,7 +198,7 @@ class Replicator(MultiProcReplicator):
         endpoint = self.transport.prepEndpoint(childAddr, self.capabilities)
         try:
             process = self.mpcontext.Process(
-                target=start_actor,
+                target=self.starting.actor,
                 args=(
                     named,
                     globalName,
@@ -225,13 +237,9 @@ class Replicator(MultiProcReplicator):
         """A child process ended: find out which, and tell ourselves."""
         logger = getattr(self, "asLogProc", None)
         if logger is not None and not logger.childProc.is_alive() and not self._leaving():
-            from .processes import start_logger
-
-            start_logger(self)
-        alive, dead = [], []
-        for child in self._child_procs:
-            (alive if child.childProc.is_alive() else dead).append(child)
-        self._child_procs = alive
+            self.starting.logger(self)
+        dead = [child for child in self._child_procs if not child.childProc.is_alive()]
+        self._child_procs = [child for child in self._child_procs if child not in dead]
         for child in dead:
             child.childProc.join(0.5)
             self.transport.deliver_local(

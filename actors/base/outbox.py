@@ -223,6 +223,7 @@ class Outbox:
             and address.host in ("", settings.host)
             and os.path.dirname(address.path) == str(settings.directory)
         )
+        target: str | tuple[str, int]
         if near:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             key, target = b"", address.path
@@ -326,8 +327,11 @@ class Outbox:
             self._connections.clear()
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's sockets.  Takes no lock: a thread of the parent
-        may have held it at the moment of the fork, and that thread does not exist here."""
+        """In a forked child: close the parent's sockets.
+
+        Takes no lock: a thread of the parent may have held it at the moment of the fork, and
+        that thread does not exist here.
+        """
         self._closed = True
         for connection in self._connections.values():
             connection.sock.close()

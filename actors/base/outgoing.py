@@ -229,7 +229,7 @@ class OutConnection:
             if self.state is State.CONNECTING:
                 code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if code:
-                    raise OSError(code, "cannot connect")
+                    raise OSError(code, "cannot connect")  # noqa: TRY301 (the same fate)
                 if not events & WRITABLE:
                     return
                 self._connected()

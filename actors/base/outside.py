@@ -11,6 +11,8 @@ Thread rules of one context (``ActorSystem`` or one ``private()``):
 - ``shutdown`` and ``leave`` end a ``listen`` in progress; it returns None.
 """
 
+# ruff: noqa: N803, N815 (Thespian chose the names and the order of arguments)
+
 from __future__ import annotations
 
 from time import perf_counter

@@ -7,6 +7,8 @@ acknowledges what it handled and removes its socket; a child whose parent is gon
 starts ends at once.
 """
 
+# ruff: noqa: PLR0917 (Thespian chose the names and the order of arguments)
+
 from __future__ import annotations
 
 import logging
@@ -35,7 +37,7 @@ from ._thespian import (
     uncatchable_signals,
 )
 from .endpoints import Endpoint, abandon_inherited
-from .managers import Admin, Manager, Replicator
+from .managers import Admin, Manager, Replicator, Starting
 from .transport import Transport
 
 
@@ -58,6 +60,7 @@ def start_admin(
     transport = Transport(endpoint)
     try:
         admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)
+        admin.starting = STARTING
         # Confirmed by h_LoggerConnected, when the logger is up.
         admin.addrOfStarter = starter
         setProcName("MultiProcAdmin", transport.myAddress)
@@ -157,6 +160,7 @@ def start_actor(
             context,
             log_defs,
         )
+        manager.starting = STARTING
         manager.asLogger = logger
 
         def orphaned(_status: object, _intent: object) -> None:
@@ -188,3 +192,6 @@ def _catch_signals(name: str, manager: Manager) -> None:
             signal.signal(number, leave if number in exit_signals else note)
         except (OSError, ValueError, RuntimeError):
             continue  # reserved on this system
+
+
+STARTING = Starting(start_actor, start_logger)

@@ -1,11 +1,14 @@
 """The base object that ``ActorSystem(systemBase=...)`` takes, and how it is made."""
 
+# ruff: noqa: N803, N815 (Thespian chose the names and the order of arguments)
+
 from __future__ import annotations
 
 import os
 import secrets
+import signal
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, Literal
@@ -178,10 +181,8 @@ class FarrefBase(Outside, MultiprocessCommon):
                 admin = places.admin_pid(settings.directory, settings.name)
                 if admin is None or monotonic() > deadline + CLEANUP_PATIENCE:
                     break  # the keeper was killed: clean up ourselves
-                try:
-                    os.kill(admin, 9)
-                except ProcessLookupError:
-                    pass
+                with suppress(ProcessLookupError):
+                    os.kill(admin, signal.SIGKILL)
             sleep(0.005)
         else:
             return
@@ -214,7 +215,9 @@ def system_base(
     shutdown_timeout: float = 10.0,
     limits: Limits | None = None,
 ) -> FarrefBase:
-    """Start or join a system; pass the result to ``ActorSystem(systemBase=..., transientUnique=True)``.
+    """Start or join a system.
+
+    Pass the result to ``ActorSystem(systemBase=..., transientUnique=True)``.
 
     *name* identifies the system among those of this user on this host.  The default is
     ``p<port>`` if *port* is given, else a random name: a system of one's own.  *mode* says

@@ -9,6 +9,8 @@ sent; call the callbacks of finished sends; deliver due wake-ups; then poll, and
 is nothing to deliver.
 """
 
+# ruff: noqa: N803, N815 (Thespian chose the names and the order of arguments)
+
 from __future__ import annotations
 
 import os
@@ -78,13 +80,13 @@ class Transport:
         self._encoder = framing.Encoder()
         self._timers = Timers()
         self._loop = Loop(
-            self.myAddress,
-            self._poller,
-            self._inbox,
-            self._local,
-            self._listener,
-            self._outbox,
-            self._timers,
+            me=self.myAddress,
+            poller=self._poller,
+            inbox=self._inbox,
+            local=self._local,
+            listener=self._listener,
+            outbox=self._outbox,
+            timers=self._timers,
         )
         self._manager: ActorAddressManager | None = None
         self._flow_control = True
@@ -174,8 +176,10 @@ class Transport:
             self.wait_for_room(connection)
 
     def wait_for_room(self, connection: OutConnection) -> None:
-        """Like :meth:`throttle`, for messages of Thespian itself, which could not handle an
-        error: if the peer stalls, say so and go on."""
+        """Like :meth:`throttle`, for messages of Thespian itself.
+
+        It could not handle an error: if the peer stalls, say so and go on.
+        """
         try:
             self.throttle(connection)
         except PeerStalled as error:
@@ -256,8 +260,11 @@ class Transport:
         self._flow_control = enable
 
     def deadAddress(self, manager: object, address: ActorAddress) -> None:  # noqa: ARG002
-        """A child has exited.  Its connection ends by itself, after its acknowledgements;
-        if it was killed, its socket file is ours to remove."""
+        """A child has exited.
+
+        Its connection ends by itself, after its acknowledgements; if it was killed, its socket
+        file is ours to remove.
+        """
         details = address.addressDetails
         if (
             isinstance(details, Address)
