@@ -45,7 +45,38 @@ PURE_MODULES = {
     "typing",
 }
 
-PUBLIC_NAMES: list[str] = []
+PUBLIC_NAMES = [
+    "FarrefError",
+    "FetchTimeoutError",
+    "ForeignReferenceError",
+    "Future",
+    "NotAnEndpointError",
+    "OutOfBandPickleError",
+    "OwnerDiedError",
+    "ProtocolError",
+    "RRef",
+    "RefActor",
+    "RefLostError",
+    "ReferenceInfo",
+    "ReferenceLostError",
+    "RemoteError",
+    "SelfWaitError",
+    "SerializationError",
+    "System",
+    "SystemDownError",
+    "Worker",
+    "WorkerDiedError",
+    "WorkerInfo",
+    "WorkerNotFoundError",
+    "WouldBlockError",
+    "get",
+    "get_worker_info",
+    "references",
+    "remote",
+    "rpc_async",
+    "rpc_sync",
+    "wait",
+]
 
 
 @dataclass(frozen=True)
