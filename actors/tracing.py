@@ -2,8 +2,30 @@
 
 Every endpoint writes its own steps, in its own order, to ``<folder>/<name>-<incarnation>.jsonl``:
 no message of the trace's own travels, so tracing does not change what it watches, and what
-a killed process had written stays. A message is named by its sender, its receiver and its
-number between the two, at both ends; that is what a reader joins the files by.
+a killed process had written stays. Each line is one JSON object::
+
+    {"at": "C@1f00", "kind": "send", "time": ..., "peer": "B@2e11", "number": 1,
+     "message": "ForkRequest", "user": false, "rref": "A@6f3a/1", "fork": "A@6f3a/2"}
+
+An endpoint is written ``name@incarnation`` (hexadecimal), so that two lives of one name stay
+two, and an id as ``creator/number``. A message is named by its sender, its receiver and its
+number between the two, at both ends; that is what a reader joins the files by (the time is
+for people: clocks of several hosts order nothing).
+
+===========  ============================================================================
+kind         what happened at the endpoint
+===========  ============================================================================
+join, leave  it began, and ended, to record; a killed one has no `leave`
+send         a message was handed to delivery; what it carries is listed fork by fork
+receive      a message took effect
+run          a function or method of the user's may start; a thread takes it up
+known        the owner counts a fork from now on
+confirmed    the owner counts this user
+free         nobody holds the object any more: the owner dropped its value
+lose, fail   a value, or a reply, that will never come
+died         another endpoint's death became known here
+buried       what the dead held, lent or was owed was released here
+===========  ============================================================================
 """
 
 from __future__ import annotations
@@ -15,27 +37,29 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.effects import Confirmed, Fail, Free, Lose
-from ..protocol.messages import Call, Create, Fetch, ForkRequest, Invoke, Reply, Tell
+from ..protocol.effects import Confirmed, Fail, Free, Lose, Run
+from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
+from ..protocol.messages import Call, Cargo, Create, Fetch, ForkRequest, Invoke, Reply, Tell
 
 if TYPE_CHECKING:
     from ..protocol.effects import Effect
-    from ..protocol.ids import WorkerId
     from ..protocol.messages import Message
 
+FORMAT = 1
+"""Of the lines; written with each `join`."""
 _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 
 
 class Tracer:
-    """Writes the steps of one endpoint."""
+    """Writes the steps of one endpoint. Safe to use from any thread."""
 
     def __init__(self, folder: str, me: WorkerId) -> None:
-        self._me = me
+        self._me = spell(me)
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, WorkerId], int] = {}
         path = Path(folder) / f"{me.name.replace('/', '_')}-{me.incarnation:x}.jsonl"
         self._file = path.open("a", buffering=1, encoding="utf-8")
-        self._write("join", incarnation=f"{me.incarnation:x}")
+        self._write("join", format=FORMAT)
 
     def sent(self, to: WorkerId, message: Message) -> None:
         """*message* was handed to delivery for *to*."""
@@ -47,62 +71,94 @@ class Tracer:
 
     def known(self, message: ForkRequest | Create, holder: WorkerId) -> None:
         """The owner counts a fork from now on."""
-        self._write("known", rref=str(message.rref), fork=str(message.fork), holder=str(holder))
+        self._write(
+            "known", rref=spell(message.rref), fork=spell(message.fork), holder=spell(holder)
+        )
 
     def effect(self, effect: Effect) -> None:
         """A step that is no message."""
         match effect:
+            case Run(sender, Call() | Create() | Invoke() as request):
+                self._write("run", peer=spell(sender), label=_label(request.cargo))
             case Free(rref):
-                self._write("free", rref=str(rref))
+                self._write("free", rref=spell(rref))
             case Confirmed(rref):
-                self._write("confirmed", rref=str(rref))
+                self._write("confirmed", rref=spell(rref))
             case Lose(rref):
-                self._write("lose", rref=str(rref))
+                self._write("lose", rref=spell(rref))
             case Fail(call, worker, _):
-                self._write("fail", call=str(call), peer=str(worker))
+                self._write("fail", call=spell(call), peer=spell(worker))
             case _:
                 pass
 
-    def note(self, kind: str, **fields: Any) -> None:
-        """Something else worth a line."""
-        self._write(kind, **fields)
+    def died(self, worker: WorkerId) -> None:
+        """The death of *worker* became known here."""
+        self._write("died", peer=spell(worker))
+
+    def buried(self, worker: WorkerId) -> None:
+        """What the dead *worker* held, or was owed, is released here now."""
+        self._write("buried", peer=spell(worker))
 
     def close(self) -> None:
         """Write no more."""
+        self._write("leave")
         with self._lock:
             self._file.close()
 
     def _message(self, kind: str, peer: WorkerId, message: Message) -> None:
-        number = self._counts[kind, peer] = self._counts.get((kind, peer), 0) + 1
         fields: dict[str, Any] = {}
         for field in dataclasses.fields(message):
             value = getattr(message, field.name)
-            if field.name == "cargo":
+            if isinstance(value, Cargo):
+                fields["label"] = _label(value)
                 fields["carries"] = [
-                    {"rref": str(d.rref), "fork": str(d.fork), "owner": str(d.owner)}
-                    for d in value.descriptors
+                    [spell(d.rref), spell(d.fork), spell(d.owner)] for d in value.descriptors
                 ]
-                fields["label"] = getattr(value.payload, "tag", None) or ""
             elif value not in (None, ()):
-                fields[field.name] = (
-                    [str(each) for each in value]
-                    if isinstance(value, tuple) and type(value) is tuple
-                    else str(value)
-                )
-        self._write(
-            kind,
-            peer=str(peer),
-            peer_incarnation=f"{peer.incarnation:x}",
-            number=number,
-            message=type(message).__name__,
-            user=isinstance(message, _USER),
-            **fields,
-        )
+                fields[field.name] = _plain(value)
+        with self._lock:
+            number = self._counts[kind, peer] = self._counts.get((kind, peer), 0) + 1
+            self._put(
+                kind,
+                peer=spell(peer),
+                number=number,
+                message=type(message).__name__,
+                user=isinstance(message, _USER),
+                **fields,
+            )
 
     def _write(self, kind: str, **fields: Any) -> None:
-        line = json.dumps(
-            {"at": self._me.name, "kind": kind, "time": time.time(), **fields}, default=str
-        )
         with self._lock:
-            if not self._file.closed:
-                self._file.write(line + "\n")
+            self._put(kind, **fields)
+
+    def _put(self, kind: str, **fields: Any) -> None:
+        if not self._file.closed:
+            line = json.dumps({"at": self._me, "kind": kind, "time": time.time(), **fields})
+            self._file.write(line + "\n")
+
+
+def spell(who: WorkerId | RRefId | ForkId | CallId) -> str:
+    """An id in full: ``name@incarnation``, or ``name@incarnation/number``."""
+    match who:
+        case WorkerId(name, incarnation):
+            return f"{name}@{incarnation:x}"
+        case RRefId(minter, number) | ForkId(minter, number) | CallId(minter, number):
+            return f"{spell(minter)}/{number}"
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case WorkerId() | RRefId() | ForkId() | CallId():
+            return spell(value)
+        case tuple():
+            return [_plain(each) for each in value]
+        case bool() | int() | str():
+            return value
+        case _:
+            return str(value)
+
+
+def _label(cargo: Cargo) -> str:
+    """What the sending shell called the content: a function's name, or a message's type."""
+    tag = getattr(cargo.payload, "tag", None)
+    return str(tag[0] if isinstance(tag, tuple) and tag else tag or "")

@@ -1,0 +1,333 @@
+"""The picture: a lane per endpoint, arrows between them, the owners' view beside them.
+
+What fits decides what is shown, and a picture never wraps. There are two kinds of lanes:
+
+* **wide**: the arrows carry their labels;
+* **narrow**: the arrows are bare, and the label stands right of the lanes (many endpoints).
+
+and three kinds of view:
+
+* **words**: a column per fork, ``unknown``, ``known``, ``deleted`` where it changes;
+* **signs**: the same with one character a stage;
+* **changes**: one column that names what changes in this row (many forks).
+
+`plan` chooses; when not even narrow lanes fit it gives None, and a list is shown instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from .look import KIND, MARK, QUIET, STAGE, clip
+from .story import Arrow, Mark, Part
+from .view import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .look import Glyphs
+    from .story import Row, Story
+    from .view import Change, Fork
+
+LEFT = 1
+"""Cells before the first lane."""
+
+
+class Side(Enum):
+    """How the owners' view is shown."""
+
+    WORDS = "words"
+    SIGNS = "signs"
+    CHANGES = "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where everything stands."""
+
+    space: int
+    """Cells from lane to lane."""
+    last: int
+    """Cells of the last lane, which has no arrows to its right."""
+    labelled: bool
+    """Whether arrows carry their labels."""
+    side: Side
+    cell: int
+    """The width of one column of the view."""
+    text: int
+    """The width of the labels beside narrow lanes."""
+
+
+def plan(story: Story, width: int) -> Plan | None:
+    """What to show in *width* cells; None if no picture fits."""
+    lanes, forks = max(1, len(story.lanes)), len(story.forks)
+    longest = max((len(_fork_head(story, fork)) for fork in story.forks.values()), default=3)
+    last = _last(story)
+    widest = max((len(story.names.of(lane)) for lane in story.lanes), default=1)
+    sides = (
+        (Side.WORDS, max(longest, 7) + 1, 19),
+        (Side.SIGNS, max(longest - 2, 3) + 1, 15),
+        (Side.CHANGES, 16, 15),
+        (Side.SIGNS, max(longest - 2, 3) + 1, 13),
+        (Side.CHANGES, 14, 12),
+    )
+    for side, cell, least in sides:
+        columns = cell * (1 if side is Side.CHANGES else forks)
+        room = width - LEFT - columns - 2
+        space = max(room // lanes, (room - last) // max(1, lanes - 1))
+        if space >= least and (side is Side.CHANGES or forks <= 8):
+            space = min(space, max(30, widest + 2))
+            return Plan(space, min(space, last), True, side, cell, 0)
+    for space in (8, 6, 5, 4, 3):
+        rest = width - LEFT - lanes * space
+        if rest >= 36:
+            return Plan(space, space, False, Side.CHANGES, 14, rest - 14 - 2)
+    return None
+
+
+def _last(story: Story) -> int:
+    """What is written right of the last lane needs so many cells."""
+    if not story.lanes:
+        return 4
+    lane = story.lanes[-1]
+    room = len(story.names.of(lane)) + 1
+    for row in story.rows:
+        if isinstance(row, Mark):
+            if row.at == lane:
+                room = max(room, len(row.text) + 4)
+        elif row.sender == row.receiver == lane:
+            room = max(room, len(row.labels[0]) + 4)
+        elif row.part is not Part.WHOLE and lane in (row.sender, row.receiver):
+            room = max(room, 6)
+    return room
+
+
+def picture(story: Story, width: int, look: Glyphs) -> Iterator[Text] | None:
+    """The lines of the picture; None if it does not fit."""
+    chosen = plan(story, width)
+    return _Picture(story, chosen, look).lines() if chosen else None
+
+
+class _Picture:
+    def __init__(self, story: Story, plan: Plan, look: Glyphs) -> None:
+        self._story = story
+        self._plan = plan
+        self._look = look
+        self._at = {lane: LEFT + i * plan.space for i, lane in enumerate(story.lanes)}
+        self._width = LEFT + (len(story.lanes) - 1) * plan.space + plan.last
+        self._forks = list(story.forks.values())
+        self._stages: dict[str, Stage] = {}
+
+    def lines(self) -> Iterator[Text]:
+        yield from self._heads()
+        for row in self._story.rows:
+            line = self._empty()
+            beside = Text()
+            if isinstance(row, Arrow):
+                beside = self._arrow(line, row)
+            else:
+                beside = self._mark(line, row)
+            yield self._join(line, beside, row)
+
+    # ---- the head
+
+    def _heads(self) -> Iterator[Text]:
+        names = [" "] * self._width
+        for lane, at in self._at.items():
+            name = clip(self._story.names.of(lane), self._plan.space - 1, self._look.more)
+            names[at : at + len(name)] = name
+        head = Text("".join(names), style="bold")
+        if not self._forks:
+            yield _trim(head)
+        elif self._plan.side is Side.CHANGES:
+            text = self._plan.text + 1 if not self._plan.labelled else 0
+            yield _trim(head + Text(" " * text) + Text(" owner's view", style=QUIET))
+        else:
+            yield from self._fork_heads(head)
+        yield _trim(self._join(self._empty(), Text(), None))
+
+    def _fork_heads(self, names: Text) -> Iterator[Text]:
+        """The object above its forks, one column each."""
+        self._forks.sort(key=lambda fork: list(self._story.objects).index(fork.rref))
+        objects, forks = Text(" "), Text(" ")
+        cell = self._plan.cell
+        for rref in dict.fromkeys(fork.rref for fork in self._forks):
+            mine = [fork for fork in self._forks if fork.rref == rref]
+            owner = self._story.names.of(self._story.objects[rref].owner)
+            short = self._story.names.id(rref)
+            room = cell * len(mine) - 1
+            said = next(
+                (
+                    text
+                    for text in (f"{owner}'s view of {short}", f"{short} at {owner}")
+                    if len(text) <= room
+                ),
+                short,
+            )
+            objects.append(clip(said, room, self._look.more).ljust(room + 1), style="bold")
+            for fork in mine:
+                said = _fork_head(self._story, fork)
+                if self._plan.side is Side.SIGNS:
+                    said = self._story.names.id(fork.id)
+                forks.append(clip(said, cell - 1, self._look.more).ljust(cell), style=QUIET)
+        yield _trim(Text(" " * self._width) + objects)
+        yield _trim(names + forks)
+
+    # ---- the lanes
+
+    def _empty(self) -> list[tuple[str, str]]:
+        """One line of lanes: a character and its style for each cell."""
+        cells = [(" ", "")] * self._width
+        for at in self._at.values():
+            cells[at] = (self._look.lane, QUIET)
+        return cells
+
+    def _arrow(self, line: list[tuple[str, str]], row: Arrow) -> Text:
+        style = KIND.get(row.kind, "")
+        style = f"bold {style}" if row.user else style
+        start, end = self._at[row.sender], self._at[row.receiver]
+        if start == end:
+            self._put(line, start, self._look.loop, style)
+            return self._say(line, start + 2, row, style, self._room(row.sender))
+        step = 1 if end > start else -1
+        stub = row.part is not Part.WHOLE
+        if stub and row.part is Part.LEAVES:
+            end = start + step * self._plan.space
+        elif stub:
+            start = end - step * self._plan.space
+        shaft = self._look.shaft(user=row.user)
+        for at in range(start + step, end, step):
+            crossed = line[at][0] == self._look.lane
+            self._put(line, at, self._look.cross if crossed else shaft, style)
+        if row.part is not Part.ARRIVES:
+            begin = self._look.begin_right if step > 0 else self._look.begin_left
+            self._put(line, start, begin, style)
+        if row.part is not Part.LEAVES:
+            self._put(line, end - step, self._look.right if step > 0 else self._look.left, style)
+        low, high = min(start, end) + 1, max(start, end)
+        if stub:
+            low, high = self._tag(line, row, style, step, low, high)
+        return self._label(line, row, style, step, low, high)
+
+    def _tag(
+        self, line: list[tuple[str, str]], row: Arrow, style: str, step: int, low: int, high: int
+    ) -> tuple[int, int]:
+        """Write the letter where the other half belongs; what remains for the label."""
+        tag = f"({row.tag})" if self._plan.labelled else row.tag
+        tag = tag[: max(1, high - low - 1)]
+        far = (step > 0) is (row.part is Part.LEAVES)
+        at = high - len(tag) if far else low
+        for offset, character in enumerate(tag):
+            self._put(line, at + offset, character, style)
+        return (low, high - len(tag)) if far else (low + len(tag), high)
+
+    def _label(
+        self, line: list[tuple[str, str]], row: Arrow, style: str, step: int, low: int, high: int
+    ) -> Text:
+        if not self._plan.labelled:
+            return Text(row.labels[0], style=style)
+        room = high - low - 4  # a piece of shaft and a space at each end
+        said = next((label for label in row.labels if len(label) <= room), row.labels[-1])
+        said = clip(said, room, self._look.more)
+        if not said:
+            return Text()
+        # Beside the sender, so that it is clear who says it.
+        at = low + 1 if step > 0 else high - len(said) - 3
+        for offset, character in enumerate(f" {said} "):
+            self._put(line, at + offset, character, style)
+        return Text()
+
+    def _mark(self, line: list[tuple[str, str]], row: Mark) -> Text:
+        style = MARK.get(row.kind, QUIET)
+        at = self._at[row.at]
+        self._put(line, at, self._look.marks.get(row.kind, "*"), style)
+        if not self._plan.labelled:
+            return Text(f"{self._story.names.of(row.at)}: {row.text}", style=style)
+        text = clip(row.text, self._room(row.at), self._look.more)
+        for offset, character in enumerate(text):
+            self._put(line, at + 2 + offset, character, style)
+        return Text()
+
+    def _room(self, lane: str) -> int:
+        """Cells for a text beside *lane*."""
+        return (self._plan.last if lane == self._story.lanes[-1] else self._plan.space) - 3
+
+    def _say(
+        self, line: list[tuple[str, str]], at: int, row: Arrow, style: str, room: int
+    ) -> Text:
+        if not self._plan.labelled:
+            return Text(row.labels[0], style=style)
+        said = next((label for label in row.labels if len(label) <= room), row.labels[-1])
+        for offset, character in enumerate(clip(said, room, self._look.more)):
+            self._put(line, at + offset, character, style)
+        return Text()
+
+    def _put(self, line: list[tuple[str, str]], at: int, character: str, style: str) -> None:
+        if 0 <= at < len(line):
+            line[at] = character, style
+
+    # ---- the view
+
+    def _join(self, line: list[tuple[str, str]], beside: Text, row: Row | None) -> Text:
+        text = Text()
+        for character, style in line:
+            text.append(character, style=style or None)
+        if not self._plan.labelled:
+            beside.truncate(self._plan.text, overflow="ellipsis" if self._utf8 else "crop")
+            beside.pad_right(max(0, self._plan.text - beside.cell_len))
+            text += beside
+            text.append(" ")
+        text.append(" ")
+        changes = row.changes if row else ()
+        if self._plan.side is Side.CHANGES:
+            self._changes(text, changes)
+        else:
+            self._columns(text, changes)
+        return _trim(text)
+
+    @property
+    def _utf8(self) -> bool:
+        return self._look.more == "…"
+
+    def _columns(self, text: Text, changes: tuple[Change, ...]) -> None:
+        changed = {change.fork.id: change.stage for change in changes}
+        self._stages |= changed
+        cell = self._plan.cell
+        for fork in self._forks:
+            stage = self._stages.get(fork.id)
+            if stage is None:
+                said = ""
+            elif fork.id not in changed:
+                said = self._look.lives.get(stage, "")
+            elif self._plan.side is Side.WORDS:
+                said = stage.value
+            else:
+                said = self._look.stages[stage]
+            text.append(said.ljust(cell), style=STAGE[stage] if stage else None)
+
+    def _changes(self, text: Text, changes: tuple[Change, ...]) -> None:
+        room = self._plan.cell
+        by_stage: dict[Stage, list[str]] = {}
+        for change in changes:
+            by_stage.setdefault(change.stage, []).append(self._story.names.id(change.fork.id))
+        for stage, forks in by_stage.items():
+            said = forks[0] if len(forks) == 1 else f"{len(forks)} forks"
+            said = clip(f"{said} {stage.value}", room, self._look.more)
+            text.append(said, style=STAGE[stage])
+            room -= len(said) + 1
+            if room < 4:
+                break
+            text.append(" ")
+
+
+def _fork_head(story: Story, fork: Fork) -> str:
+    return f"{story.names.id(fork.id)} {story.names.of(fork.holder)}"
+
+
+def _trim(text: Text) -> Text:
+    text.rstrip()
+    return text

@@ -1,0 +1,38 @@
+"""The same story as a list, a line or two for each row: for terminals too narrow for lanes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from .look import KIND, MARK, QUIET, STAGE
+from .story import Arrow, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .look import Glyphs
+    from .story import Row, Story
+
+
+def listing(story: Story, look: Glyphs) -> Iterator[Text]:
+    """The lines of the list."""
+    for row in story.rows:
+        yield _line(story, row, look)
+        for change in row.changes:
+            owner = story.names.of(story.objects[change.fork.rref].owner)
+            fork = story.names.id(change.fork.id)
+            yield Text(f"    {fork} {change.stage.value} to {owner}", style=STAGE[change.stage])
+
+
+def _line(story: Story, row: Row, look: Glyphs) -> Text:
+    if not isinstance(row, Arrow):
+        mark = look.marks.get(row.kind, "*")
+        text = f"{story.names.of(row.at)} {mark} {row.text}"
+        return Text(text, style=MARK.get(row.kind, QUIET))
+    shaft = look.shaft(user=row.user) + look.right
+    how = {Part.WHOLE: "", Part.LEAVES: f" ({row.tag} leaves)", Part.ARRIVES: f" ({row.tag})"}
+    ends = f"{story.names.of(row.sender)} {shaft} {story.names.of(row.receiver)}"
+    style = KIND.get(row.kind, "")
+    return Text(f"{ends}  {row.labels[0]}{how[row.part]}", style=f"bold {style}" if row.user else style)

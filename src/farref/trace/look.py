@@ -1,0 +1,129 @@
+"""How a trace looks: which characters, which colours.
+
+The colours are mid-tones of the 256-colour palette, readable on light and on dark alike;
+nothing is said by colour alone. Every character is one cell wide, and there is an ASCII set
+for terminals and files whose encoding has no other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .view import Stage
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+KIND = {
+    "Create": "color(33)",
+    "Call": "color(37)",
+    "Invoke": "color(73)",
+    "Tell": "color(134)",
+    "Fetch": "color(98)",
+    "Reply": "color(71)",
+    "ForkRequest": "color(166)",
+    "Ack": "color(136)",
+    "ChildAck": "color(101)",
+    "Delete": "color(167)",
+    "Cancel": "color(244)",
+}
+STAGE = {
+    Stage.UNKNOWN: "color(166)",
+    Stage.KNOWN: "color(71)",
+    Stage.DELETED: "color(167)",
+    Stage.HOME: "color(33)",
+    Stage.JOINED: "color(33)",
+}
+MARK = {
+    "free": "bold color(167)",
+    "run": "color(37)",
+    "died": "bold color(160)",
+    "lose": "bold color(160)",
+    "fail": "color(160)",
+}
+QUIET = "color(244)"
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The characters that a trace is drawn with."""
+
+    lane: str
+    solid: str
+    dashed: str
+    cross: str
+    begin_right: str
+    begin_left: str
+    right: str
+    left: str
+    loop: str
+    rule: str
+    more: str
+    marks: dict[str, str]
+    stages: dict[Stage, str]
+    lives: dict[Stage, str]
+    """What fills a fork's column while nothing changes."""
+
+    def shaft(self, *, user: bool) -> str:
+        """What an arrow is made of."""
+        return self.solid if user else self.dashed
+
+
+UNICODE = Glyphs(
+    lane="│",
+    solid="─",
+    dashed="╌",
+    cross="┼",
+    begin_right="├",
+    begin_left="┤",
+    right="▶",
+    left="◀",
+    loop="⟲",
+    rule="─",
+    more="…",
+    marks={"run": "▸", "free": "✕", "died": "†", "buried": "†"},
+    stages={
+        Stage.UNKNOWN: "?",
+        Stage.KNOWN: "●",
+        Stage.DELETED: "✕",
+        Stage.HOME: "⌂",
+        Stage.JOINED: "∪",
+    },
+    lives={Stage.UNKNOWN: "┊", Stage.KNOWN: "┃"},
+)
+ASCII = Glyphs(
+    lane="|",
+    solid="-",
+    dashed=".",
+    cross="+",
+    begin_right="+",
+    begin_left="+",
+    right=">",
+    left="<",
+    loop="@",
+    rule="-",
+    more="~",
+    marks={"run": ">", "free": "x", "died": "!", "buried": "!"},
+    stages={
+        Stage.UNKNOWN: "?",
+        Stage.KNOWN: "o",
+        Stage.DELETED: "x",
+        Stage.HOME: "h",
+        Stage.JOINED: "u",
+    },
+    lives={Stage.UNKNOWN: ":", Stage.KNOWN: "|"},
+)
+
+
+def glyphs(console: Console) -> Glyphs:
+    """The set that *console* can show."""
+    encoding = console.encoding.lower().replace("-", "").replace("_", "")
+    return UNICODE if encoding.startswith("utf") else ASCII
+
+
+def clip(text: str, width: int, more: str) -> str:
+    """*text* in at most *width* cells."""
+    if len(text) <= width:
+        return text
+    return text[: max(0, width - 1)] + more if width > 0 else ""

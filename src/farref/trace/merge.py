@@ -1,0 +1,119 @@
+"""One order for the steps of many endpoints: causal, and never by clock.
+
+Two rules give the order: an endpoint's own steps stand as it took them, and a message is
+sent before it is received. What neither rule orders happened concurrently; there any order
+is true, and one is chosen by the same rules each time, so that the same recording always
+gives the same picture:
+
+1. a message is received right after it was sent, if its receiver has nothing to do before:
+   that is one row instead of two, and so two rows always mean a real overtaking;
+2. then what that did at its receiver; then other steps of one endpoint alone, late receipts, sends
+   that can be received at once, and the other sends; and among equals, the endpoint whose name sorts first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .records import TraceError
+
+if TYPE_CHECKING:
+    from .records import Record, Recording
+
+Name = tuple[str, str, int]
+
+
+def merge(recording: Recording) -> list[Record]:
+    """The steps of all endpoints in one causal order.
+
+    A receipt whose send was not recorded (its sender's file is missing) follows nothing.
+
+    Raises:
+        TraceError: the files contradict each other, so that there is no such order.
+    """
+    return _Merge(recording.steps).run()
+
+
+class _Merge:
+    def __init__(self, steps: dict[str, list[Record]]) -> None:
+        self._steps = steps
+        self._next = dict.fromkeys(sorted(steps), 0)
+        self._unsent = _unique(steps, "send")
+        self._received = _unique(steps, "receive")
+        for name, receipt in self._received.items():
+            sent = self._unsent.get(name)
+            if sent is not None and sent.message != receipt.message:
+                raise TraceError(
+                    f"message {name[2]} from {name[0]} to {name[1]} is a {sent.message} where it "
+                    f"was sent and a {receipt.message} where it was received; are these the files "
+                    "of one run?"
+                )
+
+    def run(self) -> list[Record]:
+        merged: list[Record] = []
+        while True:
+            at = self._choose(merged[-1] if merged else None)
+            if at is None:
+                break
+            record = self._steps[at][self._next[at]]
+            self._next[at] += 1
+            if record.kind == "send":
+                self._unsent.pop(record.name, None)
+            merged.append(record)
+        stuck = [at for at in self._next if self._head(at) is not None]
+        if stuck:
+            raise TraceError(
+                f"the steps of {', '.join(stuck)} contradict each other: each waits for a message "
+                "that the other sends later; are these the files of one run?"
+            )
+        return merged
+
+    def _head(self, at: str) -> Record | None:
+        steps, position = self._steps.get(at, ()), self._next.get(at, 0)
+        return steps[position] if position < len(steps) else None
+
+    def _choose(self, last: Record | None) -> str | None:
+        if last is not None and last.kind == "send" and self._awaits(last):
+            return last.peer
+        if last is not None and self._rank(last.at) == 0:
+            return last.at  # what a message did stands below it
+        best: tuple[int, str] | None = None
+        for at in self._next:
+            rank = self._rank(at)
+            if rank is not None and (best is None or rank < best[0]):
+                best = rank, at
+                if rank == 0:
+                    break
+        return best[1] if best else None
+
+    def _rank(self, at: str) -> int | None:
+        """How urgent the next step of *at* is, 0 the most; None if it cannot be taken yet."""
+        head = self._head(at)
+        if head is None:
+            return None
+        if head.kind == "receive":
+            return None if head.name in self._unsent else 1
+        if head.kind == "send":
+            return 2 if self._awaits(head) else 3
+        return 0
+
+    def _awaits(self, sent: Record) -> bool:
+        """Whether the very next step of the receiver is to receive *sent*."""
+        head = self._head(sent.peer)
+        return head is not None and head.kind == "receive" and head.name == sent.name
+
+
+def _unique(steps: dict[str, list[Record]], kind: str) -> dict[Name, Record]:
+    found: dict[Name, Record] = {}
+    for records in steps.values():
+        for record in records:
+            if record.kind != kind:
+                continue
+            if record.name in found:
+                sender, receiver, number = record.name
+                raise TraceError(
+                    f"message {number} from {sender} to {receiver} has two {kind} records; are "
+                    "these the files of one run?"
+                )
+            found[record.name] = record
+    return found

@@ -1,0 +1,184 @@
+"""Reading what endpoints recorded: lines of JSON, each one step of one endpoint.
+
+`load` takes a folder of such files (one per endpoint, see `farref.actors.tracing`) or one
+file, which may hold several endpoints, as a saved trace does. Within a file the lines of
+one endpoint stand in its own order; that is all that is used of the order in the file.
+
+A process that is killed may leave its last line torn. That line is skipped, and a problem
+says so. Anything else that is no record is an error that names the file and the line: a
+picture of half a story would be worse than none.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMAT = 1
+
+
+class TraceError(Exception):
+    """A trace cannot be read, or contradicts itself. The message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A reference inside a message: which object, which fork, and whose object."""
+
+    rref: str
+    fork: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One step of the endpoint *at*; *fields* is the whole line."""
+
+    at: str
+    kind: str
+    fields: dict[str, Any] = field(compare=False)
+
+    def text(self, name: str) -> str:
+        """A field that is a string; empty if there is none."""
+        return str(self.fields.get(name, ""))
+
+    @property
+    def peer(self) -> str:
+        """The other endpoint of a message."""
+        return self.text("peer")
+
+    @property
+    def message(self) -> str:
+        """The kind of message."""
+        return self.text("message")
+
+    @property
+    def user(self) -> bool:
+        """Whether the message carries something of the user's."""
+        return bool(self.fields.get("user"))
+
+    @property
+    def carries(self) -> tuple[Carried, ...]:
+        """The references inside the message."""
+        return tuple(Carried(*each) for each in self.fields.get("carries", ()))
+
+    @property
+    def forks(self) -> tuple[str, ...]:
+        """The forks that a `Delete` ends."""
+        return tuple(self.fields.get("forks", ()))
+
+    @property
+    def name(self) -> tuple[str, str, int]:
+        """A message's name, the same at both ends: sender, receiver, number between them."""
+        ends = (self.at, self.peer) if self.kind == "send" else (self.peer, self.at)
+        return (*ends, int(self.fields["number"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was read: the steps of each endpoint in its own order, and what is wrong with them."""
+
+    steps: dict[str, list[Record]]
+    problems: tuple[str, ...] = ()
+    title: str = ""
+
+
+_NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "send": {"peer": str, "number": int, "message": str, "user": bool},
+    "receive": {"peer": str, "number": int, "message": str, "user": bool},
+    "known": {"rref": str, "fork": str, "holder": str},
+    "free": {"rref": str},
+}
+"""The fields without which a line of that kind means nothing."""
+
+
+def load(path: Path) -> Recording:
+    """Read the folder or file *path*.
+
+    Raises:
+        TraceError: there is nothing there, or a line (not a torn last one) is no record.
+    """
+    if not path.exists():
+        raise TraceError(f"there is no trace at {path}")
+    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not files:
+        raise TraceError(f"there is no trace in {path}: no .jsonl file")
+    records: list[Record] = []
+    problems: list[str] = []
+    for file in files:
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
+        found, said = _lines(content, file.name)
+        records += found
+        problems += said
+    titles = [str(record.fields.get("title", "")) for record in records if record.kind == "trace"]
+    recording = group(
+        (record for record in records if record.kind != "trace"),
+        problems,
+        titles[0] if titles else "",
+    )
+    if not recording.steps:
+        raise TraceError(f"{path} holds no steps")
+    return recording
+
+
+def group(
+    records: Iterable[Record], problems: Iterable[str] = (), title: str = ""
+) -> Recording:
+    """Sort *records* by endpoint, keeping each one's own order."""
+    steps: dict[str, list[Record]] = {}
+    for record in records:
+        steps.setdefault(record.at, []).append(record)
+    return Recording(dict(sorted(steps.items())), tuple(problems), title)
+
+
+def parse(line: str) -> Record:
+    """One line. Raises `ValueError` that says what is wrong with it."""
+    try:
+        fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON ({error.msg} at column {error.colno})") from None
+    if not isinstance(fields, dict):
+        raise ValueError("it is no JSON object")
+    kind = fields.get("kind")
+    needed = {"kind": str, "at": str, **_NEEDED.get(str(kind), {})}
+    if kind == "trace":
+        del needed["at"]
+    for name, type_ in needed.items():
+        if not isinstance(fields.get(name), type_):
+            raise ValueError(f"it has no proper {name!r}")
+    carries = fields.get("carries", [])
+    if not isinstance(carries, list) or any(
+        not isinstance(each, list) or len(each) != 3 for each in carries
+    ):
+        raise ValueError("its 'carries' is no list of [rref, fork, owner]")
+    if fields.get("format", FORMAT) != FORMAT:
+        raise ValueError(f"it is of format {fields['format']}, and this farref reads {FORMAT}")
+    return Record(fields.get("at", ""), str(kind), fields)
+
+
+def _lines(content: bytes, name: str) -> tuple[list[Record], list[str]]:
+    lines = content.split(b"\n")
+    torn = lines.pop()  # empty, if the last line is whole
+    records = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            records.append(parse(line.decode()))
+        except ValueError as error:
+            raise TraceError(f"{name}, line {number}, is no step of a trace: {error}") from error
+    if not torn:
+        return records, []
+    try:  # whole, but for its newline: a person's editor saved it so
+        return [*records, parse(torn.decode())], []
+    except ValueError:
+        where = f"{name}, line {len(lines) + 1}"
+        return records, [f"{where}, is torn and was skipped (its process was killed while writing)"]

@@ -1,0 +1,88 @@
+"""Showing a story on a console: its title, the picture or the list, the legend, the summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from .lanes import picture
+from .listing import listing
+from .look import QUIET, STAGE, glyphs
+from .view import Stage
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from .look import Glyphs
+    from .story import Story
+
+NARROW = 60
+"""Cells below which a trace is a list."""
+WORDS = {
+    "Create": "remote",
+    "Invoke": "method call",
+    "Fetch": "to_here",
+    "ForkRequest": "fork request",
+    "Ack": "ACK",
+    "ChildAck": "child ACK",
+}
+
+
+def show(story: Story, console: Console, *, legend: bool = True) -> None:
+    """Print *story*. It fits the console's width, whatever that is."""
+    look = glyphs(console)
+    lines = picture(story, console.width, look) if console.width >= NARROW else None
+    if story.title:
+        console.print(Text(story.title, style="bold"))
+        console.print()
+    drawn = lines if lines is not None else listing(story, look)
+    for line in drawn:
+        # A picture's line fits; what a list says may be long and is wrapped.
+        console.print(line, crop=False, no_wrap=lines is not None, soft_wrap=lines is not None)
+    console.print()
+    if legend:
+        console.print(_legend(story, look))
+    for line in summary(story, look):
+        console.print(line)
+
+
+def _legend(story: Story, look: Glyphs) -> Text:
+    text = Text(style=QUIET)
+    text.append(f"{look.solid * 2}{look.right} user functions and values   ")
+    text.append(f"{look.dashed * 2}{look.right} protocol")
+    stages = {change.stage for row in story.rows for change in row.changes}
+    for stage in Stage:
+        if stage in stages:
+            text.append("   ").append(f"{look.stages[stage]} {stage.value}", style=STAGE[stage])
+    return text
+
+
+def summary(story: Story, look: Glyphs) -> Iterator[Text]:
+    """What the trace comes to, in a few lines."""
+    said = story.summary
+    yield from (Text(problem, style="color(166)") for problem in story.problems)
+    dot = " · " if look.more == "…" else ", "
+    for name, counts in (("user", said.user), ("control", said.control)):
+        total = sum(counts.values())
+        text = Text(f"{total:4} {name} message{'' if total == 1 else 's'}", style="bold")
+        if counts:
+            text.append(f"  {_counts(counts, dot)}", style="not bold")
+        yield text
+    text = Text(f"{said.freed:4} of {_count(said.objects, 'object')} freed", style="bold")
+    if not said.left:
+        text.append("  nothing left", style="color(71)")
+    yield text
+    for line in said.left:
+        yield Text(f"     left: {line}", style="color(167)")
+
+
+def _counts(counts: Counter[str], dot: str) -> str:
+    return dot.join(f"{n} {WORDS.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

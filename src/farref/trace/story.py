@@ -1,0 +1,288 @@
+"""From merged records to a story: what is drawn, row by row, and what it comes to.
+
+A message that is received right after it was sent is one row, an `Arrow` from lane to lane.
+One that is overtaken is two: it *leaves* here and *arrives* below, both marked with the same
+letter, and whatever stands between them happened while it was on its way. A message that was
+never received, or never seen to leave, is one half with a letter of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+from .merge import merge
+from .names import Names, base
+from .view import Change, Fork, Object, View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .records import Record, Recording
+
+
+class Part(Enum):
+    """How much of a message a row shows."""
+
+    WHOLE = "whole"
+    LEAVES = "leaves"
+    ARRIVES = "arrives"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A message between two lanes, or one half of it."""
+
+    sender: str
+    receiver: str
+    kind: str
+    user: bool
+    labels: tuple[str, ...]
+    """What it says, the longest first."""
+    part: Part = Part.WHOLE
+    tag: str = ""
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened on one lane."""
+
+    at: str
+    kind: str
+    text: str
+    changes: tuple[Change, ...] = ()
+
+
+Row = Arrow | Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a trace comes to."""
+
+    user: Counter[str]
+    control: Counter[str]
+    objects: int
+    freed: int
+    left: tuple[str, ...]
+    """What has not come to its end, one line each; empty is what one hopes for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A trace, ready to be drawn."""
+
+    records: list[Record]
+    lanes: tuple[str, ...]
+    names: Names
+    rows: tuple[Row, ...]
+    objects: dict[str, Object]
+    forks: dict[str, Fork]
+    summary: Summary
+    problems: tuple[str, ...] = ()
+    title: str = ""
+
+
+def tell(recording: Recording, title: str = "") -> Story:
+    """Merge *recording* and tell its story. Raises `TraceError` as `merge` does."""
+    records = merge(recording)
+    return _Teller(records, recording, title or recording.title).story()
+
+
+@dataclass(slots=True)
+class _Teller:
+    records: list[Record]
+    recording: Recording
+    title: str
+    view: View = field(default_factory=View)
+    names: Names = field(init=False)
+    rows: list[Row] = field(default_factory=list)
+    tags: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    calls: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def story(self) -> Story:
+        ends = {r.at for r in self.records}
+        ends |= {r.peer for r in self.records if r.kind in ("send", "receive")}
+        self.names = Names(ends)
+        letters = _letters()
+        skip = False
+        for record, after in itertools.zip_longest(self.records, self.records[1:]):
+            changes = tuple(self.view.take(record))
+            if skip:  # the second half of a row that stands already
+                skip = False
+                self._add(changes)
+                continue
+            if record.kind not in ("send", "receive"):
+                self._mark(record, changes)
+                continue
+            whole = (
+                record.kind == "send"
+                and after is not None
+                and after.kind == "receive"
+                and after.name == record.name
+            )
+            part = Part.WHOLE
+            if not whole:
+                part = Part.LEAVES if record.kind == "send" else Part.ARRIVES
+                if record.name not in self.tags:
+                    self.tags[record.name] = next(letters)
+            self.rows.append(self._arrow(record, part, changes))
+            skip = whole
+        return Story(
+            self.records,
+            tuple(sorted(ends, key=_lane_order)),
+            self.names,
+            tuple(self.rows),
+            self.view.objects,
+            self.view.forks,
+            self._summary(),
+            self.recording.problems,
+            self.title,
+        )
+
+    def _add(self, changes: tuple[Change, ...]) -> None:
+        """To the row that stands last."""
+        if changes and self.rows:
+            row = self.rows[-1]
+            said = {change.fork.id: change for change in (*row.changes, *changes)}
+            fields = {name: getattr(row, name) for name in row.__slots__}
+            self.rows[-1] = type(row)(**{**fields, "changes": tuple(said.values())})
+
+    def _arrow(self, record: Record, part: Part, changes: tuple[Change, ...]) -> Arrow:
+        sender, receiver, _ = record.name
+        return Arrow(
+            sender,
+            receiver,
+            record.message,
+            record.user,
+            tuple(self._labels(record)),
+            part,
+            self.tags.get(record.name, ""),
+            changes,
+        )
+
+    def _mark(self, record: Record, changes: tuple[Change, ...]) -> None:
+        rref = self.names.id(record.text("rref"))
+        peer = self.names.of(record.peer)
+        match record.kind:
+            case "free":
+                text = f"frees {rref}"
+            case "run":
+                text = f"{record.text('label') or 'user code'}() starts"
+            case "lose":
+                text = f"{rref} is lost"
+            case "fail":
+                text = f"call {self.names.id(record.text('call'))} fails"
+            case "died":
+                text = f"{peer} is dead"
+            case "buried":
+                text = f"buries {peer}"
+            case "known" | "confirmed" | "join" | "leave":
+                self._add(changes)  # the row above tells it
+                return
+            case _:
+                text = record.kind
+        self.rows.append(Mark(record.at, record.kind, text, changes))
+
+    def _labels(self, record: Record) -> Iterator[str]:
+        name = record.text("label")
+        rref, fork = self.names.id(record.text("rref")), self.names.id(record.text("fork"))
+        carried = _list([self.names.id(each.rref) for each in record.carries])
+        call = (base(record.text("call").rpartition("/")[0]), record.text("call"))
+        if record.kind == "send" and record.message in ("Call", "Invoke", "Fetch"):
+            self.calls[call] = f"{name}()" if name else f"to_here {rref}"
+        match record.message:
+            case "Create":
+                yield f"remote {name}({carried}) as {rref}"
+                yield f"remote {name}({carried})"
+                yield f"remote {name}()"
+                yield f"{name}()"
+            case "Call":
+                yield f"call {name}({carried})"
+                yield f"{name}({carried})"
+                yield f"{name}()"
+            case "Invoke":
+                yield f"call {rref}.{name}({carried})"
+                yield f"{rref}.{name}()"
+                yield f".{name}()"
+            case "Tell":
+                yield f"tell {name}({carried})"
+                yield f"{name}({carried})"
+                yield name or "tell"
+            case "Fetch":
+                wanted = "to_here" if record.fields.get("copy", True) else "wait"
+                yield f"{wanted} {rref}"
+                yield wanted
+            case "Reply":
+                asked = self.calls.get(call, "")
+                yield f"reply{f' [{carried}]' if carried else ''}{f' to {asked}' if asked else ''}"
+                yield f"reply{f' [{carried}]' if carried else ''}"
+                yield "reply"
+            case "ForkRequest":
+                yield f"fork request {fork}"
+                yield f"fork req {fork}"
+                yield f"fork {fork}"
+            case "Ack":
+                yield f"ACK {fork}"
+                yield "ACK"
+            case "ChildAck":
+                yield f"child ACK {fork}"
+                yield f"cACK {fork}"
+                yield "cACK"
+            case "Delete":
+                forks = _list([self.names.id(each) for each in record.forks])
+                yield f"delete {forks}"
+                yield "delete"
+            case other:
+                yield other.lower()
+
+    def _summary(self) -> Summary:
+        sent = [record for record in self.records if record.kind == "send"]
+        received = {record.name for record in self.records if record.kind == "receive"}
+        objects = list(self.view.objects.values())
+        left = [
+            f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}, "
+            + ("was lost with its owner" if each.lost else "is not freed")
+            for each in objects
+            if not each.freed
+        ]
+        left += [
+            f"fork {self.names.id(fork.id)} of {self.names.id(fork.rref)}, held by "
+            f"{self.names.of(fork.holder)}, is {fork.stage.value} to the owner still"
+            for fork in self.view.forks.values()
+            if not fork.stage.over
+        ]
+        left += [
+            f"a {record.message} from {self.names.of(record.at)} to {self.names.of(record.peer)} "
+            "did not arrive"
+            for record in sent
+            if record.name not in received
+        ]
+        return Summary(
+            Counter(record.message for record in sent if record.user),
+            Counter(record.message for record in sent if not record.user),
+            len(objects),
+            sum(each.freed for each in objects),
+            tuple(left),
+        )
+
+
+def _lane_order(endpoint: str) -> tuple[bool, str]:
+    """The program stands first: it begins most stories."""
+    return not base(endpoint).startswith("program"), endpoint
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} references"
+
+
+def _letters() -> Iterator[str]:
+    """a, b, ... z, aa, ab, ..."""
+    for size in itertools.count(1):
+        for letters in itertools.product(ascii_lowercase, repeat=size):
+            yield "".join(letters)
