@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import stat
 import tempfile
 from pathlib import Path
@@ -42,23 +43,24 @@ def folder() -> Path:
 def add(name: str, entry: dict[str, Any]) -> None:
     """Make the system *name* known. Raises `SystemDownError` if one of that name runs."""
     path = _path(name)
-    text = json.dumps(entry)
+    for other in folder().glob("*.json"):
+        if not _runs(other):
+            other.unlink(missing_ok=True)  # of a program that was killed
+    draft = _draft(path, entry)
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        os.link(draft, path)
     except FileExistsError:
-        if _runs(path):
-            raise SystemDownError(
-                f"a system named {name!r} runs already; attach to it with System.attach({name!r})"
-            ) from None
-        path.unlink(missing_ok=True)
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
+        raise SystemDownError(
+            f"a system named {name!r} runs already; attach to it with System.attach({name!r})"
+        ) from None
+    finally:
+        draft.unlink()
 
 
 def replace(name: str, entry: dict[str, Any]) -> None:
     """Say more about the system *name*, which this program added."""
-    _path(name).write_text(json.dumps(entry), encoding="utf-8")
+    path = _path(name)
+    _draft(path, entry).replace(path)
 
 
 def find(name: str) -> dict[str, Any]:
@@ -74,6 +76,13 @@ def find(name: str) -> dict[str, Any]:
 def remove(name: str) -> None:
     """The system *name* has ended."""
     _path(name).unlink(missing_ok=True)
+
+
+def _draft(path: Path, entry: dict[str, Any]) -> Path:
+    """*entry*, whole, in a file beside *path*: nobody ever sees half of one under its name."""
+    draft = path.with_suffix(f".{secrets.token_hex(8)}")
+    draft.write_text(json.dumps(entry), encoding="utf-8")
+    return draft
 
 
 def _path(name: str) -> Path:

@@ -97,6 +97,8 @@ class Registrar(Actor):
                 self._check()
                 self._watch()
             case ActorExitRequest():
+                if self._owner is not None and not self._owner.alive():
+                    directory.remove(self._settings.system)  # the program could not
                 self._owner = None
             case _:
                 pass
