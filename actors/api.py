@@ -112,7 +112,11 @@ def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> 
     if not isinstance(refs, list | tuple):
         return refs.to_here(timeout)  # type: ignore[union-attr]
     futures = [ref.future(timeout) for ref in refs]
-    return [future.result() for future in futures]
+    try:
+        return [future.result() for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()  # after an error or a timeout nobody wants the others any more
 
 
 def wait(
@@ -148,6 +152,8 @@ def wait(
         endpoint.wait_for(some, max(0.0, end - time.monotonic()))
     ready = [ref for ref, future in zip(refs, futures, strict=True) if future.done()]
     ready = ready[:num_returns]
+    for future in futures:
+        future.cancel()  # polling must not fill the owners' queues
     return ready, [ref for ref in refs if not any(ref is each for each in ready)]
 
 

@@ -384,6 +384,10 @@ class Endpoint:
         with self.pool.waiting():
             return self._port.wait(future, timeout)
 
+    def call_in(self) -> bool:
+        """See `Port.call_in`."""
+        return self._port.call_in()
+
     def wait_for(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Block for a short question to the registrar, in any thread of the user's."""
         return self._port.wait(future, timeout)

@@ -42,6 +42,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self._rref = rref
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
+        self._deciding = threading.Lock()
+        """Either an outcome comes or somebody cancels."""
         self._taking = threading.Lock()
         self._taken = False
         self._cargo: Cargo | None = None
@@ -51,15 +53,20 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     def arrived(self, cargo: Cargo) -> None:
         """The reply is there, pickled still."""
         self._cargo = cargo
-        if self.cancelled() or not self.set_running_or_notify_cancel():
+        if self._begin():
+            super().set_result(None)
+        else:
             self._give_back()
-            return
-        super().set_result(None)
 
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
-        if not self.done() and self.set_running_or_notify_cancel():
+        if self._begin():
             super().set_exception(error)
+
+    def _begin(self) -> bool:
+        """Whether the outcome is still wanted; from now on nobody can cancel."""
+        with self._deciding:
+            return not self.done() and self.set_running_or_notify_cancel()
 
     # ---- used by the program
 
@@ -107,8 +114,12 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def cancel(self) -> bool:
         """Give up waiting, and cancel the call if it has not started. False if it is done."""
-        if not super().cancel():
-            return False
+        with self._deciding:
+            if self.cancelled():
+                return True
+            if not super().cancel():
+                return False
+            self.set_running_or_notify_cancel()  # or those who wait already would not wake
         if self.call is not None:
             self._endpoint.calls.cancel(self.call)
         return True
@@ -130,13 +141,19 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         super().add_done_callback(done)
         left = max(0.0, self._deadline - time.monotonic())
         try:
-            yield from asyncio.wait_for(waiter, left).__await__()
+            yield from asyncio.wait_for(self._come(waiter), left).__await__()
         except TimeoutError:
             raise self._late(self._timeout) from None
         self._take()
         return super().result(0)  # type: ignore[no-any-return]
 
     # ---- inside
+
+    async def _come(self, waiter: asyncio.Future[None]) -> None:
+        # In-process actors run only while the program calls in.
+        while not waiter.done() and self._endpoint.call_in():  # noqa: ASYNC110 - nobody else would
+            await asyncio.sleep(0.002)
+        await waiter
 
     def _block(self, timeout: float | None) -> None:
         if self.done():

@@ -238,6 +238,10 @@ class Mailbox:
         """See `Port.wait`."""
         return bool(concurrent.futures.wait([future], timeout).done)
 
+    def call_in(self) -> bool:
+        """See `Port.call_in`."""
+        return False
+
     def run(self, work: Callable[[], Any]) -> Any:
         """Run *work* in Thespian's thread and return what it returns."""
         if threading.get_ident() == self._thread and self._bell is not None:

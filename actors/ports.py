@@ -28,6 +28,12 @@ class Port(Protocol):
     def wait(self, future: concurrent.futures.Future[object], timeout: float) -> bool:
         """Block until *future* is done, for *timeout* seconds at most; whether it is."""
 
+    def call_in(self) -> bool:
+        """Run the actors once, on a base where they run only while the program calls in.
+
+        False on every other base, and for actors.
+        """
+
 
 class Bell:
     """A file descriptor that becomes readable when it is rung, from any thread."""

@@ -104,6 +104,10 @@ class PumpPort(_Receiver):
         """See `Port.wait`."""
         return bool(concurrent.futures.wait([future], timeout).done)
 
+    def call_in(self) -> bool:
+        """See `Port.call_in`."""
+        return False
+
     def _pump(self) -> None:
         due = time.monotonic()
         while not self._stopping:
@@ -179,6 +183,11 @@ class CallInPort(_Receiver):
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """See `Port.wait`; the actors run meanwhile."""
         return self.run_until(future.done, timeout)
+
+    def call_in(self) -> bool:
+        """See `Port.call_in`."""
+        self.pump()
+        return True
 
     def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
         """Run the actors until *done*, for *timeout* seconds at most."""

@@ -100,7 +100,10 @@ class RRef(Reference, Generic[T]):
             Exception: what the creating function raised, with the remote traceback.
         """
         future: Future[T] = self._endpoint.calls.fetch(self._id, timeout, chain_in(self._endpoint))
-        return future.result()
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # after a timeout: a program that polls must not fill the owner's queue
 
     def local_value(self) -> T:
         """The very object, at its owner (not a copy).
@@ -117,7 +120,11 @@ class RRef(Reference, Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
-        return self._endpoint.calls.fetch(self._id, None, chain_in(self._endpoint)).__await__()
+        future: Future[T] = self._endpoint.calls.fetch(self._id, None, chain_in(self._endpoint))
+        try:
+            return (yield from future.__await__())
+        finally:
+            future.cancel()  # the same when the awaiting task was cancelled
 
     # ---- methods of the value
 

@@ -1,6 +1,23 @@
-"""What every test may use."""
+"""What every test may use, and what every run of tests must leave behind: nothing."""
 
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUN = "FARREF_TEST_RUN"
+"""Environment variable that every process of this run inherits, and no other has."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -11,7 +28,64 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Thespian's TCP transport leaves it to the garbage collector to close its sockets.
+    config.addinivalue_line(
+        "filterwarnings", r"ignore:unclosed <socket\.socket fd=\d+, family=2:ResourceWarning"
+    )
+
+
 @pytest.fixture(scope="session")
 def rewrite(pytestconfig: pytest.Config) -> bool:
     """Whether a trace test corrects its expected output instead of comparing with it."""
     return bool(pytestconfig.getoption("--rewrite"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """No process, listening port, directory entry or shared memory outlives the tests."""
+    run = uuid.uuid4().hex
+    runtime = Path(tempfile.mkdtemp(prefix="farref-run-"))  # short: sockets have short paths
+    before = dict(os.environ)
+    os.environ.update({RUN: run, "XDG_RUNTIME_DIR": str(runtime)})
+    ports, shared = listening_ports(), shared_memory()
+    yield
+    end = time.monotonic() + 10
+    while (left := processes_of_run(run)) and time.monotonic() < end:
+        time.sleep(0.05)
+    said = [f"process {p.pid}: {' '.join(p.cmdline())[:200]}" for p in left]
+    for process in left:
+        process.kill()
+    said += [f"listening on port {port}" for port in listening_ports() - ports]
+    said += [f"entry {path.name}" for path in (runtime / "farref").glob("*.json")]
+    said += [f"shared memory {name}" for name in shared_memory() - shared]
+    os.environ.clear()
+    os.environ.update(before)
+    shutil.rmtree(runtime)
+    assert not said, "the tests left behind:\n" + "\n".join(said)
+
+
+def processes_of_run(run: str) -> list[psutil.Process]:
+    """The living processes that inherited this run's mark, without this one."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            if process.environ().get(RUN) == run:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue  # it ended meanwhile, or is somebody else's
+    return found
+
+
+def listening_ports() -> set[int]:
+    """The ports on which this very process listens."""
+    here = psutil.Process().net_connections(kind="inet")
+    return {each.laddr.port for each in here if each.status == psutil.CONN_LISTEN}
+
+
+def shared_memory() -> set[str]:
+    """The segments of farref's on this machine."""
+    folder = Path("/dev/shm")
+    return {path.name for path in folder.glob("*farref*")} if folder.is_dir() else set()

@@ -1,0 +1,83 @@
+"""What the tests of real systems share: waiting on either base, looking into every table."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING, Any
+
+import farref
+from farref.actors.program import CallInPort
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from farref import ReferenceInfo, System
+
+PATIENCE = 10.0
+"""Seconds within which everything that these tests wait for has long happened."""
+
+
+def until(system: System, condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
+    """Whether *condition* holds before *seconds* are over; the system runs meanwhile.
+
+    The in-process base runs its actors only while the program calls in, so there the
+    waiting pumps; on the others the program really does nothing.
+    """
+    if isinstance(system._port, CallInPort):
+        return system._port.run_until(lambda: bool(condition()), seconds)
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def idle(system: System, seconds: float) -> None:
+    """Let time pass; nothing is asked of the system."""
+    until(system, lambda: False, seconds)
+
+
+def references_everywhere(system: System) -> dict[str, list[ReferenceInfo]]:
+    """The tables of every living endpoint, those without a reference left out."""
+    gc.collect()
+    tables = {}
+    for info in system.workers():
+        if info.id == system.endpoint.me:
+            rows = farref.references()
+        else:
+            rows = farref.rpc_sync(info, _collect_and_list, timeout=PATIENCE)
+        if rows:
+            tables[info.name] = rows
+    return tables
+
+
+def _collect_and_list() -> list[ReferenceInfo]:
+    gc.collect()
+    return farref.references()
+
+
+def assert_nothing_held(system: System, seconds: float = PATIENCE) -> None:
+    """G5: no endpoint holds, owns or is pinned for anything."""
+    if not until(system, lambda: not references_everywhere(system), seconds):
+        tables = references_everywhere(system)
+        text = "\n".join(f"{name}: {row}" for name, rows in tables.items() for row in rows)
+        raise AssertionError(f"references are left after {seconds:g} s:\n{text}")
+
+
+class Box:
+    """A value that can be referred to weakly and looked at from outside."""
+
+    def __init__(self, content: Any = None) -> None:
+        self.content = content
+
+    def get(self) -> Any:
+        return self.content
+
+    def put(self, content: Any) -> None:
+        self.content = content
+
+
+def make_box(content: Any = None) -> Box:
+    return Box(content)

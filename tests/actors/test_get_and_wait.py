@@ -1,0 +1,111 @@
+"""`get` and `wait`, as in Ray, over several references."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import farref
+from farref import FetchTimeoutError
+
+from .helpers import until
+
+if TYPE_CHECKING:
+    from farref import System
+
+
+def later(seconds: float, value: int) -> int:
+    time.sleep(seconds)
+    return value
+
+
+def test_get_takes_one_or_many(system: System) -> None:
+    refs = [farref.remote(name, pow, (2, n)) for n, name in enumerate(["B", "C", "B"])]
+    assert farref.get(refs[2]) == 4
+    assert farref.get(refs) == [1, 2, 4]
+    assert farref.get(tuple(refs)) == [1, 2, 4]
+    assert farref.get([]) == []
+
+
+def test_get_fetches_in_parallel(system: System) -> None:
+    start = time.monotonic()
+    refs = [farref.remote("B", later, (0.4, n)) for n in range(8)]
+    assert farref.get(refs) == list(range(8))
+    assert time.monotonic() - start < 8 * 0.4 / 2
+
+
+def test_get_raises_the_first_error_and_ends_in_time(system: System) -> None:
+    with pytest.raises(ZeroDivisionError):
+        farref.get([farref.remote("B", pow, (2, 2)), farref.remote("B", divmod, (1, 0))])
+    with pytest.raises(FetchTimeoutError):
+        farref.get([farref.remote("B", later, (0.5, 1))], timeout=0.05)
+
+
+def test_wait_returns_the_ready_ones_in_order(system: System) -> None:
+    slow = farref.remote("B", later, (0.6, 1))
+    quick = [farref.remote("C", pow, (2, n)) for n in range(2)]
+    ready, rest = farref.wait([slow, *quick], num_returns=2)
+    assert ready == quick
+    assert rest == [slow]
+    ready, rest = farref.wait([slow, *quick], num_returns=3)
+    assert ready == [slow, *quick]
+    assert rest == []
+
+
+def test_wait_polls_with_0(system: System) -> None:
+    slow = farref.remote("B", later, (0.5, 1))
+    start = time.monotonic()
+    assert farref.wait([slow], timeout=0) == ([], [slow])
+    assert time.monotonic() - start < 0.4
+    assert until(system, lambda: farref.wait([slow], timeout=0) == ([slow], []))
+
+
+def test_wait_ends_with_fewer_at_its_timeout(system: System) -> None:
+    slow, quick = farref.remote("B", later, (0.6, 1)), farref.remote("C", later, (0, 1))
+    assert farref.wait([slow, quick], num_returns=2, timeout=0.2) == ([quick], [slow])
+
+
+def test_wait_counts_an_error_as_ready(system: System) -> None:
+    ref = farref.remote("B", divmod, (1, 0))
+    assert farref.wait([ref]) == ([ref], [])
+
+
+def test_wait_fetches_no_value(system: System) -> None:
+    ref = farref.remote("B", _unpicklable)
+    assert farref.wait([ref]) == ([ref], [])
+
+
+def _unpicklable() -> object:
+    import threading
+
+    return threading.Lock()
+
+
+@pytest.mark.parametrize("count", [0, -1, 2])
+def test_wait_checks_its_count(system: System, count: int) -> None:
+    ref = farref.remote("B", pow, (1, 1))
+    with pytest.raises(ValueError, match="num_returns must be between 1 and 1"):
+        farref.wait([ref], num_returns=count)
+
+
+def test_polling_leaves_nothing_queued_at_the_owner(system: System) -> None:
+    slow = farref.remote("B", later, (1.2, 1))
+    for _ in range(10):
+        farref.wait([slow], timeout=0)
+    assert until(system, lambda: _pending() == 0, 0.5)
+    assert slow.to_here() == 1
+
+
+def _pending() -> int:
+    return sum(row.pending for row in farref.references())
+
+
+def test_fetches_that_timed_out_leave_nothing_queued_at_the_owner(system: System) -> None:
+    slow = farref.remote("B", later, (1.0, 1))
+    for _ in range(10):
+        with pytest.raises(FetchTimeoutError):
+            slow.to_here(timeout=0.01)
+    assert until(system, lambda: _pending() == 0, 0.5)
+    assert slow.to_here() == 1

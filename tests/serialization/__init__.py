@@ -1,0 +1,1 @@
+"""Pickling with references: by itself, and between real endpoints."""
