@@ -48,8 +48,8 @@ class Address:
         return Address, (self.key, self.path, self.host, self.port)
 
     def __str__(self) -> str:
-        name = os.path.basename(self.key)
-        return f"{name}@{self.host}:{self.port}" if self.host and ":" not in name else name
+        # The bars are where Thespian's own addresses have theirs: its tools take them apart.
+        return f"(farref|{self.host}:{self.port}|{os.path.basename(self.key)})"
 
     @property
     def outside(self) -> bool:

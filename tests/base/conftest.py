@@ -1,0 +1,31 @@
+"""Every module of these tests leaves the directory of sockets as it found it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from thespian.actors import ActorSystem
+
+from .kit import eventually, running, sockets
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_socket_left() -> Iterator[None]:
+    before = sockets()
+    yield
+    eventually(lambda: sockets() == before)
+
+
+@pytest.fixture(scope="module")
+def shared_system(no_socket_left: None) -> Iterator[ActorSystem]:
+    """One system for the tests of a module that leave it as it is."""
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def system(shared_system: ActorSystem) -> Iterator[ActorSystem]:
+    """A context of the shared system that hears nothing of former tests."""
+    with shared_system.private() as context:
+        yield context

@@ -1,0 +1,276 @@
+"""Actors and helpers for the tests of the base.  Also a program: ``python -m tests.base.kit``."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorSystem,
+    ActorSystemMessage,
+    ChildActorExited,
+    DeadEnvelope,
+    ThespianWatch,
+    WakeupMessage,
+    WatchMessage,
+)
+
+from farref.actors.base import places, system_base
+
+PATIENCE = 20.0  # seconds that a test waits for what should take milliseconds
+
+
+@contextlib.contextmanager
+def running(**options: Any) -> Iterator[ActorSystem]:
+    """A system of one's own, shut down at the end."""
+    system = ActorSystem(systemBase=system_base(**options), transientUnique=True)
+    try:
+        yield system
+    finally:
+        if system._systemBase is not None:
+            system.shutdown()
+
+
+def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> None:
+    """Wait until *condition* holds."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {patience} s: {condition}"
+        time.sleep(0.01)
+
+
+def sockets() -> list[str]:
+    """What lies in the directory of sockets, but for what stays there for ever."""
+    names = (p.name for p in places.private_directory().iterdir())
+    return sorted(n for n in names if n not in {"lock", "key"} and not n.endswith(".json"))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+class Echo(Actor):
+    """Sends back what it gets; ``"pid"`` gets its process id."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, str) and message == "pid":
+            self.send(sender, os.getpid())
+        elif not isinstance(message, ActorSystemMessage):
+            self.send(sender, message)
+
+
+class Parent(Actor):
+    """Creates children, and tells what became of them."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case "create":
+                self.send(sender, self.createActor(Echo))
+            case "create and send":
+                child = self.createActor(Echo)
+                for number in range(5):
+                    self.send(child, (number, child))
+                self.asker = sender
+            case "create stuck":
+                self.send(sender, self.createActor(Stuck))
+            case "watch":
+                self.asker = sender
+            case ChildActorExited():
+                if hasattr(self, "asker"):
+                    self.send(self.asker, ("exited", message.childAddress))
+            case (int(), ActorAddress()):
+                self.send(self.asker, (message, sender == message[1]))
+
+
+class Stuck(Actor):
+    """Never returns from its handler."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if message == "pid":
+            self.send(sender, os.getpid())
+        elif message == "stick":
+            time.sleep(3600)
+
+
+class Collector(Actor):
+    """Keeps what it gets until asked for it; counts as handled what it returned from."""
+
+    def __init__(self) -> None:
+        self.got: list[Any] = []
+        self.delay = 0.0
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case "report":
+                self.send(sender, self.got)
+            case "pid":
+                self.send(sender, os.getpid())
+            case ("delay", seconds):
+                self.delay = seconds
+            case ("die at", _):
+                self.got.append(message)
+                os.kill(os.getpid(), signal.SIGKILL)
+            case DeadEnvelope():
+                self.got.append(message.deadMessage)
+            case "collect dead letters":
+                self.handleDeadLetters(True)
+                self.send(sender, "ok")
+            case ActorSystemMessage():
+                pass
+            case _:
+                self.got.append(message)
+                time.sleep(self.delay)
+
+
+class Sender(Actor):
+    """Sends numbers to another actor: ``(target, count, size)``, then answers ``"sent"``."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, tuple):
+            target, count, payload = message
+            for number in range(count):
+                self.send(target, (number, payload))
+            self.send(sender, "sent")
+
+
+class Duelist(Actor):
+    """Floods an opponent from within one handler, and counts what comes back."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self.asker: ActorAddress | None = None
+        self.expected = 0
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case ("fight", opponent, count, payload):
+                self.asker, self.expected = sender, count
+                for number in range(count):
+                    self.send(opponent, (number, payload))
+                self._report()
+            case (int() as number, _):
+                self.numbers.append(number)
+                self._report()
+
+    def _report(self) -> None:
+        if self.asker is not None and len(self.numbers) == self.expected:
+            self.send(self.asker, self.numbers == sorted(self.numbers))
+
+
+class Threaded(Actor):
+    """Sends from threads of its own while its main thread runs (or is stuck) elsewhere."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case ("threads", threads, count):
+                for thread in range(threads):
+                    threading.Thread(target=self._send, args=(sender, thread, count)).start()
+            case ("threads while busy", threads, count):
+                started = [
+                    threading.Thread(target=self._send, args=(sender, thread, count))
+                    for thread in range(threads)
+                ]
+                for each in started:
+                    each.start()
+                for each in started:
+                    each.join()
+                self.send(sender, "joined")
+            case "wake me from a thread":
+                self.asker = sender
+                threading.Thread(target=self.wakeupAfter, args=(0.01, "payload")).start()
+            case WakeupMessage():
+                here = threading.current_thread() is threading.main_thread()
+                self.send(self.asker, (message.payload, here))
+
+    def _send(self, target: ActorAddress, thread: int, count: int) -> None:
+        for number in range(count):
+            self.send(target, (thread, number))
+
+
+class Waker(Actor):
+    """Asks for wake-ups: a list of ``(delay, payload)``; answers payloads in order."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, list):
+            self.asker, self.left, self.got = sender, len(message), []
+            for delay, payload in message:
+                self.wakeupAfter(delay, payload)
+        elif isinstance(message, WakeupMessage):
+            self.got.append(message.payload)
+            if len(self.got) == self.left:
+                self.send(self.asker, self.got)
+
+
+class Watcher(Actor):
+    """Watches a pipe that it writes to when told."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
+        if message == "go":
+            self.asker = sender
+            self.end, self.start = os.pipe()
+            os.write(self.start, b"x")
+            return ThespianWatch([self.end])
+        if isinstance(message, WatchMessage):
+            self.send(self.asker, (message.ready == [self.end], os.read(self.end, 9)))
+        return None
+
+
+class Fragile:
+    """Cannot be unpickled."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _break, ("on purpose",)
+
+
+def _break(reason: str) -> None:
+    raise pickle.UnpicklingError(reason)
+
+
+class OnHostB(Echo):
+    """Only where the capability ``B`` is."""
+
+    @staticmethod
+    def actorSystemCapabilityCheck(capabilities: dict[str, Any], _: object) -> bool:
+        return bool(capabilities.get("B"))
+
+
+def program() -> None:
+    """Start a system with an actor and a child, say who they are, and wait to be killed."""
+    options: dict[str, Any] = {"start_method": sys.argv[2]}
+    if "--orphan" in sys.argv:
+        options["die_with_parent"] = False
+    system = ActorSystem(
+        systemBase=system_base(sys.argv[1], **options),
+        transientUnique=True,
+    )
+    parent = system.createActor(Parent)
+    child = system.ask(parent, "create stuck", PATIENCE)
+    pids = [system.ask(child, "pid", PATIENCE)]
+    system.tell(child, "stick")
+    other = system.createActor(Echo)
+    pids.append(system.ask(other, "pid", PATIENCE))
+    pids.append(places.admin_pid(places.private_directory(), sys.argv[1]))
+    sys.stdout.write(" ".join(map(str, pids)) + "\n")
+    sys.stdout.flush()
+    if "--exit" in sys.argv:
+        os._exit(0)
+    time.sleep(3600)
+
+
+if __name__ == "__main__":
+    # Actors must find their classes under an importable name, not under __main__.
+    importlib.import_module("tests.base.kit").program()

@@ -1,0 +1,178 @@
+"""What an actor can do: create, send, exit, wake up, watch; on our base, in real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from thespian.actors import ActorExitRequest, ActorSystem, PoisonMessage
+
+from farref.actors.base import (
+    NoSuchSystem,
+    SystemAlreadyRuns,
+    TransportClosed,
+    places,
+    system_base,
+)
+
+from .kit import (
+    PATIENCE,
+    Collector,
+    Duelist,
+    Echo,
+    Fragile,
+    Parent,
+    Sender,
+    Waker,
+    Watcher,
+    alive,
+    eventually,
+    running,
+)
+
+pytestmark = pytest.mark.processes
+
+
+def test_messages_of_every_size(system: ActorSystem) -> None:
+    echo = system.createActor(Echo)
+    for size in (0, 1, 1000, 65_536, 1_000_000, 30_000_000):
+        assert system.ask(echo, bytes(size), PATIENCE) == bytes(size)
+    array = np.arange(1_000_000)
+    assert (system.ask(echo, {"array": array}, PATIENCE)["array"] == array).all()
+
+
+def test_a_child_is_addressed_before_it_runs(system: ActorSystem) -> None:
+    parent = system.createActor(Parent)
+    system.tell(parent, "create and send")
+    for number in range(5):
+        (echoed, _), is_child = system.listen(PATIENCE)
+        assert (echoed, is_child) == (number, True)
+
+
+def test_the_parent_hears_of_an_exit_and_of_a_kill(system: ActorSystem) -> None:
+    parent = system.createActor(Parent)
+    system.tell(parent, "watch")
+    child = system.ask(parent, "create", PATIENCE)
+    system.tell(child, ActorExitRequest())
+    assert system.listen(PATIENCE) == ("exited", child)
+    victim = None
+    while victim is None:  # a graceful exit may be reported twice
+        answer = system.ask(parent, "create", PATIENCE)
+        victim = None if isinstance(answer, tuple) else answer
+    pid = None
+    while not isinstance(pid, int):
+        pid = system.ask(victim, "pid", PATIENCE)
+    os.kill(pid, signal.SIGKILL)
+    answer = system.listen(PATIENCE)
+    while answer == ("exited", child):
+        answer = system.listen(PATIENCE)
+    assert answer == ("exited", victim)
+
+
+def test_wakeups_come_in_order(system: ActorSystem) -> None:
+    waker = system.createActor(Waker)
+    asked = [(0.05, "late"), (0.01, "a"), (0.01, "b"), (0.0, "now"), (0.01, "c")]
+    assert system.ask(waker, asked, PATIENCE) == ["now", "a", "b", "c", "late"]
+
+
+def test_watches(system: ActorSystem) -> None:
+    assert system.ask(system.createActor(Watcher), "go", PATIENCE) == (True, b"x")
+
+
+def test_dead_letters_come_in_order(system: ActorSystem) -> None:
+    handler = system.createActor(Collector)
+    assert system.ask(handler, "collect dead letters", PATIENCE) == "ok"
+    victim = system.createActor(Collector)
+    system.tell(victim, ("die at", 0))
+    for number in range(1, 200):
+        system.tell(victim, number)
+    expected = [("die at", 0), *range(1, 200)]
+    eventually(lambda: system.ask(handler, "report", PATIENCE) == expected)
+    assert system.ask(victim, "anybody?", PATIENCE) is None
+
+
+def test_what_was_handled_and_acknowledged_is_no_dead_letter(system: ActorSystem) -> None:
+    handler = system.createActor(Collector)
+    assert system.ask(handler, "collect dead letters", PATIENCE) == "ok"
+    victim = system.createActor(Collector)
+    sender = system.createActor(Sender)
+    assert system.ask(sender, (victim, 1000, ""), PATIENCE) == "sent"
+    eventually(lambda: len(system.ask(victim, "report", PATIENCE)) == 1000)
+    system.tell(victim, ActorExitRequest())  # acknowledges all it handled as it leaves
+    eventually(lambda: system.ask(victim, "report", 0.5) is None)
+    numbers = {m[0] for m in system.ask(handler, "report", PATIENCE) if isinstance(m, tuple)}
+    assert not numbers
+
+
+def test_order_when_both_flood_each_other(system: ActorSystem) -> None:
+    one, other = system.createActor(Duelist), system.createActor(Duelist)
+    system.tell(one, ("fight", other, 5_000, "x" * 100))
+    system.tell(other, ("fight", one, 5_000, "x" * 100))
+    assert system.listen(PATIENCE) is True
+    assert system.listen(PATIENCE) is True
+
+
+def test_a_message_that_cannot_be_unpickled_hurts_nobody(system: ActorSystem) -> None:
+    echo = system.createActor(Echo)
+    system.tell(echo, Fragile())
+    assert system.ask(echo, "still there", PATIENCE) == "still there"
+
+
+def test_a_message_that_cannot_be_pickled_is_an_error_of_the_sender(system: ActorSystem) -> None:
+    echo = system.createActor(Echo)
+    with pytest.raises(Exception, match="pickle"):
+        system.tell(echo, lambda: None)
+    assert system.ask(echo, "still there", PATIENCE) == "still there"
+
+
+def test_a_handler_that_raises_poisons(system: ActorSystem) -> None:
+    sender = system.createActor(Sender)
+    answer = system.ask(sender, (1, 2), PATIENCE)  # not three values
+    assert isinstance(answer, PoisonMessage)
+
+
+def test_another_program_joins_and_leaves() -> None:
+    with running(name="shared") as first:
+        second = ActorSystem(systemBase=system_base("shared", mode="join"), transientUnique=True)
+        echo = second.createActor(Echo)
+        assert second.ask(echo, "joined", PATIENCE) == "joined"
+        second._systemBase.leave()
+        with pytest.raises(TransportClosed):
+            second.tell(echo, "gone")
+        assert first.ask(echo, "still here", PATIENCE) == "still here"
+        with pytest.raises(SystemAlreadyRuns):
+            system_base("shared", mode="start")
+    with pytest.raises(NoSuchSystem):
+        system_base("shared", mode="join")
+
+
+def test_a_name_can_be_used_again_at_once() -> None:
+    for _ in range(5):
+        with running(name="again") as system:
+            assert system.ask(system.createActor(Echo), "hi", PATIENCE) == "hi"
+
+
+def test_shutdown_kills_the_stuck() -> None:
+    from .kit import Stuck
+
+    with running(shutdown_timeout=0.3) as system:
+        stuck = system.createActor(Stuck)
+        pid = system.ask(stuck, "pid", PATIENCE)
+        system.tell(stuck, "stick")
+    assert not alive(pid)
+
+
+def test_shutdown_while_children_start() -> None:
+    with running() as system:
+        parent = system.createActor(Parent)
+        for _ in range(10):
+            system.tell(parent, "create")
+
+
+def test_the_admin_is_known(shared_system: ActorSystem) -> None:
+    base = shared_system._systemBase
+    pid = places.admin_pid(base.settings.directory, base.settings.name)
+    assert pid is not None
+    assert alive(pid)

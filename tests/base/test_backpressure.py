@@ -1,0 +1,104 @@
+"""Queues are bounded, waiting is fair, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+from thespian.actors import ActorSystem, PoisonMessage
+
+from farref.actors.base import Limits, PeerStalled
+
+from .kit import PATIENCE, Collector, Duelist, Echo, Sender, eventually, running
+
+pytestmark = pytest.mark.processes
+
+SMALL = Limits(
+    max_queued_bytes=100_000,
+    max_queued_messages=50,
+    max_backlog_bytes=100_000,
+    max_backlog_messages=50,
+)
+
+
+def test_two_that_flood_each_other_from_their_handlers_both_finish() -> None:
+    with running(limits=SMALL) as system:
+        one, other = system.createActor(Duelist), system.createActor(Duelist)
+        system.tell(one, ("fight", other, 3_000, "x" * 2_000))
+        system.tell(other, ("fight", one, 3_000, "x" * 2_000))
+        assert system.listen(PATIENCE) is True
+        assert system.listen(PATIENCE) is True
+
+
+def test_a_sender_waits_for_a_slow_receiver_and_nothing_is_lost() -> None:
+    with running(limits=SMALL) as system:
+        slow = system.createActor(Collector)
+        system.tell(slow, ("delay", 0.001))
+        sender = system.createActor(Sender)
+        assert system.ask(sender, (slow, 1_500, "x" * 1_000), 2 * PATIENCE) == "sent"
+        eventually(lambda: len(system.ask(slow, "report", PATIENCE)) == 1_500)
+        got = system.ask(slow, "report", PATIENCE)
+        assert [number for number, _ in got] == list(range(1_500))
+
+
+def test_a_stopped_receiver_stalls_its_sender_with_an_error() -> None:
+    limits = Limits(max_queued_bytes=100_000, max_queued_messages=50, stall_timeout=0.5)
+    with running(limits=limits) as system:
+        victim = system.createActor(Echo)
+        pid = system.ask(victim, "pid", PATIENCE)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            sender = system.createActor(Sender)
+            # The handler is run again after the error, stalls again, and is poisoned.
+            answer = system.ask(sender, (victim, 10_000, "x" * 10_000), PATIENCE)
+            assert isinstance(answer, PoisonMessage)
+            assert "PeerStalled" in answer.details
+            with pytest.raises(PeerStalled, match="has taken nothing"):
+                system.tell(victim, bytes(50_000_000))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_a_large_message_does_not_stall_small_ones() -> None:
+    with running() as system:
+        large, small = system.createActor(Echo), system.createActor(Echo)
+        with system.private() as one, system.private() as other:
+            done = threading.Event()
+
+            def carry() -> None:
+                assert len(one.ask(large, bytes(200_000_000), 3 * PATIENCE)) == 200_000_000
+                done.set()
+
+            carrier = threading.Thread(target=carry)
+            carrier.start()
+            turns = 0
+            while not done.is_set():
+                assert other.ask(small, turns, PATIENCE) == turns
+                turns += 1
+            carrier.join(PATIENCE)
+            assert turns > 3
+
+
+def test_a_flood_does_not_starve_another_peer() -> None:
+    with running() as system:
+        target = system.createActor(Collector)
+        flooder = system.createActor(Sender)
+        with system.private() as flooding, system.private() as polite:
+            flooding.tell(flooder, (target, 30_000, "x"))
+            lengths = [len(polite.ask(target, "report", PATIENCE)) for _ in range(3)]
+            assert lengths[0] < 30_000  # answered in the middle of the flood
+            assert flooding.listen(PATIENCE) == "sent"
+            while lengths[-1] < 30_000:
+                lengths.append(len(polite.ask(target, "report", PATIENCE)))
+
+
+def test_many_more_messages_than_the_limits_to_one_that_never_listens(
+    shared_system: ActorSystem,
+) -> None:
+    echo = shared_system.createActor(Collector)
+    for number in range(20_000):
+        shared_system.tell(echo, number)
+    got = shared_system.ask(echo, "report", PATIENCE)
+    assert got == list(range(20_000))

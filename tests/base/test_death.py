@@ -1,0 +1,113 @@
+"""Whoever is killed, nothing of the system is left: no process, no socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from thespian.actors import ActorSystem
+
+from farref.actors.base import places, system_base
+
+from .kit import PATIENCE, Echo, Parent, alive, eventually, running, sockets
+
+pytestmark = pytest.mark.processes
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextlib.contextmanager
+def started(name: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """Another program with a system; yields it, and [stuck child, actor, admin]."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "tests.base.kit", name, *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert program.stdout is not None
+        yield program, [int(pid) for pid in program.stdout.readline().split()]
+    finally:
+        program.kill()
+        program.communicate(timeout=PATIENCE)
+
+
+def none_left(pids: list[int]) -> bool:
+    return not any(map(alive, pids)) and not sockets()
+
+
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_the_main_program_is_killed(start_method: str) -> None:
+    with started("killed", start_method) as (program, pids):
+        assert all(map(alive, pids))
+        program.kill()
+        eventually(lambda: none_left(pids))
+
+
+def test_the_main_program_exits_without_a_word() -> None:
+    with started("exits", "fork", "--exit") as (_, pids):
+        assert len(pids) == 3
+        eventually(lambda: none_left(pids))
+
+
+def test_the_admin_is_killed() -> None:
+    with started("beheaded", "fork") as (program, pids):
+        os.kill(pids[2], signal.SIGKILL)
+        eventually(lambda: not any(map(alive, pids)))
+        program.kill()  # its own sockets are swept by the next one to start a system
+        program.wait(PATIENCE)
+        with running():
+            pass
+        eventually(lambda: not sockets())
+
+
+def test_a_system_may_outlive_its_program() -> None:
+    with started("orphan", "fork", "--orphan") as (program, pids):
+        program.kill()
+        program.wait(PATIENCE)
+        system = ActorSystem(
+            systemBase=system_base("orphan", mode="join", shutdown_timeout=0.3),
+            transientUnique=True,
+        )
+        echo = system.createActor(Echo)
+        assert system.ask(echo, "still", PATIENCE) == "still"
+        assert all(map(alive, pids))
+        system.shutdown()
+        eventually(lambda: not any(map(alive, pids)))
+        with running():  # sweeps the socket of the killed program
+            pass
+        eventually(lambda: not sockets())
+
+
+def test_a_killed_actor_leaves_no_socket() -> None:
+    with running() as system:
+        before = sockets()
+        parent = system.createActor(Parent)
+        child = system.ask(parent, "create", PATIENCE)
+        grandchild_socket = child.addressDetails.path
+        assert os.path.exists(grandchild_socket)
+        os.kill(system.ask(child, "pid", PATIENCE), signal.SIGKILL)
+        eventually(lambda: not os.path.exists(grandchild_socket))
+        assert set(before) < set(sockets())
+
+
+def test_spawned_systems_are_joined_like_forked_ones() -> None:
+    with started("spawned", "spawn"):
+        system = ActorSystem(
+            systemBase=system_base("spawned", mode="join", shutdown_timeout=0.3),
+            transientUnique=True,
+        )
+        parent = system.createActor(Parent)
+        child = system.ask(parent, "create", PATIENCE)
+        assert system.ask(child, "hello", PATIENCE) == "hello"
+        system.shutdown()
+    eventually(lambda: not [s for s in sockets() if not s.startswith("x-")])
+    with places.claiming(places.private_directory()):
+        places.sweep(places.private_directory())

@@ -1,0 +1,107 @@
+"""Several hosts: two loopback addresses, between which only TCP is used."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from thespian.actors import ActorExitRequest, ActorSystem
+
+from .kit import (
+    PATIENCE,
+    Collector,
+    Duelist,
+    Echo,
+    OnHostB,
+    Sender,
+    eventually,
+    running,
+)
+
+pytestmark = pytest.mark.processes
+
+KEY = b"the key of both hosts"
+
+
+def free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def hosts(no_socket_left: None) -> Iterator[tuple[ActorSystem, ActorSystem]]:
+    """Two systems of one convention on two hosts, the first leading."""
+    port_a, port_b = free_port("127.0.0.2"), free_port("127.0.0.3")
+    leader = f"127.0.0.2:{port_a}"
+    with (
+        running(host="127.0.0.2", port=port_a, key=KEY, convention=leader) as a,
+        running(
+            host="127.0.0.3", port=port_b, key=KEY, convention=leader, capabilities={"B": True}
+        ) as b,
+    ):
+
+        def joined() -> bool:
+            try:
+                return bool(a.createActor(OnHostB))
+            except Exception:
+                return False
+
+        eventually(joined)
+        yield a, b
+
+
+def test_an_actor_is_created_where_its_capability_is(
+    hosts: tuple[ActorSystem, ActorSystem],
+) -> None:
+    a, _ = hosts
+    remote = a.createActor(OnHostB)
+    assert remote.addressDetails.host == "127.0.0.3"
+    assert a.ask(remote, "over there", PATIENCE) == "over there"
+    array = np.arange(500_000)
+    assert (a.ask(remote, array, PATIENCE) == array).all()
+
+
+def test_order_across_hosts_in_both_directions(hosts: tuple[ActorSystem, ActorSystem]) -> None:
+    a, b = hosts
+    one, other = a.createActor(Duelist), b.createActor(Duelist)
+    with a.private() as asker:
+        asker.tell(one, ("fight", other, 2_000, "x" * 500))
+        asker.tell(other, ("fight", one, 2_000, "x" * 500))
+        assert asker.listen(PATIENCE) is True
+        assert asker.listen(PATIENCE) is True
+
+
+def test_dead_letters_across_hosts(hosts: tuple[ActorSystem, ActorSystem]) -> None:
+    a, b = hosts
+    with a.private() as here, b.private() as there:
+        handler = here.createActor(Collector)
+        assert here.ask(handler, "collect dead letters", PATIENCE) == "ok"
+        victim = there.createActor(Echo)
+        sender = here.createActor(Sender)
+        assert there.ask(victim, "there", PATIENCE) == "there"
+        there.tell(victim, ActorExitRequest())
+        eventually(lambda: there.ask(victim, "gone?", 0.5) is None)
+        assert here.ask(sender, (victim, 20, ""), PATIENCE) == "sent"
+        expected = [(n, "") for n in range(20)]
+        eventually(lambda: here.ask(handler, "report", PATIENCE) == expected)
+
+
+def test_hosts_with_different_keys_do_not_meet() -> None:
+    port_a, port_b = free_port("127.0.0.4"), free_port("127.0.0.5")
+    with (
+        running(host="127.0.0.4", port=port_a, key=b"key of the first host") as a,
+        running(
+            host="127.0.0.5",
+            port=port_b,
+            key=b"key of another one",
+            convention=f"127.0.0.4:{port_a}",
+            capabilities={"B": True},
+        ) as b,
+    ):
+        echo = b.createActor(Echo)
+        assert a.ask(echo, "anybody?", 0.5) is None
+        with pytest.raises(Exception, match="No compatible"):
+            a.createActor(OnHostB)

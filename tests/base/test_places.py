@@ -1,0 +1,144 @@
+"""The directory of sockets is ours alone, and what the dead leave in it is swept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from farref.actors.base import InvalidAddress, PathTooLong, UnsafeDirectory, places
+from farref.actors.base.addresses import Address, admin_address, parse
+from farref.actors.base.settings import Limits, Settings
+
+
+def test_it_is_made_for_us_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short(tmp_path)))
+    directory = places.private_directory()
+    assert directory.parent == short(tmp_path)
+    assert directory.stat().st_mode & 0o777 == 0o700
+
+
+def short(path: Path) -> Path:
+    """A short name for pytest's long *path*, so that sockets fit."""
+    link = Path("/tmp", f"t{os.getpid()}")
+    link.unlink(missing_ok=True)
+    link.symlink_to(path)
+    return link
+
+
+@pytest.fixture(autouse=True)
+def no_link_left() -> object:
+    yield
+    Path("/tmp", f"t{os.getpid()}").unlink(missing_ok=True)
+
+
+def test_others_may_not_enter(tmp_path: Path) -> None:
+    directory = short(tmp_path) / "d"
+    directory.mkdir()
+    directory.chmod(0o750)
+    with pytest.raises(UnsafeDirectory, match="0750"):
+        places.verified(directory)
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (short(tmp_path) / "d").symlink_to(tmp_path / "real")
+    with pytest.raises(UnsafeDirectory, match="not a directory"):
+        places.verified(short(tmp_path) / "d")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
+def test_another_owner_is_refused(tmp_path: Path) -> None:
+    directory = short(tmp_path) / "d"
+    directory.mkdir(mode=0o700)
+    os.chown(directory, 12345, -1)
+    with pytest.raises(UnsafeDirectory, match="uid 12345"):
+        places.verified(directory)
+
+
+def test_a_long_path_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PathTooLong):
+        places.verified(tmp_path / ("x" * 90))
+
+
+def test_a_long_runtime_directory_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("x" * 90)
+    deep.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
+    assert deep not in places.private_directory().parents
+
+
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    path = str(short(tmp_path) / "a.admin")
+    with places.listen_at(path):
+        assert places.answers(path)
+        with pytest.raises(FileExistsError):
+            places.listen_at(path)
+        assert not places.remove_if_dead(path)
+    assert not places.answers(path)
+    assert places.remove_if_dead(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_sweeping_takes_the_dead_and_leaves_the_living(tmp_path: Path) -> None:
+    directory = short(tmp_path)
+    dead = [f"{name}" for name in ("gone-1", "x-1", "b.admin")]
+    for name in dead:
+        places.listen_at(str(directory / name)).close()
+    os.close(places.declare_alive(directory, "gone"))
+    living = places.declare_alive(directory, "here")
+    with places.listen_at(str(directory / "here-1")), places.listen_at(str(directory / "x-2")):
+        places.sweep(directory)
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["here-1", "here.alive", "x-2"]
+    os.close(living)
+    places.sweep(directory)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_loopback_key_is_made_once_and_ours(tmp_path: Path) -> None:
+    directory = short(tmp_path)
+    key = places.loopback_key(directory)
+    assert len(key) == 32
+    assert places.loopback_key(directory) == key
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "x-1", "n" * 25, "ü"])
+def test_names_that_cannot_be(name: str) -> None:
+    with pytest.raises(InvalidAddress):
+        places.checked_name(name)
+
+
+def settings(host: str = "") -> Settings:
+    return Settings(
+        name="p1900", directory=Path("/d"), system_id="i", host=host, port=1900, limits=Limits()
+    )
+
+
+def test_an_admin_is_found_by_what_is_written() -> None:
+    near, far = settings(), settings("10.0.0.1")
+    for spec in ("localhost:1900", ("", 1900), "", "127.0.0.1"):
+        assert parse(near, spec) == admin_address(near)
+        assert parse(far, spec) == admin_address(far)
+    assert parse(far, "10.0.0.2:1901") == Address("10.0.0.2:1901")
+    assert parse(settings("127.0.0.2"), "127.0.0.1:1900").host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("spec", ["h:p:q", "h:0", "h:70000", 5, None, ("a", "b"), ("a",)])
+def test_nonsense_is_no_address(spec: object) -> None:
+    with pytest.raises(InvalidAddress):
+        parse(settings("10.0.0.1"), spec)
+
+
+def test_another_host_needs_tcp() -> None:
+    with pytest.raises(InvalidAddress, match="no TCP"):
+        parse(settings(), "10.0.0.2:1900")
+
+
+@pytest.mark.parametrize("field", ["max_queued_bytes", "stall_timeout"])
+def test_limits_are_positive(field: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        Limits(**{field: 0})
