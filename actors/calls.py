@@ -86,9 +86,10 @@ class Calls:
         context = self._endpoint.context
         return self._request(future, None, lambda: context.fetch(rref, chain, copy=copy))
 
-    def tell(self, to: WorkerInfo, message: object, tag: object = None) -> None:
+    def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """Send a one-way message."""
-        cargo = self._pack(to, message, tag)
+        name = type(message).__name__  # for traces: the receiver's too, before it unpickles
+        cargo = self._pack(to, message, (*tag, name) if tag else name)
         self._step(cargo, lambda: self._endpoint.context.tell(to.id, cargo))
 
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:

@@ -145,6 +145,8 @@ class Endpoint:
         now = time.monotonic()
         for worker in [w for w, due in self._graves.items() if due <= now]:
             del self._graves[worker]
+            if self._tracer:
+                self._tracer.buried(worker)
             self.step(lambda worker=worker: self.context.bury(worker))  # type: ignore[misc]
         self.step(list)
         with self.lock:
@@ -437,6 +439,8 @@ class Endpoint:
         for worker in workers:
             if worker in self.context.dead or worker == self.me:
                 continue
+            if self._tracer:
+                self._tracer.died(worker)
             self.step(lambda worker=worker: self.context.died(worker))  # type: ignore[misc]
             with self.lock:
                 self._links.forget(worker)

@@ -161,4 +161,10 @@ def _plain(value: object) -> Any:
 def _label(cargo: Cargo) -> str:
     """What the sending shell called the content: a function's name, or a message's type."""
     tag = getattr(cargo.payload, "tag", None)
-    return str(tag[0] if isinstance(tag, tuple) and tag else tag or "")
+    match tag:
+        case (str() as verb, _, str() as name):
+            return f"{verb} {name}"
+        case str():
+            return tag
+        case _:
+            return ""
