@@ -2,9 +2,9 @@
 
 PYTHON ?= python3
 # What `make demo` runs, after `farref`.
-DEMO = --help
+DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
-SMOKE_COMMAND = --help
+SMOKE_COMMAND = demo user-to-user
 SMOKE_TESTS = -m "not processes and not slow" tests
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
 PYTHONS ?= python3.11 python3.12 python3.13 $(PYENV_PYTHONS)

@@ -1,15 +1,18 @@
-"""The command `farref`."""
+"""The command `farref`. Each subcommand is a module of `farref.commands`."""
 
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from .commands.demo import demo
+from .commands.trace import trace
+
 app = typer.Typer(
     name="farref",
     help="Remote references for Thespian actors.",
-    add_completion=False,
     no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 
 
@@ -30,3 +33,7 @@ def main(
     ] = False,
 ) -> None:
     """Remote references for Thespian actors."""
+
+
+app.command()(demo)
+app.command()(trace)

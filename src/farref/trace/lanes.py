@@ -60,6 +60,8 @@ class Plan:
     """The width of one column of the view."""
     text: int
     """The width of the labels beside narrow lanes."""
+    width: int
+    """The width of everything."""
 
 
 def plan(story: Story, width: int) -> Plan | None:
@@ -81,20 +83,20 @@ def plan(story: Story, width: int) -> Plan | None:
         space = max(room // lanes, (room - last) // max(1, lanes - 1))
         if space >= least and (side is Side.CHANGES or forks <= 8):
             space = min(space, max(30, widest + 2))
-            return Plan(space, min(space, last), True, side, cell, 0)
+            return Plan(space, min(space, last), True, side, cell, 0, width)
     for space in (8, 6, 5, 4, 3):
         rest = width - LEFT - lanes * space
         if rest >= 36:
-            return Plan(space, space, False, Side.CHANGES, 14, rest - 14 - 2)
+            return Plan(space, space, False, Side.CHANGES, 14, rest - 14 - 2, width)
     return None
 
 
 def _last(story: Story) -> int:
     """What is written right of the last lane needs so many cells."""
     if not story.lanes:
-        return 4
+        return 6
     lane = story.lanes[-1]
-    room = len(story.names.of(lane)) + 1
+    room = max(6, len(story.names.of(lane)) + 1)
     for row in story.rows:
         if isinstance(row, Mark):
             if row.at == lane:
@@ -155,11 +157,14 @@ class _Picture:
         self._forks.sort(key=lambda fork: list(self._story.objects).index(fork.rref))
         objects, forks = Text(" "), Text(" ")
         cell = self._plan.cell
-        for rref in dict.fromkeys(fork.rref for fork in self._forks):
+        rrefs = list(dict.fromkeys(fork.rref for fork in self._forks))
+        for rref in rrefs:
             mine = [fork for fork in self._forks if fork.rref == rref]
             owner = self._story.names.of(self._story.objects[rref].owner)
             short = self._story.names.id(rref)
             room = cell * len(mine) - 1
+            if rref == rrefs[-1]:  # nothing stands to its right
+                room = max(room, self._plan.width - self._width - objects.cell_len)
             said = next(
                 (
                     text
@@ -168,7 +173,7 @@ class _Picture:
                 ),
                 short,
             )
-            objects.append(clip(said, room, self._look.more).ljust(room + 1), style="bold")
+            objects.append(clip(said, room, self._look.more).ljust(cell * len(mine)), style="bold")
             for fork in mine:
                 said = _fork_head(self._story, fork)
                 if self._plan.side is Side.SIGNS:
@@ -256,9 +261,7 @@ class _Picture:
         """Cells for a text beside *lane*."""
         return (self._plan.last if lane == self._story.lanes[-1] else self._plan.space) - 3
 
-    def _say(
-        self, line: list[tuple[str, str]], at: int, row: Arrow, style: str, room: int
-    ) -> Text:
+    def _say(self, line: list[tuple[str, str]], at: int, row: Arrow, style: str, room: int) -> Text:
         if not self._plan.labelled:
             return Text(row.labels[0], style=style)
         said = next((label for label in row.labels if len(label) <= room), row.labels[-1])

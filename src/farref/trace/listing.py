@@ -35,4 +35,6 @@ def _line(story: Story, row: Row, look: Glyphs) -> Text:
     how = {Part.WHOLE: "", Part.LEAVES: f" ({row.tag} leaves)", Part.ARRIVES: f" ({row.tag})"}
     ends = f"{story.names.of(row.sender)} {shaft} {story.names.of(row.receiver)}"
     style = KIND.get(row.kind, "")
-    return Text(f"{ends}  {row.labels[0]}{how[row.part]}", style=f"bold {style}" if row.user else style)
+    return Text(
+        f"{ends}  {row.labels[0]}{how[row.part]}", style=f"bold {style}" if row.user else style
+    )

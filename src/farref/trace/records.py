@@ -129,9 +129,7 @@ def load(path: Path) -> Recording:
     return recording
 
 
-def group(
-    records: Iterable[Record], problems: Iterable[str] = (), title: str = ""
-) -> Recording:
+def group(records: Iterable[Record], problems: Iterable[str] = (), title: str = "") -> Recording:
     """Sort *records* by endpoint, keeping each one's own order."""
     steps: dict[str, list[Record]] = {}
     for record in records:

@@ -103,7 +103,8 @@ class _Teller:
     names: Names = field(init=False)
     rows: list[Row] = field(default_factory=list)
     tags: dict[tuple[str, str, int], str] = field(default_factory=dict)
-    calls: dict[tuple[str, str], str] = field(default_factory=dict)
+    calls: dict[str, str] = field(default_factory=dict)
+    said: dict[tuple[str, str, int], tuple[str, ...]] = field(default_factory=dict)
 
     def story(self) -> Story:
         ends = {r.at for r in self.records}
@@ -155,12 +156,15 @@ class _Teller:
 
     def _arrow(self, record: Record, part: Part, changes: tuple[Change, ...]) -> Arrow:
         sender, receiver, _ = record.name
+        labels = self.said.get(record.name)
+        if labels is None:  # the sender knows more about it than the receiver
+            labels = self.said[record.name] = tuple(self._labels(record))
         return Arrow(
             sender,
             receiver,
             record.message,
             record.user,
-            tuple(self._labels(record)),
+            labels,
             part,
             self.tags.get(record.name, ""),
             changes,
@@ -193,7 +197,7 @@ class _Teller:
         name = record.text("label")
         rref, fork = self.names.id(record.text("rref")), self.names.id(record.text("fork"))
         carried = _list([self.names.id(each.rref) for each in record.carries])
-        call = (base(record.text("call").rpartition("/")[0]), record.text("call"))
+        call = record.text("call")
         if record.kind == "send" and record.message in ("Call", "Invoke", "Fetch"):
             self.calls[call] = f"{name}()" if name else f"to_here {rref}"
         match record.message:
@@ -211,9 +215,11 @@ class _Teller:
                 yield f"{rref}.{name}()"
                 yield f".{name}()"
             case "Tell":
-                yield f"tell {name}({carried})"
-                yield f"{name}({carried})"
-                yield name or "tell"
+                brings = f"({carried})" if carried else ""
+                said = name if name.startswith(("ask ", "answer ")) else f"tell {name}".rstrip()
+                yield f"{said}{brings}"
+                yield f"{said.partition(' ')[2]}{brings}"
+                yield said.partition(" ")[2] or said
             case "Fetch":
                 wanted = "to_here" if record.fields.get("copy", True) else "wait"
                 yield f"{wanted} {rref}"

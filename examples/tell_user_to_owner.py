@@ -1,0 +1,47 @@
+"""By messages: A sends B's own object home, in a message without a reply.
+
+Look for
+  - there is no reply that could tell A that B has the message: B's child ACK alone lets A
+    delete its reference (G2), so the object cannot be freed while the message is on its way;
+  - B gets the very object: local_value() is the thing itself, not a copy.
+"""
+
+from dataclasses import dataclass
+
+from thespian.actors import ActorAddress
+
+import farref
+from farref import RefActor, RRef, System
+from farref.commands.stage import run_alone
+
+
+@dataclass
+class Begin:
+    b: ActorAddress
+
+
+@dataclass
+class Take:
+    rref: RRef[list[int]]
+
+
+class A(RefActor):
+    async def receiveMsg_Begin(self, message: Begin, sender: ActorAddress) -> None:
+        rref = farref.remote(message.b, list, args=((2, 1),))
+        self.send(message.b, Take(rref))
+        self.send(sender, len(await rref))
+
+
+class B(RefActor):
+    async def receiveMsg_Take(self, message: Take, _sender: ActorAddress) -> None:
+        await message.rref  # until it has been made
+        message.rref.local_value().append(3)
+
+
+def play(system: System) -> None:
+    a, b = system.create(A, "A"), system.create(B, "B")
+    assert system.ask(a, Begin(b)) in (2, 3)  # whether Take came first is open
+
+
+if __name__ == "__main__":
+    run_alone(__doc__, play)

@@ -1,0 +1,60 @@
+"""By messages: A sends a reference to an object of B's to C, twice; C keeps both.
+
+Look for
+  - the first time, C makes itself known to B by a fork request, then tells A by a child ACK;
+  - the second time C is confirmed already, so there is no fork request: the new fork joins
+    the one that B knows, A gets its child ACK at once, and B hears nothing of it;
+  - C lets go of both references together, and one delete says so.
+"""
+
+from dataclasses import dataclass
+
+from thespian.actors import ActorAddress
+
+from farref import RefActor, RRef, System, WorkerInfo, remote
+from farref.commands.stage import run_alone
+
+
+@dataclass
+class Begin:
+    b: WorkerInfo
+    c: ActorAddress
+
+
+@dataclass
+class Keep:
+    rref: RRef[int]
+
+
+class A(RefActor):
+    def receiveMsg_Begin(self, message: Begin, sender: ActorAddress) -> None:
+        self.program, self.rref = sender, remote(message.b, pow, args=(2, 10))
+        self.send(message.c, Keep(self.rref))
+
+    def receiveMsg_int(self, kept: int, sender: ActorAddress) -> None:
+        if kept == 1:
+            self.send(sender, Keep(self.rref))
+            del self.rref
+        else:
+            self.send(self.program, kept)
+
+
+class C(RefActor):
+    def __init__(self) -> None:
+        self.kept: list[RRef[int]] = []
+
+    async def receiveMsg_Keep(self, message: Keep, sender: ActorAddress) -> None:
+        self.kept.append(message.rref)
+        assert await message.rref == 1024
+        self.send(sender, len(self.kept))
+        if len(self.kept) == 2:
+            self.kept.clear()
+
+
+def play(system: System) -> None:
+    b, c = system.worker("B"), system.create(C, "C")
+    assert system.ask(system.create(A, "A"), Begin(b, c)) == 2
+
+
+if __name__ == "__main__":
+    run_alone(__doc__, play)

@@ -1,0 +1,163 @@
+"""`farref demo`: the demos listed, one played, or all of them as a tour."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from ..protocol.errors import FarrefError
+from ..trace import show
+from .stage import Demo, check_suffix, demo_of, perform, save_story
+
+NAMES = (
+    "return-value",
+    "user-to-owner",
+    "owner-to-user",
+    "user-to-user",
+    "tell-return-value",
+    "tell-user-to-owner",
+    "tell-owner-to-user",
+    "tell-user-to-user",
+)
+"""The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
+PROGRAM = "wordcount"
+"""A real program, which ends the tour. It has options of its own when it runs alone."""
+ALL = "all"
+
+
+def find(name: str) -> Demo:
+    """The demo *name*, from its module."""
+    module = importlib.import_module(f"...examples.{name.replace('-', '_')}", __name__)
+    return demo_of(name, module.__doc__, module.play)
+
+
+def complete(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Names that begin so, with a sentence each: for the shell's tab key."""
+    for name, sentence in _listed():
+        if name.startswith(incomplete):
+            yield name, sentence
+    if ALL.startswith(incomplete):
+        yield ALL, "All of them, as a tour."
+
+
+def demo(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Which one, or `all`; without it they are listed.",
+            autocompletion=complete,
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Save the trace: .jsonl, .svg or .html."),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="List the demos, or the summary of one, as JSON.")
+    ] = False,
+) -> None:
+    """List the demos, or play one on real actors and show its trace.
+
+    The exit code is 0 only if nothing was left: every object freed, every fork ended.
+    """  # fmt: skip
+    if save is not None:
+        if name in (None, ALL, PROGRAM):
+            raise typer.BadParameter("it needs the name of one traced demo", param_hint="--save")
+        check_suffix(save)
+    if name is None:
+        _list(as_json=as_json)
+        return
+    if name not in (*NAMES, PROGRAM, ALL):
+        known = ", ".join((*NAMES, PROGRAM, ALL))
+        raise typer.BadParameter(
+            f"there is no demo {name!r}; there are: {known}", param_hint="NAME"
+        )
+    try:
+        well = _tour(base) if name == ALL else _one(name, base, save, as_json=as_json)
+    except FarrefError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from error
+    raise typer.Exit(0 if well else 1)
+
+
+def _listed() -> Iterator[tuple[str, str]]:
+    for name in NAMES:
+        yield name, find(name).sentence
+    yield PROGRAM, _wordcount().SENTENCE
+
+
+def _list(*, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([{"name": n, "sentence": s} for n, s in _listed()], indent=2))
+        return
+    console = Console()
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for name, sentence in _listed():
+        table.add_row(name, sentence)
+    console.print(table)
+    console.print(Text("\nPlay one: farref demo NAME   All of them: farref demo all"))
+
+
+def _one(name: str, base: str | None, save: Path | None, *, as_json: bool) -> bool:
+    if name == PROGRAM:
+        return bool(_wordcount().run(as_json=as_json, base=base) == 0)
+    played = find(name)
+    story = perform(played, base)
+    if as_json:
+        said = story.summary
+        typer.echo(
+            json.dumps(
+                {
+                    "name": name,
+                    "sentence": played.sentence,
+                    "user": dict(said.user),
+                    "control": dict(said.control),
+                    "objects": said.objects,
+                    "freed": said.freed,
+                    "left": list(said.left),
+                },
+                indent=2,
+            )
+        )
+    else:
+        console = Console()
+        show(story, console)
+        console.print()
+        console.print(Padding(Text(played.look_for), (0, 0, 0, 2)))
+    if save is not None:
+        save_story(story, save)
+    return not story.summary.left
+
+
+def _tour(base: str | None) -> bool:
+    console = Console()
+    well = True
+    for number, name in enumerate(NAMES, 1):
+        console.print(Rule(f"{number}/{len(NAMES) + 1}  {name}", align="left", style="dim"))
+        well &= _one(name, base, None, as_json=False)
+        console.print()
+    console.print(Rule(f"{len(NAMES) + 1}/{len(NAMES) + 1}  {PROGRAM}", align="left", style="dim"))
+    return _one(PROGRAM, base, None, as_json=False) and well
+
+
+def _wordcount() -> ModuleType:
+    return importlib.import_module("...examples.wordcount", __name__)

@@ -1,0 +1,117 @@
+"""The stage on which a demo is played: a system, its trace, and the end that must come.
+
+A demo is a module in ``farref.examples`` with a docstring (its first line says in one
+sentence what happens; the rest, what to look for), and a function ``play(system)``. It runs
+on real actors, every endpoint recording its steps; when the function returns the stage waits,
+for a bounded time, until nothing is left: every object freed, every fork ended, every message
+received. Then the system is shut down and the trace is shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from ..actors.system import System
+from ..trace import Story, TraceError, read, save, saver, show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 10.0
+"""Seconds for everything to be freed once a demo's function has returned."""
+LOOK = 0.02
+"""Seconds between two looks at the trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What is played, and what is said about it."""
+
+    name: str
+    sentence: str
+    look_for: str
+    play: Callable[[System], object]
+
+
+def demo_of(name: str, doc: str | None, play: Callable[[System], object]) -> Demo:
+    """The demo that a module's docstring and function make."""
+    sentence, _, rest = inspect.cleandoc(doc or "").partition("\n")
+    return Demo(name, sentence.strip(), rest.strip(), play)
+
+
+def perform(demo: Demo, base: str | None = None) -> Story:
+    """Play *demo* on the system base *base*; its story, complete or not.
+
+    Raises whatever the demo raises.
+    """
+    with tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
+        trace = Path(folder)
+        with System(base, sharing="fork", trace=trace) as system:
+            demo.play(system)
+            _settle(system, trace)
+        return read(trace, demo.sentence)
+
+
+def _settle(system: System, trace: Path) -> None:
+    """Wait until nothing is left, or for `PATIENCE`; the story that is told says which."""
+    end = time.monotonic() + PATIENCE
+    before = -1  # steps at the last look; twice the same, so that a pause is no end
+    while time.monotonic() < end:
+        system.workers()  # where actors run only while the program calls in, this calls in
+        # A line may be half written at the moment of a look.
+        with contextlib.suppress(TraceError):
+            story = read(trace)
+            if not story.summary.left and len(story.records) == before:
+                return
+            before = len(story.records)
+        time.sleep(LOOK)
+
+
+def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
+    """The ``__main__`` of a demo's file: its options, the trace, the exit code."""
+    demo = demo_of("", doc, play)
+
+    def main(
+        save_to: Annotated[
+            Path | None, typer.Option("--save", help="Save the trace: .jsonl, .svg or .html.")
+        ] = None,
+        base: Annotated[str | None, typer.Option(help="The Thespian system base.")] = None,
+    ) -> None:
+        if save_to is not None:
+            check_suffix(save_to)
+        story = perform(demo, base)
+        show(story, Console())
+        if save_to is not None:
+            save_story(story, save_to)
+        raise typer.Exit(1 if story.summary.left else 0)
+
+    main.__doc__ = f"{demo.sentence}\n\n{demo.look_for}"
+    typer.run(main)
+
+
+def check_suffix(path: Path) -> None:
+    """Refuse, as a mistake on the command line, a file name that says no known form."""
+    try:
+        saver(path)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--save") from error
+
+
+def save_story(story: Story, path: Path) -> None:
+    """Save *story*; a file that cannot be written ends the program, without a traceback."""
+    try:
+        save(story, path)
+    except OSError as error:
+        print(f"{path} cannot be written: {error.strerror or error}", file=sys.stderr)
+        raise typer.Exit(1) from error
+    print(f"saved {path}", file=sys.stderr)
