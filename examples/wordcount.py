@@ -195,8 +195,8 @@ def _show(result: dict[str, Any], console: Console) -> None:
         table.add_row(f"{number:,}", word)
     console.print(table)
     console.print(
-        f"{result['words']:,} words ({result['distinct']:,} different) in {result['files']:,} files, "
-        f"{result['bytes'] / 1e6:.1f} MB, {result['chunks']} chunks"
+        f"{result['words']:,} words ({result['distinct']:,} different) in {result['files']:,} "
+        f"files, {result['bytes'] / 1e6:.1f} MB, {result['chunks']} chunks"
     )
     console.print(
         f"{result['workers']} workers {result['seconds']:.1f} s, one process alone "

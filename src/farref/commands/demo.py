@@ -11,14 +11,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
 from ..protocol.errors import FarrefError
 from ..trace import show
-from .stage import Demo, check_suffix, demo_of, perform, save_story
+from .stage import Demo, check_suffix, demo_of, perform, prose, save_story
 
 NAMES = (
     "return-value",
@@ -142,7 +141,8 @@ def _one(name: str, base: str | None, save: Path | None, *, as_json: bool) -> bo
         console = Console()
         show(story, console)
         console.print()
-        console.print(Padding(Text(played.look_for), (0, 0, 0, 2)))
+        for line in prose(played.look_for, console.width):
+            console.print(Text(line), no_wrap=True)
     if save is not None:
         save_story(story, save)
     return not story.summary.left

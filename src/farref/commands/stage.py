@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
+import re
 import tempfile
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from ..actors.system import System
 from ..trace import Story, TraceError, read, save, saver, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 PATIENCE = 10.0
 """Seconds for everything to be freed once a demo's function has returned."""
@@ -77,6 +78,19 @@ def _settle(system: System, trace: Path) -> None:
         time.sleep(LOOK)
 
 
+def prose(text: str, width: int) -> Iterator[str]:
+    """*text*, its paragraphs and `-` items filled anew for *width*, at most 88, cells."""
+    for block in re.split(r"\n\s*\n|\n(?=\s*- )", text):
+        flat = " ".join(block.split())
+        item = flat.startswith("- ")
+        yield from textwrap.wrap(
+            flat,
+            min(width, 88),
+            initial_indent="    " if item else "  ",
+            subsequent_indent="      " if item else "  ",
+        )
+
+
 def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
     """The ``__main__`` of a demo's file: its options, the trace, the exit code."""
     demo = demo_of("", doc, play)
@@ -90,7 +104,11 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
         if save_to is not None:
             check_suffix(save_to)
         story = perform(demo, base)
-        show(story, Console())
+        console = Console()
+        show(story, console)
+        console.print()
+        for line in prose(demo.look_for, console.width):
+            console.print(line, no_wrap=True, markup=False, highlight=False)
         if save_to is not None:
             save_story(story, save_to)
         raise typer.Exit(1 if story.summary.left else 0)
@@ -112,6 +130,6 @@ def save_story(story: Story, path: Path) -> None:
     try:
         save(story, path)
     except OSError as error:
-        print(f"{path} cannot be written: {error.strerror or error}", file=sys.stderr)
+        typer.echo(f"{path} cannot be written: {error.strerror or error}", err=True)
         raise typer.Exit(1) from error
-    print(f"saved {path}", file=sys.stderr)
+    typer.echo(f"saved {path}", err=True)

@@ -27,7 +27,7 @@ from .story import Arrow, Mark, Part
 from .view import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .look import Glyphs
     from .story import Row, Story
@@ -114,6 +114,35 @@ def picture(story: Story, width: int, look: Glyphs) -> Iterator[Text] | None:
     return _Picture(story, chosen, look).lines() if chosen else None
 
 
+class _Line:
+    """One line of lanes: a character and its style for each cell."""
+
+    def __init__(self, width: int, lanes: Iterable[int], look: Glyphs) -> None:
+        self._cells = [(" ", "")] * width
+        self._look = look
+        for at in lanes:
+            self._cells[at] = (look.lane, QUIET)
+
+    def write(self, at: int, text: str, style: str) -> None:
+        """*text* from *at* on; what is outside is left out."""
+        for offset, character in enumerate(text, at):
+            if 0 <= offset < len(self._cells):
+                self._cells[offset] = character, style
+
+    def shaft(self, start: int, end: int, shaft: str, style: str) -> None:
+        """A line of *shaft* from *start* to before *end*, crossing what lanes there are."""
+        for at in range(start, end, 1 if end > start else -1):
+            if 0 <= at < len(self._cells):
+                crossed = self._cells[at][0] == self._look.lane
+                self._cells[at] = (self._look.cross if crossed else shaft), style
+
+    def text(self) -> Text:
+        text = Text()
+        for character, style in self._cells:
+            text.append(character, style=style or None)
+        return text
+
+
 class _Picture:
     def __init__(self, story: Story, plan: Plan, look: Glyphs) -> None:
         self._story = story
@@ -128,12 +157,8 @@ class _Picture:
         yield from self._heads()
         for row in self._story.rows:
             line = self._empty()
-            beside = Text()
-            if isinstance(row, Arrow):
-                beside = self._arrow(line, row)
-            else:
-                beside = self._mark(line, row)
-            yield self._join(line, beside, row)
+            said = self._arrow(line, row) if isinstance(row, Arrow) else self._mark(line, row)
+            yield self._join(line, said, row)
 
     # ---- the head
 
@@ -184,106 +209,71 @@ class _Picture:
 
     # ---- the lanes
 
-    def _empty(self) -> list[tuple[str, str]]:
-        """One line of lanes: a character and its style for each cell."""
-        cells = [(" ", "")] * self._width
-        for at in self._at.values():
-            cells[at] = (self._look.lane, QUIET)
-        return cells
+    def _empty(self) -> _Line:
+        return _Line(self._width, self._at.values(), self._look)
 
-    def _arrow(self, line: list[tuple[str, str]], row: Arrow) -> Text:
+    def _arrow(self, line: _Line, row: Arrow) -> Text:
         style = KIND.get(row.kind, "")
         style = f"bold {style}" if row.user else style
         start, end = self._at[row.sender], self._at[row.receiver]
         if start == end:
-            self._put(line, start, self._look.loop, style)
-            return self._say(line, start + 2, row, style, self._room(row.sender))
-        step = 1 if end > start else -1
-        stub = row.part is not Part.WHOLE
-        if stub and row.part is Part.LEAVES:
-            end = start + step * self._plan.space
-        elif stub:
-            start = end - step * self._plan.space
-        shaft = self._look.shaft(user=row.user)
-        for at in range(start + step, end, step):
-            crossed = line[at][0] == self._look.lane
-            self._put(line, at, self._look.cross if crossed else shaft, style)
-        if row.part is not Part.ARRIVES:
-            begin = self._look.begin_right if step > 0 else self._look.begin_left
-            self._put(line, start, begin, style)
-        if row.part is not Part.LEAVES:
-            self._put(line, end - step, self._look.right if step > 0 else self._look.left, style)
-        low, high = min(start, end) + 1, max(start, end)
-        if stub:
-            low, high = self._tag(line, row, style, step, low, high)
-        return self._label(line, row, style, step, low, high)
+            line.write(start, self._look.loop, style)
+            self._beside(line, row.sender, row.labels, style)
+        else:
+            step = 1 if end > start else -1
+            if row.part is Part.LEAVES:
+                end = start + step * self._plan.space
+            elif row.part is Part.ARRIVES:
+                start = end - step * self._plan.space
+            line.shaft(start + step, end, self._look.shaft(user=row.user), style)
+            if row.part is not Part.ARRIVES:
+                line.write(start, self._look.begin(step), style)
+            if row.part is not Part.LEAVES:
+                line.write(end - step, self._look.head(step), style)
+            low, high = self._tag(line, row, style, (min(start, end) + 1, max(start, end)))
+            if self._plan.labelled:
+                said = _fitting(row.labels, high - low - 4, self._look.more)
+                # Beside the sender, so that it is clear who says it.
+                at = low + 1 if step > 0 else high - len(said) - 3
+                line.write(at, f" {said} " if said else "", style)
+        return Text() if self._plan.labelled else Text(row.labels[0], style=style)
 
-    def _tag(
-        self, line: list[tuple[str, str]], row: Arrow, style: str, step: int, low: int, high: int
-    ) -> tuple[int, int]:
-        """Write the letter where the other half belongs; what remains for the label."""
+    def _tag(self, line: _Line, row: Arrow, style: str, within: tuple[int, int]) -> tuple[int, int]:
+        """Write the letter of half an arrow where the other half belongs; the cells that remain."""
+        low, high = within
+        if row.part is Part.WHOLE:
+            return within
         tag = f"({row.tag})" if self._plan.labelled else row.tag
         tag = tag[: max(1, high - low - 1)]
-        far = (step > 0) is (row.part is Part.LEAVES)
-        at = high - len(tag) if far else low
-        for offset, character in enumerate(tag):
-            self._put(line, at + offset, character, style)
-        return (low, high - len(tag)) if far else (low + len(tag), high)
+        rightwards = self._at[row.receiver] > self._at[row.sender]
+        if rightwards is (row.part is Part.LEAVES):
+            line.write(high - len(tag), tag, style)
+            return low, high - len(tag)
+        line.write(low, tag, style)
+        return low + len(tag), high
 
-    def _label(
-        self, line: list[tuple[str, str]], row: Arrow, style: str, step: int, low: int, high: int
-    ) -> Text:
-        if not self._plan.labelled:
-            return Text(row.labels[0], style=style)
-        room = high - low - 4  # a piece of shaft and a space at each end
-        said = next((label for label in row.labels if len(label) <= room), row.labels[-1])
-        said = clip(said, room, self._look.more)
-        if not said:
-            return Text()
-        # Beside the sender, so that it is clear who says it.
-        at = low + 1 if step > 0 else high - len(said) - 3
-        for offset, character in enumerate(f" {said} "):
-            self._put(line, at + offset, character, style)
-        return Text()
-
-    def _mark(self, line: list[tuple[str, str]], row: Mark) -> Text:
+    def _mark(self, line: _Line, row: Mark) -> Text:
         style = MARK.get(row.kind, QUIET)
-        at = self._at[row.at]
-        self._put(line, at, self._look.marks.get(row.kind, "*"), style)
-        if not self._plan.labelled:
-            return Text(f"{self._story.names.of(row.at)}: {row.text}", style=style)
-        text = clip(row.text, self._room(row.at), self._look.more)
-        for offset, character in enumerate(text):
-            self._put(line, at + 2 + offset, character, style)
-        return Text()
+        line.write(self._at[row.at], self._look.marks.get(row.kind, "*"), style)
+        if self._plan.labelled:
+            self._beside(line, row.at, (row.text,), style)
+            return Text()
+        return Text(f"{self._story.names.of(row.at)}: {row.text}", style=style)
 
-    def _room(self, lane: str) -> int:
-        """Cells for a text beside *lane*."""
-        return (self._plan.last if lane == self._story.lanes[-1] else self._plan.space) - 3
-
-    def _say(self, line: list[tuple[str, str]], at: int, row: Arrow, style: str, room: int) -> Text:
-        if not self._plan.labelled:
-            return Text(row.labels[0], style=style)
-        said = next((label for label in row.labels if len(label) <= room), row.labels[-1])
-        for offset, character in enumerate(clip(said, room, self._look.more)):
-            self._put(line, at + offset, character, style)
-        return Text()
-
-    def _put(self, line: list[tuple[str, str]], at: int, character: str, style: str) -> None:
-        if 0 <= at < len(line):
-            line[at] = character, style
+    def _beside(self, line: _Line, lane: str, says: tuple[str, ...], style: str) -> None:
+        """Write right of a lane, up to the next one."""
+        if self._plan.labelled:
+            last = lane == self._story.lanes[-1]
+            room = (self._plan.last if last else self._plan.space) - 3
+            line.write(self._at[lane] + 2, _fitting(says, room, self._look.more), style)
 
     # ---- the view
 
-    def _join(self, line: list[tuple[str, str]], beside: Text, row: Row | None) -> Text:
-        text = Text()
-        for character, style in line:
-            text.append(character, style=style or None)
+    def _join(self, line: _Line, beside: Text, row: Row | None) -> Text:
+        text = line.text()
         if not self._plan.labelled:
-            beside.truncate(self._plan.text, overflow="ellipsis" if self._utf8 else "crop")
-            beside.pad_right(max(0, self._plan.text - beside.cell_len))
-            text += beside
-            text.append(" ")
+            said = clip(beside.plain, self._plan.text, self._look.more)
+            text.append(said.ljust(self._plan.text + 1), style=beside.style)
         text.append(" ")
         changes = row.changes if row else ()
         if self._plan.side is Side.CHANGES:
@@ -291,10 +281,6 @@ class _Picture:
         else:
             self._columns(text, changes)
         return _trim(text)
-
-    @property
-    def _utf8(self) -> bool:
-        return self._look.more == "…"
 
     def _columns(self, text: Text, changes: tuple[Change, ...]) -> None:
         changed = {change.fork.id: change.stage for change in changes}
@@ -334,3 +320,8 @@ def _fork_head(story: Story, fork: Fork) -> str:
 def _trim(text: Text) -> Text:
     text.rstrip()
     return text
+
+
+def _fitting(says: tuple[str, ...], room: int, more: str) -> str:
+    """The first of *says*, the longest, that fits; the last, clipped, if none does."""
+    return clip(next((each for each in says if len(each) <= room), says[-1]), room, more)

@@ -69,6 +69,14 @@ class Glyphs:
         """What an arrow is made of."""
         return self.solid if user else self.dashed
 
+    def begin(self, step: int) -> str:
+        """Where an arrow leaves its lane: to the right for a positive *step*."""
+        return self.begin_right if step > 0 else self.begin_left
+
+    def head(self, step: int) -> str:
+        """An arrow's head, pointing to the right for a positive *step*."""
+        return self.right if step > 0 else self.left
+
 
 UNICODE = Glyphs(
     lane="│",
@@ -88,7 +96,7 @@ UNICODE = Glyphs(
         Stage.KNOWN: "●",
         Stage.DELETED: "✕",
         Stage.HOME: "⌂",
-        Stage.JOINED: "∪",
+        Stage.JOINED: "≡",
     },
     lives={Stage.UNKNOWN: "┊", Stage.KNOWN: "┃"},
 )

@@ -7,8 +7,9 @@ gives the same picture:
 
 1. a message is received right after it was sent, if its receiver has nothing to do before:
    that is one row instead of two, and so two rows always mean a real overtaking;
-2. then what that did at its receiver; then other steps of one endpoint alone, late receipts, sends
-   that can be received at once, and the other sends; and among equals, the endpoint whose name sorts first.
+2. then comes what that did at its receiver; then other steps of one endpoint alone, late
+   receipts, sends that can be received at once, and the other sends; and among equals, the
+   endpoint whose name sorts first.
 """
 
 from __future__ import annotations

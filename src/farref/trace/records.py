@@ -144,14 +144,14 @@ def parse(line: str) -> Record:
     except json.JSONDecodeError as error:
         raise ValueError(f"it is no JSON ({error.msg} at column {error.colno})") from None
     if not isinstance(fields, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is no JSON object")  # noqa: TRY004 - of a line, not of a type
     kind = fields.get("kind")
     needed = {"kind": str, "at": str, **_NEEDED.get(str(kind), {})}
     if kind == "trace":
         del needed["at"]
     for name, type_ in needed.items():
         if not isinstance(fields.get(name), type_):
-            raise ValueError(f"it has no proper {name!r}")
+            raise ValueError(f"it has no proper {name!r}")  # noqa: TRY004 - of a line again
     carries = fields.get("carries", [])
     if not isinstance(carries, list) or any(
         not isinstance(each, list) or len(each) != 3 for each in carries

@@ -45,20 +45,31 @@ def show(story: Story, console: Console, *, legend: bool = True) -> None:
         console.print(line, crop=False, no_wrap=lines is not None, soft_wrap=lines is not None)
     console.print()
     if legend:
-        console.print(_legend(story, look))
+        arrows, stages = _legend(story, look)
+        if arrows.cell_len + stages.cell_len + 3 <= console.width and stages:
+            arrows = Text.assemble(arrows, "   ", stages)
+            stages = Text()
+        console.print(arrows)
+        if stages:
+            console.print(stages)
     for line in summary(story, look):
         console.print(line)
 
 
-def _legend(story: Story, look: Glyphs) -> Text:
-    text = Text(style=QUIET)
-    text.append(f"{look.solid * 2}{look.right} user functions and values   ")
-    text.append(f"{look.dashed * 2}{look.right} protocol")
-    stages = {change.stage for row in story.rows for change in row.changes}
-    for stage in Stage:
-        if stage in stages:
-            text.append("   ").append(f"{look.stages[stage]} {stage.value}", style=STAGE[stage])
-    return text
+def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:
+    """What the arrows mean, and what the stages of the view do."""
+    arrows = Text(
+        f"{look.solid * 2}{look.right} user functions and values   "
+        f"{look.dashed * 2}{look.right} protocol",
+        style=QUIET,
+    )
+    shown = {change.stage for row in story.rows for change in row.changes}
+    stages = [
+        Text(f"{look.stages[stage]} {stage.value}", style=STAGE[stage])
+        for stage in Stage
+        if stage in shown
+    ]
+    return arrows, Text("   ").join(stages)
 
 
 def summary(story: Story, look: Glyphs) -> Iterator[Text]:

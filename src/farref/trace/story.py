@@ -15,6 +15,7 @@ from enum import Enum
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
+from .labels import Labels
 from .merge import merge
 from .names import Names, base
 from .view import Change, Fork, Object, View
@@ -101,15 +102,18 @@ class _Teller:
     title: str
     view: View = field(default_factory=View)
     names: Names = field(init=False)
+    labels: Labels = field(init=False)
     rows: list[Row] = field(default_factory=list)
     tags: dict[tuple[str, str, int], str] = field(default_factory=dict)
-    calls: dict[str, str] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
     said: dict[tuple[str, str, int], tuple[str, ...]] = field(default_factory=dict)
 
     def story(self) -> Story:
         ends = {r.at for r in self.records}
         ends |= {r.peer for r in self.records if r.kind in ("send", "receive")}
         self.names = Names(ends)
+        self.labels = Labels(self.names)
+        self.left = {r.at for r in self.records if r.kind == "leave"}
         letters = _letters()
         skip = False
         for record, after in itertools.zip_longest(self.records, self.records[1:]):
@@ -158,7 +162,7 @@ class _Teller:
         sender, receiver, _ = record.name
         labels = self.said.get(record.name)
         if labels is None:  # the sender knows more about it than the receiver
-            labels = self.said[record.name] = tuple(self._labels(record))
+            labels = self.said[record.name] = self.labels.of(record)
         return Arrow(
             sender,
             receiver,
@@ -182,6 +186,9 @@ class _Teller:
                 text = f"{rref} is lost"
             case "fail":
                 text = f"call {self.names.id(record.text('call'))} fails"
+            case "died" | "buried" if record.peer in self.left:
+                self._add(changes)  # it ended in order
+                return
             case "died":
                 text = f"{peer} is dead"
             case "buried":
@@ -192,60 +199,6 @@ class _Teller:
             case _:
                 text = record.kind
         self.rows.append(Mark(record.at, record.kind, text, changes))
-
-    def _labels(self, record: Record) -> Iterator[str]:
-        name = record.text("label")
-        rref, fork = self.names.id(record.text("rref")), self.names.id(record.text("fork"))
-        carried = _list([self.names.id(each.rref) for each in record.carries])
-        call = record.text("call")
-        if record.kind == "send" and record.message in ("Call", "Invoke", "Fetch"):
-            self.calls[call] = f"{name}()" if name else f"to_here {rref}"
-        match record.message:
-            case "Create":
-                yield f"remote {name}({carried}) as {rref}"
-                yield f"remote {name}({carried})"
-                yield f"remote {name}()"
-                yield f"{name}()"
-            case "Call":
-                yield f"call {name}({carried})"
-                yield f"{name}({carried})"
-                yield f"{name}()"
-            case "Invoke":
-                yield f"call {rref}.{name}({carried})"
-                yield f"{rref}.{name}()"
-                yield f".{name}()"
-            case "Tell":
-                brings = f"({carried})" if carried else ""
-                said = name if name.startswith(("ask ", "answer ")) else f"tell {name}".rstrip()
-                yield f"{said}{brings}"
-                yield f"{said.partition(' ')[2]}{brings}"
-                yield said.partition(" ")[2] or said
-            case "Fetch":
-                wanted = "to_here" if record.fields.get("copy", True) else "wait"
-                yield f"{wanted} {rref}"
-                yield wanted
-            case "Reply":
-                asked = self.calls.get(call, "")
-                yield f"reply{f' [{carried}]' if carried else ''}{f' to {asked}' if asked else ''}"
-                yield f"reply{f' [{carried}]' if carried else ''}"
-                yield "reply"
-            case "ForkRequest":
-                yield f"fork request {fork}"
-                yield f"fork req {fork}"
-                yield f"fork {fork}"
-            case "Ack":
-                yield f"ACK {fork}"
-                yield "ACK"
-            case "ChildAck":
-                yield f"child ACK {fork}"
-                yield f"cACK {fork}"
-                yield "cACK"
-            case "Delete":
-                forks = _list([self.names.id(each) for each in record.forks])
-                yield f"delete {forks}"
-                yield "delete"
-            case other:
-                yield other.lower()
 
     def _summary(self) -> Summary:
         sent = [record for record in self.records if record.kind == "send"]
@@ -281,10 +234,6 @@ class _Teller:
 def _lane_order(endpoint: str) -> tuple[bool, str]:
     """The program stands first: it begins most stories."""
     return not base(endpoint).startswith("program"), endpoint
-
-
-def _list(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else f"{len(names)} references"
 
 
 def _letters() -> Iterator[str]:
