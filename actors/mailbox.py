@@ -47,7 +47,7 @@ from . import bases, simple
 from .current import running_in
 from .endpoint import Endpoint
 from .ports import Bell
-from .registrar import REGISTRAR, Registrar
+from .registrar import REGISTRAR, Registrar, make_findable
 from .registry import Registry
 from .settings import Settings
 from .wire import (
@@ -312,7 +312,7 @@ class Mailbox:
         endpoint = self._running()
         try:
             message = endpoint.packer.open(cargo)
-        except Exception as error:
+        except BaseException as error:
             endpoint.release(cargo.descriptors)
             self._report(None, sender, error)
             return None
@@ -332,7 +332,7 @@ class Mailbox:
                 # The class's method, not the instance's (which is this mailbox): a decorator
                 # such as Thespian's `troupe` may have put its own in that place.
                 result = type(self._actor).receiveMessage(self._actor, message, sender)
-        except Exception as error:
+        except BaseException as error:  # `sys.exit()` in a handler must not end the loop
             self._report(message, sender, error)
         if inspect.iscoroutine(result):
             return self._finish(result, message, sender, descriptors)
@@ -351,25 +351,26 @@ class Mailbox:
         try:
             with running_in(endpoint):
                 await handler
-        except Exception as error:
+        except BaseException as error:  # a CancelledError too: nothing else tells the sender
             self._report(message, sender, error)
         del message
         endpoint.release(descriptors)
 
-    def _report(self, message: Any, sender: ActorAddress, error: Exception) -> None:
+    def _report(self, message: Any, sender: ActorAddress, error: BaseException) -> None:
         """A handler raised: once, and its sender is told, as Thespian tells it."""
         endpoint = self._running()
-        log.error("%s raised in a handler", self._name(), exc_info=error)
+        details = "".join(traceback.format_exception(error))
+        # As text: a log record that is kept would pin the references among the arguments (G5).
+        log.error("%s raised in a handler:\n%s", self._name(), details)
         try:
             with running_in(endpoint):
                 if isinstance(sender, ReplyAddress):
                     what = f"the handler of {type(message).__name__}"
                     self.send(sender, Failure.of(error, endpoint.me.name, what))
                 elif not isinstance(message, PoisonMessage | ActorSystemMessage):
-                    details = "".join(traceback.format_exception(error))
                     self.send(sender, PoisonMessage(message, details))
         except Exception as second:
-            log.warning("%s cannot report its error to %s: %s", self._name(), sender, second)
+            log.warning("%s cannot report its error to %s: %s", self._name(), sender, str(second))
 
     # ---- what the actor's own methods do
 
@@ -390,6 +391,8 @@ class Mailbox:
     def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
         """Create a child; a `RefActor` is told who it is, so that it can be sent to at once."""
         endpoint = self._running()
+        if isinstance(actor_class, type):
+            make_findable(actor_class)
         address = self.run(lambda: Actor.createActor(self._actor, actor_class, *args, **kwargs))
         global_name = kwargs.get("globalName") or (args[1] if len(args) > 1 else None)
         kind = _class_of(actor_class)

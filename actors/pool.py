@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,8 @@ class Pool:
             try:
                 job(*args)
             except BaseException:
-                log.exception("a job of %s failed", self._name)
+                # As text: a log record that is kept would pin the job's arguments.
+                log.error("a job of %s failed:\n%s", self._name, traceback.format_exc())  # noqa: TRY400
             del job, args  # nothing of the last job is kept while waiting for the next
             with self._ready:
                 self._places += 1

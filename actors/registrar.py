@@ -14,6 +14,8 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
+import types
 from collections import deque
 from datetime import timedelta
 from typing import Any
@@ -52,6 +54,19 @@ REGISTRAR = "farref registrar"
 WATCH = timedelta(seconds=0.5)
 REMEMBERED = 10_000
 """Deaths that late joiners are told of."""
+
+
+def make_findable(actor_class: type) -> type:
+    """Have the child that Thespian forks find *actor_class*, which it looks up by its name.
+
+    A class of a function, of a notebook, or defined since the system started is in no module
+    of this process; the child inherits the modules as they are now.
+    """
+    name = actor_class.__module__
+    module = sys.modules.setdefault(name, types.ModuleType(name))
+    if getattr(module, actor_class.__name__, None) is not actor_class:
+        setattr(module, actor_class.__name__, actor_class)
+    return actor_class
 
 
 class Registrar(Actor):
@@ -135,7 +150,8 @@ class Registrar(Actor):
             return
         me = WorkerId(message.name, secrets.randbits(63))
         try:
-            address = self.createActor(cloudpickle.loads(message.actor_class), message.requirements)
+            actor_class = make_findable(cloudpickle.loads(message.actor_class))
+            address = self.createActor(actor_class, message.requirements)
         except Exception as error:
             self.send(sender, Spawned(message.token, None, f"{type(error).__name__}: {error}"))
             return

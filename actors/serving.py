@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import traceback
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
@@ -69,8 +70,10 @@ class Server:
             try:
                 with running_in(self._endpoint):
                     on_delete(value)
-            except Exception:
-                log.exception("on_delete of %s raised on %s", rref, self._endpoint.me)
+            except BaseException:
+                # As text: a log record that is kept would pin the value.
+                text = traceback.format_exc()
+                log.error("on_delete of %s raised on %s:\n%s", rref, self._endpoint.me, text)  # noqa: TRY400
 
         self._endpoint.pool.submit(run)
 
@@ -169,7 +172,7 @@ class Server:
             return Cargo(payload=result)
         try:
             return self._endpoint.packer.pack(request.call.caller, result)
-        except Exception as error:
+        except BaseException as error:
             return Cargo(payload=self._failure(error, request))
 
     def _failure(self, error: BaseException, request: Request) -> Failure:

@@ -49,7 +49,7 @@ class Failure:
             pickled = None
         kind = type(error)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-        return cls(name, str(error), text, pickled, worker, where)
+        return cls(name, _text(error), text, pickled, worker, where)
 
     def rebuild(self) -> BaseException:
         """The exception again, with the remote traceback as its cause."""
@@ -66,3 +66,10 @@ class Failure:
         error.__cause__ = RemoteTraceback(self.text)
         error.add_note(f"raised on worker {self.worker} by {self.where}")
         return error
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "<its __str__ raised>"

@@ -1,0 +1,119 @@
+"""A blocking call that would stop its endpoint is a named error, never a hang (G6)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+import farref
+from farref import RefActor, RRef, SelfWaitError, WouldBlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from farref import System
+
+FORMS: dict[str, Callable[[RRef[Any]], object]] = {
+    "to_here": lambda ref: ref.to_here(),
+    "get": lambda ref: farref.get([ref]),
+    "wait": lambda ref: farref.wait([ref]),
+    "rpc_sync": lambda ref: farref.rpc_sync("C", pow, (2, 3)),
+    "method": lambda ref: ref.rpc_sync().bit_length(),
+    "result": lambda ref: farref.rpc_async("C", time.sleep, (0.3,)).result(),
+    "future wait": lambda ref: ref.future().wait(),
+    "exception": lambda ref: ref.rpc_async().bit_length().exception(),
+}
+
+
+class Blocker(RefActor):
+    def receiveMsg_tuple(self, message: tuple[str, RRef[Any]], sender: ActorAddress) -> None:
+        self._attempt(message, sender)
+
+    async def receiveMsg_list(self, message: list[Any], sender: ActorAddress) -> None:
+        self._attempt((message[0], message[1]), sender)
+
+    def _attempt(self, message: tuple[str, RRef[Any]], sender: ActorAddress) -> None:
+        form, ref = message
+        try:
+            FORMS[form](ref)
+        except WouldBlockError as error:
+            self.send(sender, str(error))
+
+
+async def attempt(form: str, ref: RRef[Any]) -> str:
+    try:
+        FORMS[form](ref)
+    except WouldBlockError as error:
+        return str(error)
+    return "it did not raise"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_it_names_the_await_form(system: System, form: str) -> None:
+    actor = system.create(Blocker)
+    ref = farref.remote("B", _slowly)
+    assert "await" in system.ask(actor, (form, ref), timeout=5)
+    assert "await" in system.ask(actor, [form, ref], timeout=5)
+    assert "await" in farref.rpc_sync("C", attempt, (form, ref), timeout=5)
+
+
+def _slowly() -> int:
+    time.sleep(0.1)
+    return 7
+
+
+class Selfish:
+    """An object whose methods call it again."""
+
+    def __init__(self) -> None:
+        self.me: RRef[Selfish] | None = None
+
+    def keep(self, me: RRef[Selfish]) -> None:
+        self.me = me
+
+    def let_go(self) -> None:
+        self.me = None
+
+    def again(self, form: str, me: RRef[Selfish]) -> Any:
+        match form:
+            case "method":
+                return me.rpc_sync().again("end", me)
+            case "future":
+                return me.rpc_async().again("end", me).result()
+            case "fetch":
+                return me.to_here()
+            case "through another":
+                return farref.rpc_sync("C", _again, (me,))
+            case _:
+                return "it ran"
+
+    async def again_later(self, me: RRef[Selfish]) -> Any:
+        return await me.rpc_async().again("end", me)
+
+
+def _again(me: RRef[Selfish]) -> Any:
+    return me.rpc_sync().again("end", me)
+
+
+@pytest.mark.parametrize("form", ["method", "future", "fetch", "through another"])
+def test_a_call_that_would_wait_for_itself_is_refused(system: System, form: str) -> None:
+    ref = farref.remote("B", Selfish)
+    with pytest.raises(SelfWaitError):
+        ref.rpc_sync(timeout=5).again(form, ref)
+    assert ref.rpc_sync().again("end", ref) == "it ran"
+
+
+def test_an_await_for_oneself_is_refused(system: System) -> None:
+    ref = farref.remote("B", Selfish)
+    with pytest.raises(SelfWaitError):
+        ref.rpc_sync(timeout=5).again_later(ref)
+    assert ref.rpc_sync().again("end", ref) == "it ran"
+
+
+def test_a_cycle_of_nobody_is_no_self_wait(system: System) -> None:
+    first, second = farref.remote("B", Selfish), farref.remote("C", Selfish)
+    assert first.rpc_sync().again("end", second) == "it ran"
+    assert second.rpc_sync().again("end", first) == "it ran"
