@@ -125,6 +125,6 @@ def _split(spec: object) -> tuple[str, int]:
         number = int(port or DEFAULT_PORT)
     except (TypeError, ValueError):
         number = -1
-    if not isinstance(host or "", str) or not 0 < number < 65536:
+    if not 0 < number < 65536:
         raise InvalidAddress(f"{spec!r} is not an address: use 'host:port'")
     return host or "", number

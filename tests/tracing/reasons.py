@@ -109,12 +109,9 @@ def _handles(count: int) -> str:
     return "1 handle is held" if count == 1 else f"{count:,} handles are held"
 
 
-def _unanswered(pending: set[CallId | RRefId]) -> str:
-    names = [
-        f"the creation of {each} on it" if isinstance(each, RRefId) else f"call {each}"
-        for each in sorted(pending)
-    ]
-    return f"{_subject('', '', names)} not answered".strip()
+def _unanswered(pending: set[CallId]) -> str:
+    calls = [str(call) for call in sorted(pending)]
+    return f"{_subject('call', 'calls', calls)} not answered"
 
 
 def _subject(one: str, many: str, names: list[str]) -> str:
