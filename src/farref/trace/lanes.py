@@ -16,8 +16,10 @@ and three kinds of view:
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from enum import Enum
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -138,8 +140,8 @@ class _Line:
 
     def text(self) -> Text:
         text = Text()
-        for character, style in self._cells:
-            text.append(character, style=style or None)
+        for style, cells in itertools.groupby(self._cells, key=itemgetter(1)):
+            text.append("".join(character for character, _ in cells), style=style or None)
         return text
 
 
@@ -163,19 +165,32 @@ class _Picture:
     # ---- the head
 
     def _heads(self) -> Iterator[Text]:
-        names = [" "] * self._width
-        for lane, at in self._at.items():
-            name = clip(self._story.names.of(lane), self._plan.space - 1, self._look.more)
-            names[at : at + len(name)] = name
-        head = Text("".join(names), style="bold")
-        if not self._forks:
-            yield _trim(head)
-        elif self._plan.side is Side.CHANGES:
-            text = self._plan.text + 1 if not self._plan.labelled else 0
-            yield _trim(head + Text(" " * text) + Text(" owner's view", style=QUIET))
+        names = {at: self._story.names.of(lane) for lane, at in self._at.items()}
+        if not self._plan.labelled and max(map(len, names.values())) >= self._plan.space:
+            yield from self._staircase(names)
+            return
+        head = _Line(self._width, (), self._look)
+        for at, name in names.items():
+            head.write(at, clip(name, self._plan.space - 1, self._look.more), "bold")
+        if self._forks and self._plan.side is not Side.CHANGES:
+            yield from self._fork_heads(head.text())
         else:
-            yield from self._fork_heads(head)
-        yield _trim(self._join(self._empty(), Text(), None))
+            yield self._headline(head)
+        yield self._join(self._empty(), Text(), None)
+
+    def _staircase(self, names: dict[int, str]) -> Iterator[Text]:
+        """Long names over narrow lanes: a line each, and the lanes that stand already."""
+        for step, (at, name) in enumerate(names.items()):
+            line = _Line(self._width, list(names)[:step], self._look)
+            line.write(at, name, "bold")
+            yield self._headline(line) if step == len(names) - 1 else _trim(line.text())
+
+    def _headline(self, line: _Line) -> Text:
+        text = line.text()
+        if self._forks:
+            gap = self._plan.text + 2 if not self._plan.labelled else 1
+            text.append(" " * gap).append("owner's view", style=QUIET)
+        return _trim(text)
 
     def _fork_heads(self, names: Text) -> Iterator[Text]:
         """The object above its forks, one column each."""
@@ -304,8 +319,9 @@ class _Picture:
         for change in changes:
             by_stage.setdefault(change.stage, []).append(self._story.names.id(change.fork.id))
         for stage, forks in by_stage.items():
-            said = forks[0] if len(forks) == 1 else f"{len(forks)} forks"
-            said = clip(f"{said} {stage.value}", room, self._look.more)
+            which = forks[0] if len(forks) == 1 else f"{len(forks)} forks"
+            says = f"{which} {stage.value}", f"{self._look.stages[stage]} {which}"
+            said = _fitting(says, room, self._look.more)
             text.append(said, style=STAGE[stage])
             room -= len(said) + 1
             if room < 4:

@@ -37,23 +37,27 @@ def show(story: Story, console: Console, *, legend: bool = True) -> None:
     look = glyphs(console)
     lines = picture(story, console.width, look) if console.width >= NARROW else None
     if story.title:
-        console.print(Text(story.title, style="bold"))
+        _print(console, Text(story.title, style="bold"))
         console.print()
-    drawn = lines if lines is not None else listing(story, look)
-    for line in drawn:
-        # A picture's line fits; what a list says may be long and is wrapped.
-        console.print(line, crop=False, no_wrap=lines is not None, soft_wrap=lines is not None)
+    for line in lines if lines is not None else listing(story, look):
+        _print(console, line)
     console.print()
     if legend:
         arrows, stages = _legend(story, look)
-        if arrows.cell_len + stages.cell_len + 3 <= console.width and stages:
-            arrows = Text.assemble(arrows, "   ", stages)
-            stages = Text()
-        console.print(arrows)
+        if stages and arrows.cell_len + stages.cell_len + 3 <= console.width:
+            arrows, stages = Text.assemble(arrows, "   ", stages), Text()
+        _print(console, arrows)
         if stages:
-            console.print(stages)
+            _print(console, stages)
     for line in summary(story, look):
-        console.print(line)
+        _print(console, line)
+
+
+def _print(console: Console, text: Text) -> None:
+    """Print *text*, wrapped where it is too long, without blanks at the ends of lines."""
+    for line in text.wrap(console, console.width):
+        line.rstrip()
+        console.print(line, no_wrap=True, crop=False)
 
 
 def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:

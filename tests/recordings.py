@@ -1,0 +1,74 @@
+"""Recordings made by hand, for the tests of reading, merging and showing traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farref.trace.records import Record, Recording, group
+
+
+class Tape:
+    """Writes down what endpoints do, in the order of the calls; numbers the messages."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self._counts: dict[tuple[str, str, str], int] = {}
+
+    def send(self, at: str, to: str, message: str, **fields: Any) -> None:
+        self._message("send", at, to, message, fields)
+
+    def receive(self, at: str, sender: str, message: str, **fields: Any) -> None:
+        self._message("receive", at, sender, message, fields)
+
+    def pass_on(self, at: str, to: str, message: str, **fields: Any) -> None:
+        """Sent, and received before anything else happens."""
+        self.send(at, to, message, **fields)
+        self.receive(to, at, message, **fields)
+
+    def note(self, at: str, kind: str, **fields: Any) -> None:
+        self.records.append(Record(at, kind, {"at": at, "kind": kind, **fields}))
+
+    def _message(self, kind: str, at: str, peer: str, message: str, fields: dict[str, Any]) -> None:
+        number = self._counts[kind, at, peer] = self._counts.get((kind, at, peer), 0) + 1
+        user = message in ("Call", "Create", "Fetch", "Invoke", "Reply", "Tell")
+        self.note(at, kind, peer=peer, number=number, message=message, user=user, **fields)
+
+    def recording(self) -> Recording:
+        return group(self.records)
+
+
+def user_to_user() -> Recording:
+    """A shares B's object with C; the ACK is overtaken by C's fetch."""
+    tape, rref, mine, its = Tape(), "A@1/1", "A@1/1", "A@1/2"
+    a, b, c = "A@1", "B@2", "C@3"
+    tape.pass_on(a, b, "Create", rref=rref, fork=mine, label="add")
+    tape.note(b, "known", rref=rref, fork=mine, holder=a)
+    tape.pass_on(b, a, "Ack", rref=rref, fork=mine)
+    tape.note(b, "run", peer=a, label="add")
+    tape.pass_on(a, c, "Call", call="A@1/1", label="func", carries=[[rref, its, b]])
+    tape.pass_on(c, b, "ForkRequest", rref=rref, fork=its)
+    tape.note(b, "known", rref=rref, fork=its, holder=c)
+    tape.note(c, "run", peer=a, label="func")
+    tape.send(b, c, "Ack", rref=rref, fork=its)
+    tape.pass_on(c, b, "Fetch", call="C@3/1", rref=rref)
+    tape.receive(c, b, "Ack", rref=rref, fork=its)
+    tape.pass_on(c, a, "ChildAck", rref=rref, fork=its)
+    tape.pass_on(b, c, "Reply", call="C@3/1")
+    tape.pass_on(c, a, "Reply", call="A@1/1")
+    tape.pass_on(c, b, "Delete", rref=rref, forks=[its])
+    tape.pass_on(a, b, "Delete", rref=rref, forks=[mine])
+    tape.note(b, "free", rref=rref)
+    return tape.recording()
+
+
+def crowd(size: int, forks: int = 1) -> Recording:
+    """One owner shares its object with each of *size* others, *forks* times each."""
+    tape = Tape()
+    for number in range(1, size + 1):
+        user = f"worker-{number:02}@{number:x}"
+        ids = [f"owner@0/{number * forks + fork}" for fork in range(forks)]
+        carries = [["owner@0/1", each, "owner@0"] for each in ids]
+        tape.pass_on("owner@0", user, "Tell", label="Look", carries=carries)
+        tape.pass_on(user, "owner@0", "Delete", rref="owner@0/1", forks=ids)
+    tape.note("owner@0", "free", rref="owner@0/1")
+    return tape.recording()

@@ -1,0 +1,193 @@
+"""The command `farref`: its help, its exit codes, its mistakes told without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from farref.commands.demo import NAMES
+from farref.trace import save, tell
+
+from .recordings import user_to_user
+
+FARREF = [sys.executable, "-m", "farref"]
+
+
+def farref(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*FARREF, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "100", **env},
+    )
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    save(tell(user_to_user(), "a title"), tmp_path / "t.jsonl")
+    return tmp_path / "t.jsonl"
+
+
+@pytest.mark.parametrize("what", [(), ("demo",), ("trace",)])
+def test_help_everywhere(what: tuple[str, ...]) -> None:
+    run = farref(*what, "--help")
+    assert run.returncode == 0
+    assert "Usage: " in run.stdout
+    assert run.stderr == ""
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"farref \d+\.\d+\.\d+\S*\n", farref("--version").stdout)
+
+
+def test_demos_are_listed() -> None:
+    run = farref("demo")
+    assert run.returncode == 0
+    for name in (*NAMES, "wordcount"):
+        assert re.search(rf"^{name} +\S", run.stdout, re.MULTILINE)
+
+
+def test_demos_are_listed_as_json() -> None:
+    rows = json.loads(farref("demo", "--json").stdout)
+    assert [row["name"] for row in rows] == [*NAMES, "wordcount"]
+    assert all(row["sentence"].endswith(".") for row in rows)
+
+
+def test_names_are_completed() -> None:
+    env = {"_FARREF_COMPLETE": "complete_bash", "COMP_WORDS": "farref demo tell-u"}
+    run = subprocess.run(
+        [shutil.which("farref", path=str(Path(sys.executable).parent)) or "farref"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env, "COMP_CWORD": "2"},
+    )
+    assert run.stdout.split() == ["tell-user-to-owner", "tell-user-to-user"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("demo", "nonsense"), "there is no demo 'nonsense'"),
+        (("demo", "--save", "x.svg"), "name of one traced demo"),
+        (("demo", "all", "--save", "x.svg"), "name of one traced demo"),
+        (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .svg, .html"),
+        (("nonsense",), "No such command"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_2(arguments: tuple[str, ...], says: str) -> None:
+    run = farref(*arguments)
+    assert run.returncode == 2
+    assert says in " ".join(run.stderr.replace("│", " ").split())
+    assert "Traceback" not in run.stderr
+
+
+def test_an_unknown_base_is_told() -> None:
+    run = farref("demo", "return-value", "--base", "nonsense")
+    assert run.returncode == 1
+    assert "nonsense" in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_saved_trace_is_shown(saved: Path) -> None:
+    run = farref("trace", str(saved))
+    assert run.returncode == 0
+    assert run.stdout.startswith("a title\n")
+    assert "├─ remote add() as A/1 ───" in run.stdout
+
+
+def test_a_folder_is_shown_and_saved_again(saved: Path) -> None:
+    page = saved.parent / "t.html"
+    run = farref("trace", str(saved.parent), "--save", str(page))
+    assert (run.returncode, run.stderr) == (0, f"saved {page}\n")
+    assert "remote add()" in page.read_text(encoding="utf-8")
+
+
+def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text("nonsense\n{}\n")
+    for path, says in ((tmp_path, "line 1, is no step"), (tmp_path / "no", "there is no trace at")):
+        run = farref("trace", str(path))
+        assert (run.returncode, run.stdout) == (1, "")
+        assert says in run.stderr
+        assert "Traceback" not in run.stderr
+
+
+def test_a_file_that_cannot_be_written_is_told(saved: Path) -> None:
+    run = farref("trace", str(saved), "--save", str(saved.parent / "no" / "t.svg"))
+    assert run.returncode == 1
+    assert "cannot be written: No such file" in run.stderr
+
+
+def test_a_pipe_gets_no_control_characters(saved: Path) -> None:
+    assert "\x1b" not in farref("trace", str(saved)).stdout
+    plain = farref("trace", str(saved), PYTHONIOENCODING="ascii").stdout
+    assert plain.isascii()
+    assert "+- remote add() as A/1 ---" in plain
+
+
+def in_a_terminal(*arguments: str, width: int, **env: str) -> tuple[int, str]:
+    """Run `farref` in a pseudo-terminal of *width* columns; its exit code and what it wrote."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(
+            sys.executable,
+            [*FARREF, *arguments],
+            {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(width), **env},
+        )
+    written, end = b"", time.monotonic() + 60
+    while time.monotonic() < end:
+        if select.select([terminal], [], [], 0.5)[0]:
+            try:
+                chunk = os.read(terminal, 65536)
+            except OSError:  # Linux: the other end is closed
+                chunk = b""
+            if not chunk:
+                break
+            written += chunk
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), written.decode()
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_in_a_terminal_there_is_colour_and_nothing_wraps(saved: Path, width: int) -> None:
+    code, text = in_a_terminal("trace", str(saved), width=width)
+    assert code == 0
+    assert "\x1b[" in text
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any("├─ remote add()" in line for line in lines)
+
+
+def test_no_color_is_obeyed_in_a_terminal(saved: Path) -> None:
+    code, text = in_a_terminal("trace", str(saved), width=100, NO_COLOR="1")
+    assert code == 0
+    assert "38;5" not in text
+    assert "[3" not in text
+
+
+@pytest.mark.processes
+def test_a_demo_in_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "t.svg"
+    code, text = in_a_terminal("demo", "return-value", "--save", str(file), width=100)
+    assert code == 0
+    assert "nothing left" in text
+    assert file.is_file()
+
+
+@pytest.mark.processes
+def test_the_summary_of_a_demo_as_json() -> None:
+    run = farref("demo", "user-to-user", "--json", "--base", "simpleSystemBase")
+    assert run.returncode == 0
+    said = json.loads(run.stdout)
+    assert said["left"] == []
+    assert said["control"] == {"Ack": 2, "ForkRequest": 1, "ChildAck": 1, "Delete": 2}

@@ -1,0 +1,222 @@
+"""Traces are read without fear of torn lines, and merged by cause alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farref.trace import TraceError, load, read, save, tell
+from farref.trace.merge import merge
+from farref.trace.records import Record, Recording
+from farref.trace.story import Arrow, Part
+from farref.trace.view import Stage
+
+from .recordings import Tape, crowd, user_to_user
+
+A, B, C = "A@1", "B@2", "C@3"
+
+
+def random_run(seed: int, endpoints: int, steps: int) -> Tape:
+    """What *endpoints* might do: send, receive in order per pair, or something of their own."""
+    dice, tape = random.Random(seed), Tape()
+    names = [f"E{number}@{number:x}" for number in range(endpoints)]
+    flying: dict[tuple[str, str], int] = {}
+    for _ in range(steps):
+        at = dice.choice(names)
+        waiting = [sender for (sender, to), count in flying.items() if to == at and count]
+        what = dice.random()
+        if waiting and what < 0.5:
+            sender = dice.choice(waiting)
+            flying[sender, at] -= 1
+            tape.receive(at, sender, "Tell")
+        elif what < 0.85:
+            to = dice.choice(names)
+            flying[at, to] = flying.get((at, to), 0) + 1
+            tape.send(at, to, "Tell")
+        else:
+            tape.note(at, "run", label="f")
+    return tape
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 120))
+def test_any_run_is_merged_by_cause(seed: int, endpoints: int, steps: int) -> None:
+    recording = random_run(seed, endpoints, steps).recording()
+    merged = merge(recording)
+    for at, own in recording.steps.items():
+        assert [id(r) for r in merged if r.at == at] == [id(r) for r in own]
+    sent = {r.name: place for place, r in enumerate(merged) if r.kind == "send"}
+    for place, record in enumerate(merged):
+        if record.kind == "receive":
+            assert sent[record.name] < place
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 10**6), st.randoms(use_true_random=False))
+def test_the_same_run_is_always_merged_the_same_way(seed: int, dice: random.Random) -> None:
+    recording = random_run(seed, 4, 60).recording()
+    ends = list(recording.steps.items())
+    dice.shuffle(ends)
+    again = merge(Recording(dict(ends)))
+    assert [id(r) for r in again] == [id(r) for r in merge(recording)]
+
+
+def test_two_rows_always_mean_a_real_overtaking() -> None:
+    tape = Tape()
+    tape.send(A, B, "Tell")
+    tape.send(A, C, "Tell")
+    tape.receive(C, A, "Tell")
+    tape.send(C, B, "Tell")
+    tape.receive(B, C, "Tell")  # C's message overtook A's
+    tape.receive(B, A, "Tell")
+    rows = [row for row in tell(tape.recording()).rows if isinstance(row, Arrow)]
+    assert [(row.sender, row.receiver, row.part) for row in rows] == [
+        (A, B, Part.LEAVES),
+        (A, C, Part.WHOLE),
+        (C, B, Part.WHOLE),
+        (A, B, Part.ARRIVES),
+    ]
+    assert rows[0].tag == rows[3].tag == "a"
+
+
+def test_a_receipt_without_its_send_follows_nothing() -> None:
+    tape = Tape()
+    tape.receive(B, A, "Tell")
+    story = tell(tape.recording())
+    assert [row.part for row in story.rows if isinstance(row, Arrow)] == [Part.ARRIVES]
+
+
+def test_files_that_contradict_each_other_are_refused() -> None:
+    tape = Tape()
+    for one, other in ((A, B), (B, A)):
+        tape.receive(one, other, "Tell")
+        tape.send(one, other, "Tell")
+    with pytest.raises(TraceError, match="A@1, B@2 contradict each other"):
+        merge(tape.recording())
+
+
+def test_two_ends_that_name_different_messages_are_refused() -> None:
+    tape = Tape()
+    tape.send(A, B, "Tell")
+    tape.receive(B, A, "Delete", forks=[])
+    with pytest.raises(TraceError, match="a Tell where it was sent and a Delete"):
+        merge(tape.recording())
+
+
+def test_the_owners_view_goes_from_unknown_to_known_to_deleted() -> None:
+    story = tell(user_to_user())
+    stages = [c.stage for row in story.rows for c in row.changes if c.fork.id == "A@1/2"]
+    assert stages == [Stage.UNKNOWN, Stage.KNOWN, Stage.DELETED]
+    assert story.summary.left == ()
+    assert (story.summary.objects, story.summary.freed) == (1, 1)
+    assert dict(story.summary.user) == {"Create": 1, "Call": 1, "Fetch": 1, "Reply": 2}
+    assert story.summary.control.total() == 6
+
+
+def test_what_is_left_is_named() -> None:
+    recording = user_to_user()
+    cut = recording.steps[B][:-2]  # B neither received A's delete nor freed
+    story = tell(Recording({**recording.steps, B: cut}))
+    assert story.summary.left == (
+        "A/1, owned by B, is not freed",
+        "fork A/1 of A/1, held by A, is known to the owner still",
+        "a Delete from A to B did not arrive",
+    )
+
+
+def test_a_burial_ends_the_forks_of_the_dead() -> None:
+    tape = Tape()
+    tape.pass_on(B, C, "Tell", carries=[["B@2/1", "B@2/1", B]])
+    tape.note(B, "died", peer=C)
+    tape.note(B, "buried", peer=C)
+    tape.note(B, "free", rref="B@2/1")
+    story = tell(tape.recording())
+    assert [c.stage for row in story.rows for c in row.changes] == [Stage.KNOWN, Stage.DELETED]
+    assert story.summary.left == ()
+
+
+def test_two_lives_of_one_name_are_told_apart() -> None:
+    tape = Tape()
+    tape.pass_on(A, "B@2", "Tell")
+    tape.pass_on(A, "B@9", "Tell")
+    names = tell(tape.recording()).names
+    assert [names.of(each) for each in (A, "B@2", "B@9")] == ["A", "B#1", "B#2"]
+
+
+# ---- files
+
+
+def write(folder: Path, recording: Recording) -> None:
+    for at, steps in recording.steps.items():
+        lines = [json.dumps(record.fields) + "\n" for record in steps]
+        (folder / f"{at}.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+def test_a_folder_is_read_back(tmp_path: Path) -> None:
+    write(tmp_path, user_to_user())
+    assert read(tmp_path).rows == tell(user_to_user()).rows
+
+
+def test_a_saved_trace_is_the_same_story_with_its_title(tmp_path: Path) -> None:
+    story = tell(user_to_user(), "a title")
+    save(story, tmp_path / "t.jsonl")
+    again = read(tmp_path / "t.jsonl")
+    assert (again.title, again.rows, again.summary) == ("a title", story.rows, story.summary)
+
+
+def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:
+    write(tmp_path, user_to_user())
+    file = tmp_path / f"{C}.jsonl"
+    file.write_bytes(file.read_bytes()[:-20])
+    recording = load(tmp_path)
+    assert len(recording.steps[C]) == len(user_to_user().steps[C]) - 1
+    (problem,) = recording.problems
+    assert problem.startswith("C@3.jsonl, line")
+    assert "is torn and was skipped" in problem
+    assert tell(recording).problems == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{garbled", "it is no JSON"),
+        ("[1]", "it is no JSON object"),
+        ('{"at": "A@1", "kind": "send"}', "it has no proper 'peer'"),
+        ('{"at": "A@1", "kind": "join", "format": 99}', "format 99"),
+        ('{"at": "A@1", "kind": "join", "carries": [3]}', "carries"),
+    ],
+)
+def test_a_line_that_is_no_step_is_named(tmp_path: Path, line: str, says: str) -> None:
+    (tmp_path / "x.jsonl").write_text(f'{{"at": "A@1", "kind": "join"}}\n{line}\n{{}}\n')
+    with pytest.raises(TraceError, match=r"x\.jsonl, line 2") as caught:
+        load(tmp_path)
+    assert says in str(caught.value)
+
+
+def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="there is no trace at"):
+        load(tmp_path / "none")
+    with pytest.raises(TraceError, match=r"no \.jsonl file"):
+        load(tmp_path)
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(TraceError, match="holds no steps"):
+        load(tmp_path)
+
+
+def test_many_forks_in_one_message() -> None:
+    story = tell(crowd(1, forks=1000))
+    first = story.rows[0]
+    assert isinstance(first, Arrow)
+    assert first.labels[0] == "tell Look(1000 references)"
+    assert len(first.changes) == 1000
+    assert story.summary.left == ()
+
+
+def test_records_say_where_they_are_from() -> None:
+    record = Record(A, "receive", {"peer": B, "number": 3})
+    assert record.name == (B, A, 3)

@@ -1,0 +1,157 @@
+"""The picture of a trace: what fits where, in every width, with and without colour."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from farref.trace import SuffixError, save, saver, show, tell
+from farref.trace.lanes import Side, plan
+
+from .recordings import Tape, crowd, user_to_user
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+AT_80 = """\
+                                                               B's view of A/1
+ A                     B                     C                 A/1 A   A/2 C
+ │                     │                     │
+ ├─ remote add() ─────▶│                     │                 known
+ │◀╌╌╌╌╌╌╌╌╌╌ ACK A/1 ╌┤                     │                 ┃
+ │                     ▸ add() starts        │                 ┃
+ ├─ call func(A/1) ────┼────────────────────▶│                 ┃       unknown
+ │                     │◀╌ fork request A/2 ╌┤                 ┃       known
+ │                     │                     ▸ func() starts   ┃       ┃
+ │                     ├╌ ACK A/2 ╌╌╌╌╌╌╌╌(a)│                 ┃       ┃
+ │                     │◀────── to_here A/1 ─┤                 ┃       ┃
+ │                     │(a)╌ ACK A/2 ╌╌╌╌╌╌╌▶│                 ┃       ┃
+ │◀╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┼╌╌╌╌╌ child ACK A/2 ╌┤                 ┃       ┃
+ │                     ├─ reply ────────────▶│                 ┃       ┃
+ │◀────────────────────┼─── reply to func() ─┤                 ┃       ┃
+ │                     │◀╌╌╌╌╌╌╌ delete A/2 ╌┤                 ┃       deleted
+ ├╌ delete A/1 ╌╌╌╌╌╌╌▶│                     │                 deleted
+ │                     ✕ frees A/1           │
+"""
+
+
+def shown(recording: object, width: int, *, encoding: str = "utf-8", **options: object) -> str:
+    page = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    console = Console(file=page, width=width, **options)  # type: ignore[arg-type]
+    show(tell(recording), console)  # type: ignore[arg-type]
+    page.flush()
+    assert isinstance(page.buffer, io.BytesIO)
+    return page.buffer.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 200])
+def test_it_fits_and_is_complete(width: int) -> None:
+    lines = shown(user_to_user(), width).splitlines()
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "\x1b" not in text
+    assert [line for line in lines if line != line.rstrip()] == []
+    for said in ("add()", "ACK", "(a)", "frees A/1", "nothing left", "fork"):
+        assert said in text
+    assert text.count("▶") + text.count("◀") >= 12  # an arrow head for each message
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_lanes_stand_straight(width: int) -> None:
+    lines = shown(user_to_user(), width).splitlines()
+    head = next(line for line in lines if line.startswith(" A "))
+    places = [head.index(f" {name} ") + 1 for name in "AB"]
+    picture = lines[lines.index(head) + 1 : lines.index("")]
+    for line in picture[1:]:
+        for place in places:
+            assert line[place] in "│├┤┼▸✕⟲─╌", line
+
+
+def test_solid_carries_the_users_and_dashed_the_protocols() -> None:
+    for line in shown(user_to_user(), 120).splitlines():
+        if ("◀" in line or "▶" in line) and "user functions" not in line:
+            control = any(word in line for word in ("ACK", "fork request", "delete"))
+            assert ("╌" in line) is control, line
+
+
+def test_the_view_in_words_or_in_signs() -> None:
+    wide, narrow = shown(user_to_user(), 120), shown(user_to_user(), 62)
+    assert "B's view of A/1" in wide
+    assert re.search(r"func\(A/1\).*┃\s+unknown", wide)
+    assert re.search(r"fork req.*┃\s+known", wide)
+    assert re.search(r"delete A/2.*┃\s+deleted", wide)
+    assert re.search(r"fork.*●", narrow)
+
+
+def test_snapshot_at_80() -> None:
+    assert shown(user_to_user(), 80).startswith(AT_80)
+
+
+def test_below_60_it_is_a_list() -> None:
+    lines = shown(user_to_user(), 50).splitlines()
+    assert lines[0] == "A ─▶ B  remote add() as A/1"
+    assert "    A/2 unknown to B" in lines
+    assert max(map(len, lines)) <= 50
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_ten_endpoints_still_have_lanes(width: int) -> None:
+    lines = shown(crowd(9), width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "tell Look(owner/1)" in "\n".join(lines)
+    assert all(f"worker-{number:02}" in "\n".join(lines) for number in range(1, 10))
+    assert "│" in lines[2]
+
+
+def test_a_hundred_endpoints_are_a_list() -> None:
+    assert plan(tell(crowd(99)), 120) is None
+    assert "owner ─▶ worker-07" in shown(crowd(99), 120)
+
+
+def test_many_forks_are_counted() -> None:
+    chosen = plan(tell(crowd(2, forks=500)), 120)
+    assert chosen is not None
+    assert chosen.side is Side.CHANGES
+    assert "500 forks" in shown(crowd(2, forks=500), 120)
+
+
+def test_ascii_where_the_encoding_has_no_lines() -> None:
+    text = shown(user_to_user(), 80, encoding="ascii")
+    assert "+- remote add() ----->|" in text
+    assert "|<.......... ACK A/1 .+" in text
+    assert "nothing left" in text
+
+
+def test_colour_in_a_terminal_and_none_under_no_color() -> None:
+    colour = shown(user_to_user(), 100, force_terminal=True, color_system="256")
+    assert "\x1b[1;38;5;33m" in colour  # a creation
+    assert "\x1b[38;5;166m" in colour  # a fork request
+    plain = shown(user_to_user(), 100, force_terminal=True, color_system="256", no_color=True)
+    assert "38;5" not in plain
+    assert ESCAPE.sub("", plain) == ESCAPE.sub("", colour) == shown(user_to_user(), 100)
+
+
+def test_a_message_to_oneself() -> None:
+    tape = Tape()
+    tape.pass_on("A@1", "A@1", "Fetch", rref="A@1/1", call="A@1/1")
+    assert "⟲ to_here A/1" in shown(tape.recording(), 80)
+
+
+def test_saved_pictures_are_complete_in_themselves(tmp_path: Path) -> None:
+    story = tell(user_to_user(), "a <title>")
+    for name in ("t.svg", "t.HTML"):
+        save(story, tmp_path / name)
+        text = (tmp_path / name).read_text(encoding="utf-8").replace("&#160;", " ")
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+        assert "frees A/1" in text
+        assert "&lt;title&gt;" in text
+    ElementTree.parse(tmp_path / "t.svg")
+
+
+def test_an_unknown_suffix_is_refused() -> None:
+    with pytest.raises(SuffixError, match=r"one of \.jsonl, \.svg, \.html"):
+        saver(Path("trace.png"))
