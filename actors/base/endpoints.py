@@ -11,6 +11,7 @@ through the objects, so that no descriptor number is closed twice.
 
 from __future__ import annotations
 
+import atexit
 import os
 import weakref
 from dataclasses import dataclass
@@ -53,6 +54,9 @@ class Abandonable(Protocol):
     def abandon(self) -> None:
         """Close the descriptors without a word to anybody."""
 
+    def close(self) -> None:
+        """Close properly."""
+
 
 _live: weakref.WeakSet[Abandonable] = weakref.WeakSet()
 
@@ -60,6 +64,17 @@ _live: weakref.WeakSet[Abandonable] = weakref.WeakSet()
 def register(transport: Abandonable) -> None:
     """Remember *transport*, made in this process."""
     _live.add(transport)
+
+
+def close_all() -> None:
+    """Close what this process still has open when it exits, so that no socket file is left."""
+    for transport in list(_live):
+        if transport.pid == os.getpid():
+            transport.close()
+
+
+# Only outside programs get there: processes started by multiprocessing skip such handlers.
+atexit.register(close_all)
 
 
 def abandon_inherited() -> None:

@@ -82,23 +82,32 @@ class Encoder:
         return [header, *body, *[_unchanging(buffer) for buffer in buffers]]
 
 
+class _Sink:
+    """A file for the pickler that keeps what is written as it is.
+
+    No class local to a function: such a class is a reference cycle, and would keep a message
+    of a gigabyte until the next garbage collection.
+    """
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.size = 0
+
+    def write(self, data: bytes | bytearray | memoryview, /) -> int:
+        self.parts.append(data if isinstance(data, bytes) else bytes(data))
+        self.size += len(data)
+        return len(data)
+
+
 def _streamed(
     message: object, keep_in_band: Callable[[pickle.PickleBuffer], bool]
 ) -> tuple[list[Part], int]:
     """The pickle of *message* as parts; large bytes objects in it are parts themselves."""
-    parts: list[Part] = []
-    size = 0
-
-    class Sink:
-        @staticmethod
-        def write(data: bytes | bytearray | memoryview, /) -> int:
-            nonlocal size
-            size += len(data)
-            parts.append(data if isinstance(data, bytes) else bytes(data))
-            return len(data)
-
-    pickle.Pickler(Sink(), 5, buffer_callback=keep_in_band).dump(message)
-    return parts, size
+    sink = _Sink()
+    pickle.Pickler(sink, 5, buffer_callback=keep_in_band).dump(message)
+    return sink.parts, sink.size
 
 
 def _unchanging(buffer: memoryview) -> Part:

@@ -44,6 +44,7 @@ from .settings import Limits, Settings
 FLUSH_BYTES: Final = 1 << 16
 HANDLER_PATIENCE: Final = 0.001  # seconds after which a handler's messages leave at once
 POLL_SLICE: Final = 0.1  # seconds
+SEND_BUFFER: Final = 1 << 20  # bytes that the kernel holds for one local peer
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
@@ -226,6 +227,8 @@ class Outbox:
         target: str | tuple[str, int]
         if near:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            # Fewer switches between the two processes; the kernel cuts it to its own limit.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             key, target = b"", address.path
         elif address.host and settings.tcp:
             sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

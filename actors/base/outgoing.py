@@ -92,7 +92,7 @@ class OutConnection:
         self._acks = b""
         self._events = 0
         self.enqueued = 0  # bytes of frames, ever
-        self.written = 0
+        self.written = 0  # of those
         self.dirty = False
         self.used = perf_counter()
         self.deadline = self.used + outbox.limits.connect_timeout
@@ -115,12 +115,13 @@ class OutConnection:
 
     def _connected(self) -> None:
         self._outbox.verify(self.sock)
-        self._parts.appendleft(self._dialler.opening)
+        opening = self._dialler.opening
         if self._dialler.done:
             self.state = State.OPEN
+            self._parts.appendleft(opening)
+            self.written -= len(opening)  # offsets count from the first frame
         else:
             self.state = State.SHAKING
-            opening = self._parts.popleft()
             self.sock.send(opening)  # 41 bytes into an empty buffer
         self._listen_for(READABLE)
 

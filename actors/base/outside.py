@@ -15,6 +15,7 @@ Thread rules of one context (``ActorSystem`` or one ``private()``):
 
 from __future__ import annotations
 
+import contextlib
 from time import perf_counter
 from typing import Any
 
@@ -153,3 +154,8 @@ class PrivateContext(Outside, BaseContext):
 
     transport: Transport
     adminAddr: ActorAddress
+
+    def __del__(self) -> None:
+        # Thespian's private() does not close it when its block is left by an exception.
+        with contextlib.suppress(Exception):
+            self.leave()

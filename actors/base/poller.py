@@ -106,9 +106,12 @@ class Poller:
             if owner is not None:
                 owner.on_event(mask)
             elif descriptor == self._waking:
-                self._wakened = False  # before reading: a wake in between writes again
+                # In this order: a wake in between is not written, but we look at everything
+                # after this anyway.  The other way round it would be written, read, and leave
+                # the flag set: no later wake would ever be written.
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._waking)
+                self._wakened = False
             elif descriptor in self.watched:
                 ready.append(descriptor)
         return ready

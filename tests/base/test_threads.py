@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 from thespian.actors import ActorSystem
+
+from farref.actors.base.poller import Poller
 
 from .kit import PATIENCE, Echo, Threaded, running
 
@@ -44,6 +47,57 @@ def test_one_listens_for_ever_while_many_tell() -> None:
         base.shutdown()
         listener.join(PATIENCE)
         assert not listener.is_alive()  # shutdown ends a listen in progress
+
+
+def test_no_wake_is_lost() -> None:
+    poller = Poller(spin=0.0)
+    turns = 5_000
+    asked = answered = 0
+    answer = threading.Condition()
+
+    def ask() -> None:
+        nonlocal asked
+        for _ in range(turns):
+            with answer:
+                asked += 1
+                poller.wake()
+                assert answer.wait_for(lambda: answered == asked, PATIENCE)  # noqa: B023
+
+    asker = threading.Thread(target=ask)
+    asker.start()
+    while answered < turns:
+        poller.wait(PATIENCE)
+        with answer:
+            assert asked - answered in {0, 1}
+            answered = asked
+            answer.notify()
+    asker.join(PATIENCE)
+    poller.close()
+
+
+def test_wakes_from_everywhere_always_wake() -> None:
+    poller = Poller(spin=0.0)
+    stop = threading.Event()
+
+    def hammer() -> None:
+        while not stop.is_set():
+            poller.wake()
+
+    hammers = [threading.Thread(target=hammer) for _ in range(2)]
+    for each in hammers:
+        each.start()
+    for _ in range(200):
+        poller.wait(PATIENCE)
+    stop.set()
+    for each in hammers:
+        each.join(PATIENCE)
+    poller.wait(0)
+    for _ in range(3):  # and it still wakes, which a flag left behind would prevent
+        poller.wake()
+        started = time.monotonic()
+        poller.wait(PATIENCE)
+        assert time.monotonic() - started < PATIENCE
+    poller.close()
 
 
 def test_tell_is_immediate_while_another_thread_listens() -> None:
