@@ -1,0 +1,163 @@
+"""Breadth-first search over every state of a model, with a shortest trace to any mistake.
+
+A model says where it starts and what may happen next; `explore` visits each state once and
+asks the model to `judge` it. A state from which nothing can happen must be a good end
+(`judge_end`). Where time or retries make cycles, `progress` also demands that an end can
+still be reached from every state, so that nothing goes round for ever (G6).
+
+Because the search is breadth-first, the first mistake that it meets is reached by as few
+moves as possible, and the trace that it reports is as short as there is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+StateT = TypeVar("StateT")
+
+
+class Mistake(NamedTuple):
+    """A property that does not hold, and what shows it."""
+
+    property: str
+    reason: str
+
+
+class Model(Protocol[StateT]):
+    """What can be explored."""
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+
+    def start(self) -> StateT:
+        """The first state."""
+
+    def moves(self, state: StateT) -> Iterator[tuple[Any, StateT]]:
+        """Everything that may happen next."""
+
+    def judge(self, state: StateT) -> Mistake | None:
+        """Whether a state is wrong."""
+
+    def judge_end(self, state: StateT) -> Mistake | None:
+        """Whether a state is wrong in which nothing happens any more."""
+
+    def show(self, before: StateT, move: Any, after: StateT) -> str:
+        """One line of a trace."""
+
+    def seen(self) -> frozenset[str]:
+        """The negative properties violated so far."""
+
+
+@dataclass
+class Report:
+    """What an exploration found."""
+
+    name: str
+    states: int = 0
+    moves: int = 0
+    depth: int = 0
+    ends: int = 0
+    seen: frozenset[str] = frozenset()
+    mistake: Mistake | None = None
+    trace: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}: {self.states} states, {self.moves} moves, "
+            f"{self.ends} ends, {self.depth} deep"
+        )
+
+    def check(self) -> None:
+        """Raise an `AssertionError` that tells the story of the mistake, if there is one."""
+        if self.mistake is not None:
+            lines = [f"{number:3}  {line}" for number, line in enumerate(self.trace, 1)]
+            story = "\n".join(lines)
+            raise AssertionError(
+                f"{self.name}: {self.mistake.property!r} does not hold: "
+                f"{self.mistake.reason}\n{story}"
+            )
+
+
+class TooManyStatesError(Exception):
+    """A program is larger than its author thought; make it smaller, or mark it slow."""
+
+
+def explore(model: Model[StateT], *, limit: int = 400_000, progress: bool = False) -> Report:
+    """Visit every state of *model*, until the first mistake."""
+    start = model.start()
+    came: dict[StateT, tuple[StateT, Any] | None] = {start: None}
+    depths = {start: 0}
+    before: dict[StateT, list[StateT]] = {start: []}
+    ends: list[StateT] = []
+    report = Report(model.name)
+    queue = deque([start])
+
+    def stop(mistake: Mistake, state: StateT) -> Report:
+        report.mistake = mistake
+        report.trace = _trace(model, came, state)
+        report.states = len(came)
+        report.seen = model.seen()
+        return report
+
+    mistake = model.judge(start)
+    if mistake is not None:
+        return stop(mistake, start)
+    while queue:
+        state = queue.popleft()
+        depth = depths.pop(state)
+        stuck = True
+        for move, after in model.moves(state):
+            stuck = False
+            report.moves += 1
+            if after not in came:
+                came[after] = (state, move)
+                depths[after] = report.depth = depth + 1
+                mistake = model.judge(after)
+                if mistake is not None:
+                    return stop(mistake, after)
+                queue.append(after)
+            if progress:
+                before.setdefault(after, []).append(state)
+        if stuck:
+            mistake = model.judge_end(state)
+            if mistake is not None:
+                return stop(mistake, state)
+            ends.append(state)
+        if len(came) > limit:
+            raise TooManyStatesError(f"{model.name} has more than {limit} states")
+    report.states, report.ends, report.seen = len(came), len(ends), model.seen()
+    if progress:
+        lost = _cannot_end(came, before, ends)
+        if lost is not None:
+            return stop(Mistake("everything comes to an end", "no end can be reached"), lost)
+    return report
+
+
+def _cannot_end(
+    came: dict[StateT, Any], before: dict[StateT, list[StateT]], ends: list[StateT]
+) -> StateT | None:
+    """The first state found from which no end can be reached."""
+    good = set(ends)
+    queue = deque(ends)
+    while queue:
+        for earlier in before[queue.popleft()]:
+            if earlier not in good:
+                good.add(earlier)
+                queue.append(earlier)
+    return next((state for state in came if state not in good), None)
+
+
+def _trace(
+    model: Model[StateT], came: dict[StateT, tuple[StateT, Any] | None], state: StateT
+) -> list[str]:
+    lines: list[str] = []
+    at = came[state]
+    while at is not None:
+        earlier, move = at
+        lines.append(model.show(earlier, move, state))
+        state, at = earlier, came[earlier]
+    return lines[::-1]

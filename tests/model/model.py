@@ -1,0 +1,107 @@
+"""A program as a model: the world, its moves, and all the properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, View
+from .explorer import Mistake
+from .facts import Facts, facts
+from .never import NEVER_STATE, NEVER_STEP
+from .rest import EVENTUALLY
+from .show import step_line
+from .world import DEAD, Move, Program, State, Taken, World
+
+
+class ProgramModel:
+    """What `explore` needs of *program*."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.world = World(program, inspect=self._inspect)
+        self._facts: dict[int, Facts] = {}
+        self._unseen_steps = dict(NEVER_STEP)
+        self._unseen_states = dict(NEVER_STATE)
+
+    @property
+    def name(self) -> str:
+        """The program's."""
+        return self.program.name
+
+    def start(self) -> State:
+        """Nothing has happened."""
+        return self.world.start()
+
+    def moves(self, state: State) -> Iterator[tuple[Move, State]]:
+        """Everything that may happen next."""
+        return self.world.moves(state)
+
+    def judge(self, state: State) -> Mistake | None:
+        """The first `always` property that does not hold, if any."""
+        for number in state.endpoints:
+            if number in self.world.broken:
+                return self.world.broken[number]
+        view = self._view(state)
+        for name, wrong in ALWAYS.items():
+            reason = wrong(view)
+            if reason is not None:
+                return Mistake(name, reason)
+        if self._unseen_states:
+            for name, happens in list(self._unseen_states.items()):
+                if happens(view):
+                    del self._unseen_states[name]
+        return None
+
+    def judge_end(self, state: State) -> Mistake | None:
+        """The first `eventually` property that does not hold, if any."""
+        living = {endpoint.me: endpoint for endpoint in self.world.living(state)}
+        deaths = len(living) < len(state.endpoints)
+        for name, wrong in EVENTUALLY.items():
+            reason = wrong(living, deaths=deaths)
+            if reason is not None:
+                return Mistake(name, reason)
+        return None
+
+    def show(self, before: State, move: Move, after: State) -> str:
+        """One line, and one more for each message sent."""
+        number = before.endpoints[move.place]
+        sent = list(after.flying)
+        for each in before.flying:
+            if each in sent:
+                sent.remove(each)
+        return step_line(
+            self.world.workers[move.place],
+            None if number == DEAD else self.world.endpoints[number],
+            move.step,
+            [self.world.envelopes[each] for each in sent],
+        )
+
+    def seen(self) -> frozenset[str]:
+        """The negative properties violated so far."""
+        names = {*NEVER_STATE, *NEVER_STEP}
+        return frozenset(names - self._unseen_states.keys() - self._unseen_steps.keys())
+
+    def _view(self, state: State) -> View:
+        known = self._facts
+        living: dict[object, Facts] = {}
+        for number in state.endpoints:
+            if number != DEAD:
+                found = known.get(number)
+                if found is None:
+                    found = known[number] = facts(self.world.endpoints[number])
+                living[found.me] = found
+        return View(living, self.world.in_flight(state))  # type: ignore[arg-type]
+
+    def _inspect(self, taken: Taken) -> Mistake | None:
+        for name, happens in list(self._unseen_steps.items()):
+            if happens(taken):
+                del self._unseen_steps[name]
+        for name, flawed in ALWAYS_STEP.items():
+            reason = flawed(taken)
+            if reason is not None:
+                return Mistake(name, reason)
+        for name, wrong in ALWAYS_HERE.items():
+            reason = wrong(taken.after)
+            if reason is not None:
+                return Mistake(name, reason)
+        return None

@@ -1,0 +1,391 @@
+"""Negative properties: claims that are false, and that the explorer must prove false.
+
+A property that always holds proves little if the states that could break it are never
+reached. Each claim below sounds like something that a simple world would keep, and the
+protocol exists because the real one does not. The suite fails if a claim is never violated.
+`NEVER_STEP` are claims about steps of one endpoint, `NEVER_STATE` about the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from farref.protocol.messages import (
+    Ack,
+    Call,
+    Cancel,
+    Create,
+    Delete,
+    Descriptor,
+    Fetch,
+    ForkRequest,
+    Invoke,
+    Message,
+)
+from farref.protocol.user import User
+
+from . import script as do
+from .always import View
+from .endpoint import Act, Bury, Deliver, Endpoint, Notice
+from .task import Stage, Task
+from .world import Taken
+
+Seen = TypeVar("Seen", Taken, View)
+Happens = Callable[[Seen], bool]
+
+NEVER_STEP: dict[str, Happens[Taken]] = {}
+NEVER_STATE: dict[str, Happens[View]] = {}
+
+
+def _claim(table: dict[str, Happens[Seen]], claim: str) -> Callable[[Happens[Seen]], None]:
+    def register(happens: Happens[Seen]) -> None:
+        table[claim] = happens
+
+    return register
+
+
+def _message(taken: Taken) -> Message | None:
+    """What is delivered by a sender that is not known to be dead."""
+    match taken.step:
+        case Deliver(sender=sender, message=message) if sender not in taken.before.context.dead:
+            return message
+        case _:
+            return None
+
+
+def _uncreated(taken: Taken, kind: type[Message]) -> bool:
+    """A message of *kind* is delivered whose object is not created yet."""
+    match _message(taken):
+        case Create(target=target) as message:
+            rref = target
+        case ForkRequest(rref=rref) | Delete(rref=rref) | Fetch(rref=rref) as message:
+            pass
+        case Invoke(rref=rref) as message:
+            pass
+        case _:
+            return False
+    owner = None if rref is None else taken.before.context.owners.get(rref)
+    return isinstance(message, kind) and rref is not None and (owner is None or not owner.created)
+
+
+def _arriving(taken: Taken) -> tuple[Descriptor, ...]:
+    """The references in what is delivered."""
+    match _message(taken):
+        case None | ForkRequest() | Fetch():
+            return ()
+        case message:
+            cargo = getattr(message, "cargo", None)
+            return () if cargo is None else tuple(cargo.descriptors)
+
+
+def _again(taken: Taken) -> Iterator[tuple[Descriptor, User]]:
+    """The references that are delivered to an endpoint that has an entry of the object."""
+    users = taken.before.context.users
+    return ((each, users[each.rref]) for each in _arriving(taken) if each.rref in users)
+
+
+def _dropped(taken: Taken) -> Iterator[User]:
+    """The users whose last handle goes."""
+    after = taken.after.context.users
+    for rref, user in taken.before.context.users.items():
+        if user.handles and (rref not in after or not after[rref].handles):
+            yield user
+
+
+# ---- the creation is overtaken
+
+for _kind, _what in (
+    (ForkRequest, "fork request"),
+    (Delete, "delete"),
+    (Fetch, "fetch"),
+    (Invoke, "method call"),
+    (Create, "creation by a method"),
+):
+
+    def _overtakes(taken: Taken, kind: type[Message] = _kind) -> bool:
+        return _uncreated(taken, kind)
+
+    NEVER_STEP[f"no {_what} overtakes the creation of its object"] = _overtakes
+
+
+@_claim(NEVER_STEP, "no reference comes home before its creation")
+def _(taken: Taken) -> bool:
+    owners = taken.before.context.owners
+    return any(
+        each.owner == taken.before.me and (each.rref not in owners or not owners[each.rref].created)
+        for each in _arriving(taken)
+    )
+
+
+@_claim(NEVER_STEP, "every object is still used when its value comes")
+def _(taken: Taken) -> bool:
+    return any(
+        rref in taken.before.context.owners and not taken.before.context.owners[rref].resolved
+        for rref in taken.after.freed - taken.before.freed
+    )
+
+
+# ---- forks
+
+
+@_claim(NEVER_STEP, "no second fork arrives from a user while unconfirmed")
+def _(taken: Taken) -> bool:
+    return any(not user.known and each.parent != user.owner for each, user in _again(taken))
+
+
+@_claim(NEVER_STEP, "no second fork arrives from the owner while unconfirmed")
+def _(taken: Taken) -> bool:
+    return any(not user.known and each.parent == user.owner for each, user in _again(taken))
+
+
+@_claim(NEVER_STEP, "no second fork arrives from a user while confirmed")
+def _(taken: Taken) -> bool:
+    return any(user.known and each.parent != user.owner for each, user in _again(taken))
+
+
+@_claim(NEVER_STEP, "no second fork arrives from the owner while confirmed")
+def _(taken: Taken) -> bool:
+    return any(user.known and each.parent == user.owner for each, user in _again(taken))
+
+
+@_claim(NEVER_STEP, "the acknowledgement always comes before another confirmation")
+def _(taken: Taken) -> bool:
+    match _message(taken):
+        case Ack(rref=rref):
+            user = taken.before.context.users.get(rref)
+            return user is not None and bool(user.known)
+        case _:
+            return False
+
+
+@_claim(NEVER_STEP, "nobody shares what is still being created")
+def _(taken: Taken) -> bool:
+    return any(
+        user.requested is not None
+        and user.requested.parent == taken.before.me
+        and user.children.keys() - taken.before.context.users[rref].children.keys()
+        for rref, user in taken.after.context.users.items()
+        if rref in taken.before.context.users
+    )
+
+
+@_claim(NEVER_STEP, "nobody shares a reference before it is confirmed")
+def _(taken: Taken) -> bool:
+    return any(
+        user.owed and user.children.keys() - taken.before.context.users[rref].children.keys()
+        for rref, user in taken.after.context.users.items()
+        if rref in taken.before.context.users
+    )
+
+
+@_claim(NEVER_STEP, "the owner never shares with itself")
+def _(taken: Taken) -> bool:
+    return any(each.parent == each.owner == taken.before.me for each in _arriving(taken))
+
+
+@_claim(NEVER_STEP, "a user never shares with itself")
+def _(taken: Taken) -> bool:
+    return any(each.parent == taken.before.me != each.owner for each in _arriving(taken))
+
+
+@_claim(NEVER_STEP, "every fork that is pickled leaves")
+def _(taken: Taken) -> bool:
+    return isinstance(taken.step, Act) and any(
+        isinstance(action, do.Abandon) for action in taken.before.script[:1]
+    )
+
+
+@_claim(NEVER_STEP, "every message can be unpickled")
+def _(taken: Taken) -> bool:
+    match taken.step:
+        case Act(task=Task(stage=Stage.BEGUN) as task):
+            return not task.code.readable
+        case _:
+            return False
+
+
+# ---- the end of a reference
+
+
+@_claim(NEVER_STEP, "no last handle goes while unconfirmed")
+def _(taken: Taken) -> bool:
+    return any(not user.known for user in _dropped(taken))
+
+
+@_claim(NEVER_STEP, "no last handle goes while the acknowledgement is outstanding")
+def _(taken: Taken) -> bool:
+    return any(user.known and user.requested for user in _dropped(taken))
+
+
+@_claim(NEVER_STEP, "no last handle goes while a child is unconfirmed")
+def _(taken: Taken) -> bool:
+    return any(user.children for user in _dropped(taken))
+
+
+@_claim(NEVER_STEP, "no last handle goes while a request is unanswered")
+def _(taken: Taken) -> bool:
+    return any(user.pending for user in _dropped(taken))
+
+
+@_claim(NEVER_STEP, "no delete names more than one fork")
+def _(taken: Taken) -> bool:
+    return any(isinstance(it.message, Delete) and len(it.message.forks) > 1 for it in taken.sent)
+
+
+@_claim(NEVER_STEP, "no value holds another object")
+def _(taken: Taken) -> bool:
+    return len(taken.after.freed - taken.before.freed) > 1 or any(
+        taken.before.values.get(rref) for rref in taken.after.freed - taken.before.freed
+    )
+
+
+# ---- requests
+
+
+@_claim(NEVER_STEP, "no request waits for another")
+def _(taken: Taken) -> bool:
+    return any(owner.running and owner.queue for owner in taken.after.context.owners.values())
+
+
+@_claim(NEVER_STEP, "no cancel overtakes its call")
+def _(taken: Taken) -> bool:
+    match _message(taken):
+        case Cancel(call=call):
+            return call not in taken.before.handed and not _queued(taken.before, call)
+        case _:
+            return False
+
+
+@_claim(NEVER_STEP, "no cancel comes in time")
+def _(taken: Taken) -> bool:
+    match _message(taken):
+        case Cancel(call=call, rref=rref) if rref is not None:
+            return _queued(taken.before, call)
+        case _:
+            return False
+
+
+@_claim(NEVER_STEP, "no cancel stops a call that waits for a thread")
+def _(taken: Taken) -> bool:
+    match _message(taken):
+        case Cancel(call=call):
+            return any(
+                task.refused and isinstance(task.message, Call) and task.message.call == call
+                for task in taken.after.tasks
+            )
+        case _:
+            return False
+
+
+def _queued(endpoint: Endpoint, call: object) -> bool:
+    queues = (owner.queue for owner in endpoint.context.owners.values())
+    return any(getattr(request, "call", None) == call for queue in queues for _, request in queue)
+
+
+@_claim(NEVER_STEP, "no call waits for itself")
+def _(taken: Taken) -> bool:
+    match _message(taken):
+        case (Invoke() | Fetch()) as request if request.chain:
+            return any(task.refused for task in taken.after.tasks)
+        case _:
+            return False
+
+
+# ---- death
+
+
+@_claim(NEVER_STEP, "the dead do not speak")
+def _(taken: Taken) -> bool:
+    match taken.step:
+        case Deliver(sender=sender):
+            return sender in taken.before.context.dead
+        case _:
+            return False
+
+
+@_claim(NEVER_STEP, "the dead held nothing")
+def _(taken: Taken) -> bool:
+    before, after = taken.before.context.owners, taken.after.context.owners
+    return isinstance(taken.step, Bury) and any(
+        rref not in after or owner.forks != after[rref].forks for rref, owner in before.items()
+    )
+
+
+@_claim(NEVER_STEP, "nobody is pinned for the dead")
+def _(taken: Taken) -> bool:
+    before, after = taken.before.context.users, taken.after.context.users
+    return isinstance(taken.step, Bury) and any(
+        rref not in after or user.children != after[rref].children for rref, user in before.items()
+    )
+
+
+@_claim(NEVER_STEP, "nobody dies before his creation arrives")
+def _(taken: Taken) -> bool:
+    return isinstance(taken.step, Bury) and any(
+        not owner.created and owner.rref.creator == taken.step.worker
+        for owner in taken.before.context.owners.values()
+    )
+
+
+@_claim(NEVER_STEP, "nobody waits for the dead")
+def _(taken: Taken) -> bool:
+    return isinstance(taken.step, Notice) and any(
+        waiting.to == taken.step.worker for waiting in taken.before.context.waiting.values()
+    )
+
+
+@_claim(NEVER_STEP, "nobody is sent a reference whose owner he knows to be dead")
+def _(taken: Taken) -> bool:
+    return any(each.owner in taken.before.context.dead for each in _arriving(taken))
+
+
+@_claim(NEVER_STEP, "an owner's death leaves no fork outstanding")
+def _(taken: Taken) -> bool:
+    return isinstance(taken.step, Notice) and any(
+        user.owner == taken.step.worker and (user.children or user.owed)
+        for user in taken.before.context.users.values()
+    )
+
+
+# ---- the world
+
+
+@_claim(NEVER_STATE, "the owner knows every fork")
+def _(view: View) -> bool:
+    return any(facts.unconfirmed for facts in view.living.values())
+
+
+@_claim(NEVER_STATE, "nobody deletes before the owner heard of its parent")
+def _(view: View) -> bool:
+    for envelope in view.flying:
+        match envelope.message:
+            case Delete(rref=rref, forks=forks):
+                parents = (view.living.get(fork.parent) for fork in forks)
+                if any(facts is not None and rref in facts.unconfirmed for facts in parents):
+                    return True
+            case _:
+                pass
+    return False
+
+
+@_claim(NEVER_STATE, "nobody deletes what is on its way to him again")
+def _(view: View) -> bool:
+    deletes = {
+        (envelope.sender, envelope.message.rref)
+        for envelope in view.flying
+        if isinstance(envelope.message, Delete)
+    }
+    return bool(deletes) and any(
+        (envelope.to, each.rref) in deletes for envelope, each in view.descriptors()
+    )
+
+
+@_claim(NEVER_STATE, "every parent is known when its child is not")
+def _(view: View) -> bool:
+    for facts in view.living.values():
+        for rref, fork in facts.owed:
+            parent = view.living.get(fork.parent)
+            if parent is not None and parent.me != facts.me and rref in parent.unconfirmed:
+                return True
+    return False

@@ -1,0 +1,145 @@
+"""Endpoints that die at any moment: in the middle of a chain, while creating, while owning."""
+
+from ..script import Ask, Drop, Get, Keep, Method, Own, Remote, Say, Script
+from ..world import Program
+
+KEEP: Script = (Keep("x"),)
+TO_Y_TO_Z = Say("Y", ("x",), (Say("Z", ("x",), KEEP),))
+
+DEATHS = (
+    Program(
+        "a user dies",
+        {"B": (Own("x"), Say("C", ("x",), KEEP), Drop("x")), "C": (Get("g", "x"), Drop("x"))},
+        mortal=("C",),
+        reaches=("the dead held nothing", "the dead do not speak"),
+    ),
+    Program(
+        "the creator dies",
+        {
+            "A": (Remote("x", "B"), Say("C", ("x",), KEEP), Drop("x")),
+            "B": (),
+            "C": (Get("g", "x"), Drop("x")),
+        },
+        mortal=("A",),
+        reaches=("nobody dies before his creation arrives",),
+    ),
+    Program(
+        "the child dies",
+        {"A": (Remote("x", "B"), Say("C", ("x",), KEEP), Drop("x")), "B": (), "C": (Drop("x"),)},
+        mortal=("C",),
+        reaches=("nobody is pinned for the dead",),
+    ),
+    Program(
+        "the middle of a chain dies",
+        {"B": (Own("x"), TO_Y_TO_Z, Drop("x")), "Y": (), "Z": (Drop("x"),)},
+        mortal=("Y",),
+    ),
+    Program(
+        "the end of a chain keeps its object",
+        {"B": (Own("x"), TO_Y_TO_Z, Drop("x")), "Y": (), "Z": ()},
+        mortal=("Y",),
+    ),
+    Program(
+        "the middle dies, created on a user",
+        {"A": (Remote("x", "B"), TO_Y_TO_Z, Drop("x")), "B": (), "Y": (), "Z": (Drop("x"),)},
+        mortal=("Y",),
+    ),
+    Program(
+        "two of a chain may die",
+        {"B": (Own("x"), TO_Y_TO_Z, Drop("x")), "Y": (), "Z": (Say("C", ("x",)),), "C": ()},
+        mortal=("Y", "Z"),
+    ),
+    Program(
+        "the creator and the middle may die",
+        {"A": (Remote("x", "B"), TO_Y_TO_Z), "B": (), "Y": (), "Z": ()},
+        mortal=("A", "Y"),
+        slow=True,
+    ),
+    Program(
+        "anybody may die",
+        {
+            "A": (Remote("x", "B"), Say("C", ("x",), KEEP), Get("g", "x"), Drop("x")),
+            "B": (),
+            "C": (Drop("x"),),
+        },
+        mortal=("A", "B", "C"),
+        slow=True,
+    ),
+    Program(
+        "the caller dies and the lent reference lives on",
+        {
+            "B": (Own("x"), Say("A", ("x",), (Ask("c", "C", ("x",), KEEP),)), Drop("x")),
+            "A": (),
+            "C": (Get("g", "x"), Drop("x")),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "the owner dies with requests in its queues",
+        {
+            "A": (
+                Remote("x", "B"),
+                Method("m", "x", ("x",)),
+                Get("g", "x"),
+                Say("C", ("x",)),
+                Drop("x"),
+            ),
+            "B": (),
+            "C": (),
+        },
+        mortal=("B",),
+    ),
+    Program(
+        "the owner dies",
+        {
+            "A": (Remote("x", "B"), Say("C", ("x",), KEEP), Get("g", "x"), Drop("x")),
+            "B": (),
+            "C": (Drop("x"),),
+        },
+        mortal=("B",),
+        reaches=(
+            "nobody waits for the dead",
+            "an owner's death leaves no fork outstanding",
+            "nobody is sent a reference whose owner he knows to be dead",
+        ),
+    ),
+    Program(
+        "the owner dies, and its reference goes round",
+        {
+            "A": (Remote("x", "B"), Say("C", ("x",), (Say("A", ("x",)),)), Drop("x")),
+            "B": (),
+            "C": (),
+        },
+        mortal=("B",),
+    ),
+    Program(
+        "the callee dies with what it was lent",
+        {"A": (Own("x"), Ask("c", "C", ("x",), KEEP, ("x",), KEEP), Drop("x")), "C": (Drop("x"),)},
+        mortal=("C",),
+    ),
+    Program(
+        "the caller dies",
+        {
+            "A": (Own("y"), Ask("c", "B", ("y",), (Own("x"), *KEEP), ("x",), KEEP), Drop("x")),
+            "B": (Drop("x"),),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "the owner dies while a method makes an object",
+        {
+            "A": (Remote("x", "B"), Remote("y", "B", method_of="x"), Method("m", "y"), Drop("x")),
+            "B": (),
+        },
+        mortal=("B",),
+    ),
+    Program(
+        "the creator dies while a method makes an object",
+        {
+            "A": (Remote("x", "B"), Remote("y", "B", method_of="x"), Say("C", ("y",))),
+            "B": (),
+            "C": (),
+        },
+        mortal=("A",),
+    ),
+)

@@ -1,0 +1,83 @@
+"""What holds when nothing happens any more: `eventually` everything is settled and freed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from farref.protocol.ids import RRefId, WorkerId
+
+from .endpoint import Endpoint
+
+Living = dict[WorkerId, Endpoint]
+
+
+def scripts_ended(living: Living, *, deaths: bool) -> str | None:
+    """Every script and every task ran to its end (a death may leave a script waiting)."""
+    for endpoint in living.values():
+        if endpoint.tasks:
+            return f"{endpoint.me} still has {endpoint.tasks[0]}"
+        if endpoint.script and not deaths:
+            return f"{endpoint.me} still waits to do {endpoint.script[0]}"
+    return None
+
+
+def calls_settled(living: Living, *, deaths: bool) -> str | None:
+    """Every call got its reply or its error (G6)."""
+    for endpoint in living.values():
+        if endpoint.context.waiting:
+            return f"{endpoint.me} waits for {endpoint.context.waiting}"
+        if endpoint.context._creating:
+            return f"{endpoint.me} still creates {endpoint.context._creating}"
+    return None
+
+
+def tables_are_exact(living: Living, *, deaths: bool) -> str | None:
+    """Who has a handle has one confirmed entry and nothing outstanding; who has none, nothing."""
+    for endpoint in living.values():
+        held = endpoint.holds()
+        for user in endpoint.context.users.values():
+            if user.rref not in held:
+                return f"{endpoint.me} keeps an entry of {user.rref}, which it does not hold"
+            if user.children or user.owed or user.pending or user.requested:
+                return f"{endpoint.me} has something outstanding for {user.rref}"
+            if user.lost != (user.owner not in living):
+                return f"{endpoint.me} is wrong about the owner of {user.rref}"
+            if not user.lost and not user.known:
+                return f"{endpoint.me} was never confirmed as a user of {user.rref}"
+    return None
+
+
+def owners_count_exactly(living: Living, *, deaths: bool) -> str | None:
+    """An owner counts the users there are, and no others."""
+    for endpoint in living.values():
+        for owner in endpoint.context.owners.values():
+            users = [other.context.users.get(owner.rref) for other in living.values()]
+            known = {fork for user in users if user is not None for fork in user.known}
+            if set(owner.forks) != known:
+                return f"{owner.rref} counts {sorted(owner.forks)}, the users {sorted(known)}"
+            if owner.queue or owner.running or owner.pending or not owner.resolved:
+                return f"{owner.rref} has something outstanding"
+    return None
+
+
+def freed_when_unheld(living: Living, *, deaths: bool) -> str | None:
+    """G5: an object that nobody holds is freed; G4: one that is held is there."""
+    held: set[RRefId] = set()
+    for endpoint in living.values():
+        held |= endpoint.holds().keys()
+    for endpoint in living.values():
+        for rref in endpoint.context.owners:
+            if rref not in held:
+                return f"nobody holds {rref}, and it was not freed"
+        if endpoint.values.keys() - endpoint.context.owners.keys():
+            return f"{endpoint.me} keeps values of objects that are gone"
+    return None
+
+
+EVENTUALLY: dict[str, Callable[..., str | None]] = {
+    "every task ends": scripts_ended,
+    "every call settles (G6)": calls_settled,
+    "the users' tables are exact": tables_are_exact,
+    "the owners' tables are exact": owners_count_exactly,
+    "freed when nobody holds (G5)": freed_when_unheld,
+}

@@ -1,0 +1,134 @@
+"""What the endpoints of a program do: the verbs of the API, as data.
+
+A program gives each endpoint a script, a tuple of actions. Messages carry such tuples as
+their *body*: what the receiver's function or handler does. References are called by names;
+a receiver knows what it got by the sender's names, for as long as its handler runs, unless
+it says `Keep`. Every action is hashable, so that states which contain them can be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """*name* is a new object here, whose value contains the references *inside*."""
+
+    name: str
+    inside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """*name* is made on *to* by *body*, whose value contains the references *returns*."""
+
+    name: str
+    to: str
+    refs: tuple[str, ...] = ()
+    body: tuple[Action, ...] = ()
+    returns: tuple[str, ...] = ()
+    method_of: str | None = None
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Send *to* a one-way message; if it is not *readable*, unpickling fails there."""
+
+    to: str
+    refs: tuple[str, ...] = ()
+    body: tuple[Action, ...] = ()
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Call a function on *to*; the caller does *then* with the references that return."""
+
+    call: str
+    to: str
+    refs: tuple[str, ...] = ()
+    body: tuple[Action, ...] = ()
+    returns: tuple[str, ...] = ()
+    then: tuple[Action, ...] = ()
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """Call a method of the object *name*; otherwise as `Ask`."""
+
+    call: str
+    name: str
+    refs: tuple[str, ...] = ()
+    body: tuple[Action, ...] = ()
+    returns: tuple[str, ...] = ()
+    then: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Fetch the value of *name*; what it contains is kept as `inside0`, `inside1` ..."""
+
+    call: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Go on when *call* has settled."""
+
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Cancel *call*."""
+
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The handle *name* is gone; waits until there is one."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """The handle *name* outlives the handler (as *under*); an older one is dropped."""
+
+    name: str
+    under: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pickle:
+    """Fork *name* for a message to *to* that is not finished yet."""
+
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """The message could not be finished: undo what `Pickle` did."""
+
+
+Action = Own | Remote | Say | Ask | Method | Get | Wait | Revoke | Drop | Keep | Pickle | Abandon
+Script = tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The payload of every message: how to read it and what to do then."""
+
+    names: tuple[str, ...] = ()
+    body: Script = ()
+    returns: tuple[str, ...] = ()
+    then: Script = ()
+    readable: bool = True
+    serial: int = 0
+    """Tells two equal messages of one sender apart."""

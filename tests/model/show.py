@@ -1,0 +1,110 @@
+"""A step of a program as one line of text."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import assert_never
+
+from farref.protocol.ids import WorkerId
+from farref.protocol.messages import (
+    Ack,
+    Call,
+    Cancel,
+    Cargo,
+    ChildAck,
+    Create,
+    Delete,
+    Fetch,
+    ForkRequest,
+    Invoke,
+    Message,
+    Reply,
+    Tell,
+)
+
+from .endpoint import Act, Bury, Deliver, Endpoint, Notice, Step
+from .script import Action, Script
+from .task import Stage, Task
+from .world import Crash, Envelope
+
+
+def message_line(message: Message) -> str:
+    """*message*, short."""
+    match message:
+        case ForkRequest(rref=rref, fork=fork) | Ack(rref=rref, fork=fork):
+            what = f"{rref} fork {fork}"
+        case ChildAck(rref=rref, fork=fork):
+            what = f"{rref} fork {fork}"
+        case Delete(rref=rref, forks=forks):
+            what = f"{rref} forks {' '.join(map(str, forks))}"
+        case Cancel(call=call):
+            what = f"call {call}"
+        case Tell(cargo=cargo):
+            what = _cargo(cargo)
+        case Call(call=call, cargo=cargo) | Reply(call=call, cargo=cargo):
+            what = f"call {call} {_cargo(cargo)}"
+        case Create(rref=rref, fork=fork, cargo=cargo, target=target):
+            what = f"{rref} fork {fork}{f' method of {target}' if target else ''} {_cargo(cargo)}"
+        case Invoke(call=call, rref=rref, cargo=cargo):
+            what = f"call {call} of {rref} {_cargo(cargo)}"
+        case Fetch(call=call, rref=rref):
+            what = f"call {call} of {rref}"
+        case _:
+            assert_never(message)
+    return f"{type(message).__name__}({what.strip()})"
+
+
+def _cargo(cargo: Cargo) -> str:
+    return " ".join(f"[{each.rref} as fork {each.fork}]" for each in cargo.descriptors)
+
+
+def action_line(action: Action) -> str:
+    """*action* as its author wrote it: what has its default is not said."""
+    said = []
+    for number, field in enumerate(fields(action)):
+        value = getattr(action, field.name)
+        if value != field.default:
+            text = _script(value) if field.name in SCRIPTS else repr(value)
+            said.append(f"{field.name}={text}" if number else text)
+    return f"{type(action).__name__}({', '.join(said)})"
+
+
+SCRIPTS = ("body", "then")
+
+
+def _script(script: Script) -> str:
+    return f"[{' '.join(action_line(action) for action in script)}]"
+
+
+def step_line(
+    who: WorkerId, endpoint: Endpoint | None, step: Step | Crash, sent: list[Envelope]
+) -> str:
+    """*step* of *who*, who was *endpoint* before, and what it sent."""
+    match step:
+        case Deliver(sender=sender, message=message):
+            what = f"gets {message_line(message)} from {sender}"
+        case Act(task=task) if task is not None:
+            what = _task(task)
+        case Act():
+            what = f"does {action_line(endpoint.script[0]) if endpoint else ''}"
+        case Notice(worker=worker):
+            what = f"hears that {worker} died"
+        case Bury(worker=worker):
+            what = f"buries {worker}"
+        case Crash():
+            what = "dies"
+        case _:
+            assert_never(step)
+    sends = "".join(f"\n       {who} -> {to}  {message_line(each)}" for _, to, each in sent)
+    return f"{who} {what}{sends}"
+
+
+def _task(task: Task) -> str:
+    name = message_line(task.message)
+    if task.stage is Stage.ENDED:
+        return f"releases what came with {name}"
+    if task.refused:
+        return f"refuses {name}"
+    if task.todo:
+        return f"does {action_line(task.todo[0])} in {name}"
+    return f"{'ends' if task.stage is Stage.BEGUN else 'starts'} {name}"

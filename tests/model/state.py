@@ -1,0 +1,65 @@
+"""Copying machines and comparing them, whatever machines there are.
+
+The explorer needs two things of an endpoint that the machines do not offer, because
+nobody else needs them: a copy to try a step on, and a value that is equal exactly when two
+endpoints will behave the same. Both go by the attributes that a machine has, so that a new
+machine needs nothing here. The order in which a dict or a set was filled decides at most
+the order of messages on a network that has none, so it does not count.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import is_dataclass
+from typing import Any, TypeVar
+
+Thing = TypeVar("Thing")
+
+
+def attributes(machine: object) -> Iterator[tuple[str, Any]]:
+    """The names and values of what *machine* remembers."""
+    slots = getattr(type(machine), "__slots__", None)
+    for name in vars(machine) if slots is None else slots:
+        yield name, getattr(machine, name)
+
+
+def is_machine(thing: object) -> bool:
+    """Whether *thing* is an object that changes, and not a value or a container."""
+    kind = type(thing)
+    return (
+        kind.__module__.startswith("farref.protocol.")
+        and not isinstance(thing, tuple)
+        and not (is_dataclass(thing) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    )
+
+
+def clone(thing: Thing) -> Thing:
+    """A copy of *thing* and of every machine and container in it."""
+    copy: Any
+    if isinstance(thing, dict):
+        copy = {key: clone(value) for key, value in thing.items()}
+    elif isinstance(thing, set):
+        copy = set(thing)
+    elif isinstance(thing, list | deque):
+        copy = type(thing)(clone(item) for item in thing)
+    elif is_machine(thing):
+        copy = object.__new__(type(thing))
+        for name, value in attributes(thing):
+            setattr(copy, name, clone(value))
+    else:
+        copy = thing
+    return copy  # type: ignore[no-any-return]
+
+
+def freeze(thing: object) -> Hashable:
+    """A hashable value, equal for equal states."""
+    if isinstance(thing, dict):
+        return frozenset((key, freeze(value)) for key, value in thing.items())
+    if isinstance(thing, set):
+        return frozenset(thing)
+    if isinstance(thing, list | deque):
+        return tuple(freeze(item) for item in thing)
+    if is_machine(thing):
+        return tuple(freeze(value) for _, value in attributes(thing))
+    return thing

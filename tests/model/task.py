@@ -1,0 +1,89 @@
+"""One request, reply or one-way message on its way through an endpoint's shell.
+
+A task is what an actor's thread or coroutine would be. It *arrived* (the context holds its
+references already), *began* (it was unpickled, so handles exist), does its actions one by
+one, *ended* (the reply left, the object is free for the next request) and is gone when its
+own hold on the references is released. The explorer lets anything happen in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from farref.protocol.ids import RRefId, WorkerId
+from farref.protocol.messages import Call, Cargo, Create, Fetch, Invoke, Reply, Tell, UserMessage
+
+from .script import Code, Script
+
+
+class Stage(Enum):
+    """How far a task is."""
+
+    ARRIVED = "arrived"
+    BEGUN = "begun"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """*message* of *sender*, being handled."""
+
+    sender: WorkerId
+    message: UserMessage
+    stage: Stage = Stage.ARRIVED
+    todo: Script = ()
+    frame: tuple[tuple[str, RRefId], ...] = ()
+    refused: bool = False
+
+    @property
+    def cargo(self) -> Cargo:
+        """What the message carries."""
+        return Cargo() if isinstance(self.message, Fetch) else self.message.cargo
+
+    @property
+    def code(self) -> Code:
+        """The program's part of the message."""
+        payload = self.cargo.payload
+        return payload if isinstance(payload, Code) else Code()
+
+    @property
+    def occupies(self) -> RRefId | None:
+        """The object on which this task runs, alone."""
+        if self.refused or self.stage is Stage.ENDED:
+            return None
+        match self.message:
+            case Invoke(rref=rref) | Fetch(rref=rref):
+                return rref
+            case Create(target=target):
+                return target
+            case _:
+                return None
+
+    @property
+    def chain(self) -> tuple[RRefId, ...]:
+        """The objects that wait while this task does."""
+        match self.message:
+            case Invoke(rref=rref, chain=chain):
+                return (*chain, rref)
+            case Call(chain=chain):
+                return chain
+            case Create(rref=rref, target=None):
+                return (rref,)
+            case Create(rref=rref, target=RRefId() as target):
+                return (rref, target)
+            case _:
+                return ()
+
+
+def key(message: UserMessage) -> object:
+    """What must not be handed over twice."""
+    match message:
+        case Tell():
+            return message
+        case Create(rref=rref):
+            return ("create", rref)
+        case Reply(call=call):
+            return ("reply", call)
+        case _:
+            return ("call", message.call)

@@ -1,0 +1,249 @@
+"""Endpoints and an unordered network between them: every move of a small program.
+
+A state of the world is one number for each endpoint and the sorted numbers of the messages
+in flight. The numbers stand for *interned* endpoints and messages: an endpoint state that
+many states of the world share exists once, and a step of it is computed once, on the
+shipped machines. That is what makes every order affordable.
+
+The network keeps each message until it is delivered, at any time, once. Endpoints named in
+``Program.mortal`` may crash at any moment; what is sent to the dead is lost, what they sent
+may still arrive. Each survivor hears of a death at a time of its own. The grace that
+follows is the timing assumption of DESIGN.md, made a rule: it passes at an endpoint only
+once every survivor has heard of every death, and no fork request is in flight whose parent
+is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from farref.protocol.ids import WorkerId
+from farref.protocol.messages import ForkRequest, Message
+
+from .endpoint import Bury, Deliver, Endpoint, Notice, Step, worker
+from .explorer import Mistake
+from .script import Script
+
+DEAD = -1
+"""The number of an endpoint that crashed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """What runs: a script for each endpoint, and who may die."""
+
+    name: str
+    scripts: dict[str, Script]
+    mortal: tuple[str, ...] = ()
+    reaches: tuple[str, ...] = ()
+    """Negative properties that this program is there to violate."""
+    slow: bool = False
+
+
+class Envelope(NamedTuple):
+    """A message in flight."""
+
+    sender: WorkerId
+    to: WorkerId
+    message: Message
+
+
+class State(NamedTuple):
+    """The world at one moment, as numbers (see the module)."""
+
+    endpoints: tuple[int, ...]
+    flying: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """An endpoint dies."""
+
+
+class Move(NamedTuple):
+    """One step of the endpoint at *place*."""
+
+    place: int
+    step: Step | Crash
+
+
+class Taken(NamedTuple):
+    """A step of one endpoint: what it was, what it became, and what it sent."""
+
+    before: Endpoint
+    step: Step
+    after: Endpoint
+    sent: tuple[Envelope, ...]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a step of an endpoint leads to."""
+
+    endpoint: int
+    sends: tuple[int, ...] = ()
+
+
+@dataclass
+class World:
+    """Every state of *program*, on demand."""
+
+    program: Program
+    endpoints: list[Endpoint] = field(default_factory=list)
+    envelopes: list[Envelope] = field(default_factory=list)
+    inspect: Callable[[Taken], Mistake | None] = lambda _: None
+    """Judges each step of an endpoint, once."""
+    broken: dict[int, Mistake] = field(default_factory=dict)
+    """Endpoint states that no correct machine gets into."""
+    taken: list[Taken] = field(default_factory=list)
+    """Each step of an endpoint once, for the properties to look at."""
+
+    def __post_init__(self) -> None:
+        self.workers = [worker(name) for name in self.program.scripts]
+        self.mortal = {worker(name) for name in self.program.mortal}
+        self._places = {who: place for place, who in enumerate(self.workers)}
+        self._endpoint_ids: dict[object, int] = {}
+        self._envelope_ids: dict[Envelope, int] = {}
+        self._acts: dict[int, list[tuple[Step, Outcome]]] = {}
+        self._reactions: dict[tuple[int, object], tuple[Step, Outcome]] = {}
+
+    def start(self) -> State:
+        """Nothing has happened yet."""
+        scripts = self.program.scripts.items()
+        return State(
+            tuple(self._intern(Endpoint(worker(name), script)) for name, script in scripts), ()
+        )
+
+    # ---- views
+
+    def living(self, state: State) -> list[Endpoint]:
+        """The endpoints that have not crashed."""
+        return [self.endpoints[number] for number in state.endpoints if number != DEAD]
+
+    def in_flight(self, state: State) -> list[Envelope]:
+        """The messages that will be delivered."""
+        return [self.envelopes[number] for number in state.flying]
+
+    def dead(self, state: State) -> list[WorkerId]:
+        """The endpoints that crashed."""
+        return [self.workers[place] for place, it in enumerate(state.endpoints) if it == DEAD]
+
+    # ---- moves
+
+    def moves(self, state: State) -> Iterator[tuple[Move, State]]:
+        """Everything that may happen next."""
+        previous = DEAD
+        for number in state.flying:
+            if number != previous:  # two equal messages are one move
+                previous = number
+                place = self._places[self.envelopes[number].to]
+                step, outcome = self._deliver(state.endpoints[place], number)
+                yield Move(place, step), self._next(state, place, outcome, number)
+        for place, number in enumerate(state.endpoints):
+            if number != DEAD:
+                for step, outcome in self._steps(number):
+                    yield Move(place, step), self._next(state, place, outcome)
+        if self.mortal:
+            yield from self._deaths(state)
+
+    def _deaths(self, state: State) -> Iterator[tuple[Move, State]]:
+        dead = self.dead(state)
+        living = [(place, it) for place, it in enumerate(state.endpoints) if it != DEAD]
+        for place, _ in living:
+            if self.workers[place] in self.mortal:
+                yield Move(place, Crash()), self._crash(state, place)
+        known = True
+        for place, number in living:
+            for who in dead:
+                if who not in self.endpoints[number].context.dead:
+                    known = False
+                    step, outcome = self._react(number, Notice(who))
+                    yield Move(place, step), self._next(state, place, outcome)
+        if not known or any(
+            isinstance(message, ForkRequest) and message.fork.parent in dead
+            for sender, _, message in self.in_flight(state)
+            if sender not in dead
+        ):
+            return
+        for place, number in living:
+            for who in dead:
+                if who not in self.endpoints[number].buried:
+                    step, outcome = self._react(number, Bury(who))
+                    yield Move(place, step), self._next(state, place, outcome)
+
+    def _crash(self, state: State, place: int) -> State:
+        endpoints = (*state.endpoints[:place], DEAD, *state.endpoints[place + 1 :])
+        who = self.workers[place]
+        flying = tuple(it for it in state.flying if self.envelopes[it].to != who)
+        return State(endpoints, flying)
+
+    def _next(self, state: State, place: int, outcome: Outcome, used: int = DEAD) -> State:
+        endpoints = (*state.endpoints[:place], outcome.endpoint, *state.endpoints[place + 1 :])
+        if used == DEAD and not outcome.sends:
+            return State(endpoints, state.flying)
+        flying = list(state.flying)
+        if used != DEAD:
+            flying.remove(used)
+        to = (self._places[self.envelopes[number].to] for number in outcome.sends)
+        sends = zip(outcome.sends, to, strict=True)
+        flying.extend(number for number, place in sends if endpoints[place] != DEAD)
+        flying.sort()
+        return State(endpoints, tuple(flying))
+
+    # ---- steps of one endpoint, each computed once
+
+    def _steps(self, number: int) -> Iterable[tuple[Step, Outcome]]:
+        known = self._acts.get(number)
+        if known is None:
+            acts = [] if number in self.broken else self.endpoints[number].steps()
+            known = self._acts[number] = [(act, self._take(number, act)) for act in acts]
+        return known
+
+    def _deliver(self, number: int, envelope: int) -> tuple[Step, Outcome]:
+        known = self._reactions.get((number, envelope))
+        if known is None:
+            sender, _, message = self.envelopes[envelope]
+            step = Deliver(sender, message)
+            known = self._reactions[number, envelope] = (step, self._take(number, step))
+        return known
+
+    def _react(self, number: int, step: Notice | Bury) -> tuple[Step, Outcome]:
+        known = self._reactions.get((number, step))
+        if known is None:
+            known = self._reactions[number, step] = (step, self._take(number, step))
+        return known
+
+    def _take(self, number: int, step: Step) -> Outcome:
+        endpoint = self.endpoints[number].clone()
+        try:
+            sends = endpoint.take(step)
+        except Exception as error:  # whatever a machine raises here is a finding
+            after = self._intern(endpoint, failed=True)
+            self.broken[after] = Mistake("no machine raises", f"{type(error).__name__}: {error}")
+            return Outcome(after)
+        after = self._intern(endpoint)
+        envelopes = tuple(Envelope(endpoint.me, send.to, send.message) for send in sends)
+        taken = Taken(self.endpoints[number], step, self.endpoints[after], envelopes)
+        self.taken.append(taken)
+        flaw = self.inspect(taken)
+        if flaw is not None:
+            after = self._intern(endpoint, failed=True)
+            self.broken[after] = flaw
+        return Outcome(after, tuple(self._number(envelope) for envelope in envelopes))
+
+    def _intern(self, endpoint: Endpoint, *, failed: bool = False) -> int:
+        frozen = (endpoint.me, failed, endpoint.freeze())
+        number = self._endpoint_ids.get(frozen)
+        if number is None:
+            number = self._endpoint_ids[frozen] = len(self.endpoints)
+            self.endpoints.append(endpoint)
+        return number
+
+    def _number(self, envelope: Envelope) -> int:
+        number = self._envelope_ids.get(envelope)
+        if number is None:
+            number = self._envelope_ids[envelope] = len(self.envelopes)
+            self.envelopes.append(envelope)
+        return number
