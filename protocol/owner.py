@@ -134,10 +134,22 @@ class Owner:
         self._check_unknown(message.fork)
         self.created = True
         self.target = message.target
+        effects = self._refuse_self_waits()
         if sender == me:
-            return []
+            return effects
         self.forks[message.fork] = sender
-        return [Send(sender, Ack(rref=self.rref, fork=message.fork))]
+        return [Send(sender, Ack(rref=self.rref, fork=message.fork)), *effects]
+
+    def _refuse_self_waits(self) -> list[Effect]:
+        """Look again at what overtook the creation: only now the target is known."""
+        effects: list[Effect] = []
+        queue, self.queue = self.queue, deque()
+        for sender, request in queue:
+            if self._waits_for_itself(request):
+                effects.append(Refuse(sender, request, Refusal.SELF_WAIT))
+            else:
+                self.queue.append((sender, request))
+        return effects
 
     def _check_unknown(self, fork: ForkId) -> None:
         if fork in self.forks:

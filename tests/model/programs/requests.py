@@ -167,4 +167,25 @@ REQUESTS = (
         },
         reaches=("no call waits for itself",),
     ),
+    Program(
+        "a method that waits for what it makes",
+        {
+            "A": (
+                Remote("x", "B"),
+                Method(
+                    "m",
+                    "x",
+                    ("x",),
+                    (
+                        Remote("y", "B", method_of="x"),
+                        Get("g", "y"),
+                        Wait("g"),
+                    ),
+                ),
+                Drop("x"),
+            ),
+            "B": (),
+        },
+        reaches=("no call waits for itself",),
+    ),
 )
