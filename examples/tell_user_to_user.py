@@ -21,19 +21,14 @@ class Begin:
     c: ActorAddress
 
 
-@dataclass
-class Keep:
-    rref: RRef[int]
-
-
 class A(RefActor):
     def receiveMsg_Begin(self, message: Begin, sender: ActorAddress) -> None:
         self.program, self.rref = sender, remote(message.b, pow, args=(2, 10))
-        self.send(message.c, Keep(self.rref))
+        self.send(message.c, self.rref)
 
     def receiveMsg_int(self, kept: int, sender: ActorAddress) -> None:
         if kept == 1:
-            self.send(sender, Keep(self.rref))
+            self.send(sender, self.rref)
             del self.rref
         else:
             self.send(self.program, kept)
@@ -43,9 +38,9 @@ class C(RefActor):
     def __init__(self) -> None:
         self.kept: list[RRef[int]] = []
 
-    async def receiveMsg_Keep(self, message: Keep, sender: ActorAddress) -> None:
-        self.kept.append(message.rref)
-        assert await message.rref == 1024
+    async def receiveMsg_RRef(self, rref: RRef[int], sender: ActorAddress) -> None:
+        self.kept.append(rref)
+        assert await rref == 1024
         self.send(sender, len(self.kept))
         if len(self.kept) == 2:
             self.kept.clear()

@@ -19,7 +19,12 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 def python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, timeout=60
+        [sys.executable, *arguments],
+        cwd=cwd,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=60,
     )
 
 
