@@ -457,9 +457,9 @@ class Endpoint:
             self.closed = True
             waiting = self.calls.end()
             self.room.notify_all()
+        self.pool.close()
         for future in waiting:
             future.failed(SystemDownError(f"{reason}; {self.me} waits for nothing any more"))
-        self.pool.close()
         if self._tracer:
             self._tracer.close()
 

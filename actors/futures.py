@@ -110,7 +110,12 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there."""
-        super().add_done_callback(lambda _: self._endpoint.pool.submit(fn, self))
+
+        def run(_: object) -> None:
+            if not self._endpoint.pool.submit(fn, self):
+                fn(self)  # the system ends, and a chain must end with it (G6)
+
+        super().add_done_callback(run)
 
     def cancel(self) -> bool:
         """Give up waiting, and cancel the call if it has not started. False if it is done."""

@@ -38,13 +38,16 @@ class Pool:
         self._closed = False
         self._mine = threading.local()
 
-    def submit(self, job: Callable[..., object], *args: Any) -> None:
-        """Run ``job(*args)`` in some thread, soon. The job catches its own exceptions."""
+    def submit(self, job: Callable[..., object], *args: Any) -> bool:
+        """Run ``job(*args)`` in some thread, soon; false if the pool is closed.
+
+        The job catches its own exceptions.
+        """
         with self._ready:
-            if self._closed:
-                return
-            self._jobs.append((job, args))
-            self._start_some()
+            if not self._closed:
+                self._jobs.append((job, args))
+                self._start_some()
+            return not self._closed
 
     def close(self) -> None:
         """Forget what has not started; threads end when their job does."""

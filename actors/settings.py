@@ -7,6 +7,9 @@ from dataclasses import dataclass
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a wait takes at most unless it says otherwise (G6)."""
 
+LONGEST = 1e9
+"""Seconds; the operating system's waits overflow somewhere beyond (30 years are for ever)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -37,4 +40,4 @@ def check_timeout(timeout: float | None, default: float, *, poll: bool = False) 
         raise ValueError(
             f"a timeout must be more than 0 seconds, not {timeout}; None means {default}"
         )
-    return float(timeout)
+    return min(float(timeout), LONGEST)

@@ -9,6 +9,7 @@ import os
 import secrets
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
@@ -85,7 +86,7 @@ class System:
         if trace is not None:
             os.makedirs(trace, exist_ok=True)
         settings = Settings(
-            system=name or f"system-{secrets.token_hex(4)}",
+            system=f"system-{secrets.token_hex(4)}" if name is None else name,
             sharing=sharing,
             timeout=timeout,
             orphan_grace=orphan_grace,
@@ -129,6 +130,7 @@ class System:
         self.name = settings.system
         self._attached = attached
         self._down = False
+        self._pid = os.getpid()
         self._session = os.getsid(0)
         self._asys = asys
         self._port: PumpPort | CallInPort = port_of(asys)
@@ -144,6 +146,8 @@ class System:
                 self._port.post(registrar, Open(settings, os.getpid()))
             self._port.post(registrar, Join(me, os.getpid(), program=True))
             self._session = self._await_registrar()
+            if attached:  # its own waits are the program's to bound
+                self.endpoint.settings = replace(self.endpoint.settings, timeout=settings.timeout)
         except BaseException:
             self.shutdown()
             raise
@@ -188,7 +192,8 @@ class System:
         """
         if not hasattr(actor_class, "_is_ref_actor"):
             raise TypeError(f"system.create makes RefActors; {actor_class!r} is none")
-        name = name or f"{actor_class.__name__}-{secrets.token_hex(3)}"
+        if name is None:
+            name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
         return self._spawn(actor_class, name, requirements, None).address
 
     def _spawn(
@@ -312,8 +317,8 @@ class System:
         Returns:
             A line for each process that outlived its system and was killed.
         """
-        if self._down:
-            return []
+        if self._down or self._pid != os.getpid():
+            return []  # a forked child inherits the system, and ends nothing when it exits
         self._down = True
         atexit.unregister(self.shutdown)
         leave_program(self.endpoint)
@@ -337,7 +342,11 @@ class System:
             end = time.monotonic() + STOP_PATIENCE
             while ending.is_alive() and time.monotonic() < end:
                 ending.join(0.05)
-        return processes.end(self._session, patience=2.0 if graceful else 0.0)
+        survivors = processes.end(self._session, patience=2.0 if graceful else 0.0)
+        if not graceful:
+            with contextlib.suppress(Exception):
+                self._asys._systemBase.transport.close()  # which listens still
+        return survivors
 
     def _end_thespian(self) -> None:
         with contextlib.suppress(Exception):

@@ -1,0 +1,71 @@
+"""Programs of their own: run to their end, or started, watched and killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / f"program_{len(list(folder.iterdir()))}.py"
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+def run(folder: Path, text: str, *arguments: str, seconds: float = 60) -> str:
+    """What the program prints. It must succeed, and say nothing on standard error."""
+    with started(folder, text, *arguments) as process:
+        out, err = process.communicate(timeout=seconds)
+        assert process.returncode == 0, err
+        assert not err, err
+        return out
+
+
+@contextmanager
+def started(folder: Path, text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The running program, as a script whose classes are in ``__main__``."""
+    with subprocess.Popen(
+        [sys.executable, str(write(folder, text)), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def family(mark: str) -> list[psutil.Process]:
+    """The living processes with ``FAMILY=mark`` in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get("FAMILY") == mark:
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def all_gone(mark: str, seconds: float) -> bool:
+    """Whether every process of the family ends before *seconds* are over."""
+    end = time.monotonic() + seconds
+    while family(mark):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
