@@ -191,6 +191,7 @@ def run(
 def _show(result: dict[str, Any], console: Console) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(justify="right", style="bold")
+    table.add_column(no_wrap=True)
     for word, number in result["top"]:
         table.add_row(f"{number:,}", word)
     console.print(table)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
-from farref.commands.demo import NAMES, find
-from farref.commands.stage import perform
-from farref.trace import Story
+from farref.commands.demo import NAMES
+from farref.trace import Story, read
 from farref.trace.view import Stage
 
 pytestmark = pytest.mark.processes
@@ -14,9 +16,26 @@ pytestmark = pytest.mark.processes
 BASES = ("farrefBase", "multiprocTCPBase", "simpleSystemBase")
 
 
+PLAY = """
+import sys
+from pathlib import Path
+from farref.commands.demo import NAMES, find
+from farref.commands.stage import perform
+from farref.trace import save
+
+for name in NAMES:
+    save(perform(find(name), sys.argv[1]), Path(sys.argv[2], f"{name}.jsonl"))
+"""
+
+
 @pytest.fixture(scope="module", params=BASES)
-def stories(request: pytest.FixtureRequest) -> dict[str, Story]:
-    return {name: perform(find(name), request.param) for name in NAMES}
+def stories(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Story]:
+    """All of them, played by a program of their own, one after the other."""
+    folder = tmp_path_factory.mktemp("demos")
+    subprocess.run([sys.executable, "-c", PLAY, request.param, str(folder)], check=True, timeout=90)
+    return {name: read(folder / f"{name}.jsonl") for name in NAMES}
 
 
 @pytest.mark.parametrize("name", NAMES)

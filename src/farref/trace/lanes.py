@@ -175,20 +175,21 @@ class _Picture:
         if self._forks and self._plan.side is not Side.CHANGES:
             yield from self._fork_heads(head.text())
         else:
-            yield self._headline(head)
+            yield self._headline(head, 1 if self._plan.labelled else self._plan.text + 2)
         yield self._join(self._empty(), Text(), None)
 
     def _staircase(self, names: dict[int, str]) -> Iterator[Text]:
         """Long names over narrow lanes: a line each, and the lanes that stand already."""
+        width = self._width + self._plan.text + 2
         for step, (at, name) in enumerate(names.items()):
-            line = _Line(self._width, list(names)[:step], self._look)
+            line = _Line(width, list(names)[:step], self._look)
             line.write(at, name, "bold")
-            yield self._headline(line) if step == len(names) - 1 else _trim(line.text())
+            last = step == len(names) - 1
+            yield self._headline(line, 0) if last else _trim(line.text())
 
-    def _headline(self, line: _Line) -> Text:
+    def _headline(self, line: _Line, gap: int) -> Text:
         text = line.text()
         if self._forks:
-            gap = self._plan.text + 2 if not self._plan.labelled else 1
             text.append(" " * gap).append("owner's view", style=QUIET)
         return _trim(text)
 
