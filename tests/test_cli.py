@@ -11,10 +11,13 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from farref.cli import app
 from farref.commands.demo import NAMES
 from farref.trace import save, tell
 
@@ -23,7 +26,23 @@ from .recordings import user_to_user
 FARREF = [sys.executable, "-m", "farref"]
 
 
-def farref(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+@dataclass(frozen=True)
+class Run:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def farref(*arguments: str) -> Run:
+    """Run the command in this process; what is no exit is raised."""
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "100"}, prog_name="farref")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Run(result.exit_code, result.stdout, result.stderr)
+
+
+def piped(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run it as a program of its own, its output into a pipe."""
     return subprocess.run(
         [*FARREF, *arguments],
         capture_output=True,
@@ -95,7 +114,7 @@ def test_a_mistake_on_the_command_line_is_2(arguments: tuple[str, ...], says: st
 
 
 def test_an_unknown_base_is_told() -> None:
-    run = farref("demo", "return-value", "--base", "nonsense")
+    run = piped("demo", "return-value", "--base", "nonsense")
     assert run.returncode == 1
     assert "nonsense" in run.stderr
     assert "Traceback" not in run.stderr
@@ -131,8 +150,8 @@ def test_a_file_that_cannot_be_written_is_told(saved: Path) -> None:
 
 
 def test_a_pipe_gets_no_control_characters(saved: Path) -> None:
-    assert "\x1b" not in farref("trace", str(saved)).stdout
-    plain = farref("trace", str(saved), PYTHONIOENCODING="ascii").stdout
+    assert "\x1b" not in piped("trace", str(saved)).stdout
+    plain = piped("trace", str(saved), PYTHONIOENCODING="ascii").stdout
     assert plain.isascii()
     assert "+- remote add() as A/1 ---" in plain
 
@@ -188,7 +207,7 @@ def test_a_demo_in_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.processes
 def test_the_summary_of_a_demo_as_json() -> None:
-    run = farref("demo", "user-to-user", "--json", "--base", "simpleSystemBase")
+    run = piped("demo", "user-to-user", "--json", "--base", "simpleSystemBase")
     assert run.returncode == 0
     said = json.loads(run.stdout)
     assert said["left"] == []

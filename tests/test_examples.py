@@ -91,10 +91,12 @@ def test_chunks_hold_every_file_once() -> None:
 def test_wordcount_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
     for path in (tmp_path, tmp_path / "gone.txt", tmp_path / "missing"):
-        run = python("-m", "farref.examples.wordcount", str(path))
-        assert run.returncode == 2
-        assert "cannot be read: No such file" in run.stderr
-        assert "Traceback" not in run.stderr
+        with pytest.raises(wordcount.InputError, match="cannot be read: No such file"):
+            wordcount.select([path])
+    run = python("-m", "farref.examples.wordcount", str(tmp_path))
+    assert run.returncode == 2
+    assert run.stderr.startswith("wordcount: ")
+    assert "Traceback" not in run.stderr
 
 
 def test_wordcount_refuses_an_empty_selection(tmp_path: Path) -> None:
