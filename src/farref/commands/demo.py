@@ -121,6 +121,8 @@ def _one(name: str, base: str | None, save: Path | None, *, as_json: bool) -> bo
         return bool(_wordcount().run(as_json=as_json, base=base) == 0)
     played = find(name)
     story = perform(played, base)
+    if save is not None:  # first: a pipe that closes early ends what is shown
+        save_story(story, save)
     if as_json:
         said = story.summary
         typer.echo(
@@ -143,8 +145,6 @@ def _one(name: str, base: str | None, save: Path | None, *, as_json: bool) -> bo
         console.print()
         for line in prose(played.look_for, console.width):
             console.print(Text(line), no_wrap=True)
-    if save is not None:
-        save_story(story, save)
     return not story.summary.left
 
 

@@ -104,13 +104,13 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
         if save_to is not None:
             check_suffix(save_to)
         story = perform(demo, base)
+        if save_to is not None:
+            save_story(story, save_to)
         console = Console()
         show(story, console)
         console.print()
         for line in prose(demo.look_for, console.width):
             console.print(line, no_wrap=True, markup=False, highlight=False)
-        if save_to is not None:
-            save_story(story, save_to)
         raise typer.Exit(1 if story.summary.left else 0)
 
     main.__doc__ = f"{demo.sentence}\n\n{demo.look_for}"

@@ -34,6 +34,6 @@ def trace(
     except TraceError as error:
         typer.echo(f"farref trace: {error}", err=True)
         raise typer.Exit(1) from error
-    show(story, Console())
     if save is not None:
         save_story(story, save)
+    show(story, Console())
