@@ -7,6 +7,7 @@ protocol refuses (its callee just died) undoes the forks of the message it would
 from __future__ import annotations
 
 import itertools
+import time
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WorkerDiedError
@@ -105,7 +106,8 @@ class Calls:
 
     def forget(self, ask: Future[Any]) -> None:
         """Nobody waits for this answer any more: if it comes, it is dropped."""
-        self._asks = {n: future for n, future in self._asks.items() if future is not ask}
+        for number in [n for n, future in list(self._asks.items()) if future is ask]:
+            self._asks.pop(number, None)
 
     def cancel(self, call: CallId) -> None:
         """Take back a call that has not started."""
@@ -175,16 +177,18 @@ class Calls:
             if to.id in endpoint.context.dead:
                 raise WorkerDiedError(f"worker {to} died; nothing can be sent to it")
             endpoint.book.learn(to.id, to.address)
-            if endpoint.in_loop() or to.id == endpoint.me:
-                return  # a handler may not block; what it sends is bounded by what it received
-            if not endpoint.room.wait_for(
-                lambda: (
-                    endpoint.backlog(to.id) < MAX_BACKLOG
-                    or to.id in endpoint.context.dead
-                    or endpoint.closed
-                ),
-                endpoint.settings.timeout,
-            ):
+        if endpoint.in_loop() or to.id == endpoint.me:
+            return  # a handler may not block; what it sends is bounded by what it received
+
+        def ready() -> bool:
+            behind = endpoint.backlog(to.id) >= MAX_BACKLOG
+            return not behind or to.id in endpoint.context.dead or endpoint.closed
+
+        end = time.monotonic() + endpoint.settings.timeout
+        while not ready() and time.monotonic() < end and endpoint.call_in():
+            time.sleep(0)  # in-process actors run only while the program calls in
+        with endpoint.room:
+            if not endpoint.room.wait_for(ready, max(0.0, end - time.monotonic())):
                 raise ProtocolError(
                     f"{to} has not acknowledged {endpoint.backlog(to.id)} messages for "
                     f"{endpoint.settings.timeout:g} s; it is stopped or cut off"

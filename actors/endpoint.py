@@ -45,7 +45,7 @@ from ..protocol.errors import (
     WorkerDiedError,
 )
 from ..protocol.ids import RRefId
-from ..protocol.messages import Create, ForkRequest, Tell
+from ..protocol.messages import Create, ForkRequest, Message, Tell
 from ..protocol.owner import Owner
 from ..protocol.user import User
 from ..serialization.failures import Failure
@@ -67,12 +67,15 @@ if TYPE_CHECKING:
     from ..protocol.delivery import Packet
     from ..protocol.effects import Effect
     from ..protocol.ids import WorkerId
-    from ..protocol.messages import Descriptor, Message
+    from ..protocol.messages import Descriptor
     from .futures import Future
     from .ports import Port
     from .registry import Registry
 
 log = logging.getLogger("farref")
+
+_MESSAGES: Any = Message
+"""For what a peer of another library may send in place of a message."""
 
 
 @dataclass(slots=True)
@@ -166,7 +169,7 @@ class Endpoint:
         """A packet came in. Raises nothing: what is malformed is refused, counted and logged."""
         try:
             self._take(envelope)
-        except (FarrefError, AttributeError, TypeError) as error:
+        except Exception as error:
             self._refuse(f"a packet of {getattr(envelope, 'sender', '?')}", error)
 
     def _take(self, envelope: Envelope) -> None:
@@ -188,6 +191,18 @@ class Endpoint:
             each()
 
     def _receive(self, sender: WorkerId, message: Message, later: list[Callable[[], None]]) -> None:
+        try:
+            effects = self._received(sender, message)
+        except Exception as error:  # whatever is malformed, what follows it takes effect
+            self._refuse(f"{type(message).__name__} of {sender}", error)
+            return
+        if self._tracer and isinstance(message, ForkRequest | Create):
+            self._tracer.known(message, sender)
+        self._carry_out(effects, later)
+
+    def _received(self, sender: WorkerId, message: Message) -> list[Effect]:
+        if not isinstance(message, _MESSAGES):
+            raise ProtocolError(f"a {type(message).__name__} is no message between endpoints")
         if self._tracer:
             self._tracer.received(sender, message)
         cargo = getattr(message, "cargo", None)
@@ -196,18 +211,11 @@ class Endpoint:
             for peer in payload.peers:
                 if isinstance(peer, WorkerInfo):
                     self.book.learn(peer.id, peer.address)
-        try:
-            effects = self.context.receive(sender, message)
-        except ProtocolError as error:
-            self._refuse(f"{type(message).__name__} of {sender}", error)
-            return
-        if self._tracer and isinstance(message, ForkRequest | Create):
-            self._tracer.known(message, sender)
-        self._carry_out(effects, later)
+        return self.context.receive(sender, message)
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1
-        log.warning("%s refused %s: %s", self.me, what, error)
+        log.warning("%s refused %s: %s", self.me, what, str(error))  # text pins nothing
 
     def _carry_out(self, effects: list[Effect], later: list[Callable[[], None]]) -> None:
         for effect in effects:

@@ -111,7 +111,8 @@ class Mailbox:
             self._do_left()
             self._arm()
         except Exception:
-            log.exception("%s failed on %s", self._name(), type(message).__name__)
+            text = traceback.format_exc()
+            log.error("%s failed on %s:\n%s", self._name(), type(message).__name__, text)  # noqa: TRY400
         return ThespianWatch([self._bell.fileno()]) if self._bell else None
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:

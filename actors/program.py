@@ -25,7 +25,7 @@ from thespian.system.transport import ReceiveEnvelope
 from ..protocol.delivery import ACK_DELAY
 from . import bases, simple
 from .ports import Bell
-from .wire import Died, Envelope, Found, Joined, Spawned
+from .wire import Died, Envelope, Found, Joined, Nudge, Spawned, Welcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +59,8 @@ class _Receiver:
                 if not self.joined.done():
                     endpoint.settle_in(message)
                     self.joined.set_result(message)
+            case Nudge() | Welcome():
+                pass  # for actors
             case _:
                 self.inbox.put(message)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
+import time
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 PATIENCE = 20.0
 """Seconds that the registrar may take to answer; it does no work of the user's."""
+BELIEVED = 1.0
+"""Seconds for which an actor counts as plain: one that a plain actor created is an endpoint
+only from its first message on."""
 CREATION_PATIENCE = 60.0
 """Seconds that an actor may take from its creation until it has joined."""
 
@@ -43,8 +47,8 @@ class Registry:
         self._tokens = itertools.count(1)
         self._asked: dict[int, concurrent.futures.Future[Any]] = {}
         self._names: dict[str, WorkerInfo] = {}
-        self._plain: set[Hashable] = set()
-        """Addresses of actors that are no endpoints."""
+        self._plain: dict[Hashable, float] = {}
+        """Addresses of actors that were no endpoints yet, and until when that is believed."""
 
     # ---- questions; they block the calling thread, never the mailbox thread
 
@@ -77,7 +81,7 @@ class Registry:
         if known is not None:
             return WorkerInfo(known, self._endpoint.book.address_of(known) or address)
         key = _key(address)
-        if key is not None and key in self._plain:
+        if key is not None and time.monotonic() < self._plain.get(key, 0.0):
             return None
         found = self._ask(Lookup, PATIENCE, address=_bare(address))
         if found.dead:
@@ -87,7 +91,7 @@ class Registry:
             self._endpoint.book.learn(info.id, info.address)
             return info
         if key is not None:
-            self._plain.add(key)
+            self._plain[key] = time.monotonic() + BELIEVED
         return None
 
     def workers(self) -> list[WorkerInfo]:

@@ -53,9 +53,10 @@ def family(mark: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get("FAMILY") == mark:
-                if process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            if process.environ().get("FAMILY") == mark:
+                found.append(process)
         except (psutil.Error, OSError):
             continue
     return found

@@ -141,7 +141,7 @@ def test_pickling_that_exits_reaches_the_caller(system: System) -> None:
         farref.rpc_sync("B", Exit, timeout=5)
 
 
-class Unspeakable(Exception):  # noqa: N818
+class Unspeakable(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
 

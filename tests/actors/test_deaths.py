@@ -88,7 +88,7 @@ def test_a_dead_owner(process_system: System) -> None:
     kill("B")
     with pytest.raises(OwnerDiedError, match="the owner of"):
         waiting.result(10)
-    for use in (ref.to_here, ref.rpc_sync().get, ref.owner, lambda: ref.remote().get()):
+    for use in (ref.to_here, ref.rpc_sync().get, ref.owner, ref.remote().get):
         with pytest.raises(OwnerDiedError):
             use()
     with pytest.raises(OwnerDiedError):

@@ -94,12 +94,16 @@ def test_references_in_closures_are_counted(system: System) -> None:
     box = Box(3)
     watch = weakref.ref(box)
     ref = RRef(box)
-    farref.rpc_sync("B", keep, (lambda: ref,))
+    farref.rpc_sync("B", keep, (_closure(ref),))
     del ref, box
     idle(system, 0.1)
     assert watch() is not None
     assert farref.rpc_sync("B", let_go) == 1
     assert until(system, lambda: watch() is None)
+
+
+def _closure(ref: RRef[Any]) -> Any:
+    return lambda: ref
 
 
 def test_references_inside_values_hold_what_they_refer_to(system: System) -> None:
@@ -159,7 +163,7 @@ def test_an_exception_that_carries_a_reference_pins_nothing(system: System) -> N
     assert until(system, lambda: watch() is None)
 
 
-class Carrying(Exception):  # noqa: N818
+class Carrying(Exception):
     pass
 
 

@@ -149,6 +149,6 @@ def test_a_killed_program_is_noticed(
 def test_an_in_process_system_has_no_door() -> None:
     with (
         System("simpleSystemBase", name="indoors"),
-        pytest.raises(SystemDownError, match="inside another program|has no door"),
+        pytest.raises(SystemDownError, match=r"has no door"),
     ):
         System.attach("indoors")

@@ -1,0 +1,77 @@
+"""The smallest endpoint: a real protocol `Context` behind the pickler's hooks, no actors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from farref.protocol.context import Context
+from farref.protocol.ids import RRefId, WorkerId
+from farref.protocol.messages import Cargo, Tell
+from farref.serialization.pickling import Reference, dumps, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from farref.protocol.messages import Descriptor
+    from farref.serialization.payload import Payload
+
+
+class Handle(Reference):
+    """A reference that nobody collects: the test drops it."""
+
+    def __init__(self, rref: RRefId) -> None:
+        self.rref = rref
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Handle) and self.rref == other.rref
+
+    def __hash__(self) -> int:
+        return hash(self.rref)
+
+
+class Address:
+    """What stands for an actor's address: it must not be pickled."""
+
+    def __reduce__(self) -> Any:
+        raise AssertionError("an address was pickled")
+
+
+class Endpoint:
+    """Sends to, and receives from, others like it."""
+
+    def __init__(self, name: str) -> None:
+        self.context = Context(WorkerId(name, 1))
+        self._to = self.context.me
+
+    def own(self) -> Handle:
+        return Handle(self.context.own())
+
+    def pack(self, value: object, to: Endpoint) -> tuple[Payload, tuple[Descriptor, ...]]:
+        self._to = to.context.me
+        return dumps(value, self, inert=Address)
+
+    def unpack(
+        self, sender: Endpoint, payload: Payload, descriptors: tuple[Descriptor, ...]
+    ) -> Any:
+        cargo = Cargo(payload=payload, descriptors=descriptors)
+        self.context.receive(sender.context.me, Tell(cargo=cargo))
+        try:
+            return loads(payload, descriptors, self)
+        finally:
+            self.context.release(descriptors)
+
+    def forks(self, handle: Handle) -> int:
+        return len(self.context.owners[handle.rref].forks)
+
+    # ---- the hooks
+
+    def fork(self, reference: Reference) -> Descriptor:
+        assert isinstance(reference, Handle)
+        return self.context.fork(reference.rref, self._to)
+
+    def abandon(self, descriptors: Iterable[Descriptor]) -> None:
+        self.context.abandon(descriptors)
+
+    def join(self, descriptor: Descriptor) -> Reference:
+        self.context.hold(descriptor.rref)
+        return Handle(descriptor.rref)

@@ -1,0 +1,125 @@
+"""References fork while they are pickled: once per message, beside the bytes, undone on error."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from farref import OutOfBandPickleError, SerializationError
+
+from .endpoint import Address, Endpoint
+
+A, B = "A", "B"
+
+
+@pytest.fixture
+def ends() -> tuple[Endpoint, Endpoint]:
+    return Endpoint(A), Endpoint(B)
+
+
+def test_a_reference_forks_once_per_message(ends: tuple[Endpoint, Endpoint]) -> None:
+    a, b = ends
+    ref = a.own()
+    payload, descriptors = a.pack([ref, {"again": (ref,)}], b)
+    assert len(descriptors) == a.forks(ref) == 1
+    first, second = b.unpack(a, payload, descriptors)
+    assert first is second["again"][0]
+    assert b.context.users[ref.rref].handles == 1
+
+
+def test_each_message_has_forks_of_its_own(ends: tuple[Endpoint, Endpoint]) -> None:
+    a, b = ends
+    ref = a.own()
+    forks = {a.pack(ref, b)[1][0].fork for _ in range(3)}
+    assert len(forks) == a.forks(ref) == 3
+
+
+def test_the_bytes_hold_no_reference_and_no_address(ends: tuple[Endpoint, Endpoint]) -> None:
+    a, b = ends
+    ref, address = a.own(), Address()
+    payload, descriptors = a.pack({"ref": ref, "address": address}, b)
+    assert b"Handle" not in payload.data
+    assert payload.inert == (address,)
+    assert pickle.loads(pickle.dumps(payload.data)) == payload.data
+    assert b.unpack(a, payload, descriptors)["address"] is address
+
+
+def test_pickling_that_fails_undoes_its_forks(ends: tuple[Endpoint, Endpoint]) -> None:
+    a, b = ends
+    refs = [a.own() for _ in range(5)]
+    with pytest.raises(SerializationError, match=r"cannot pickle.*lock.*keep it where it is"):
+        a.pack([*refs, threading.Lock()], b)
+    assert [a.forks(ref) for ref in refs] == [0] * 5
+
+
+class Interrupts:
+    def __reduce__(self) -> Any:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_undoes_its_forks_too(ends: tuple[Endpoint, Endpoint]) -> None:
+    a, b = ends
+    ref = a.own()
+    with pytest.raises(KeyboardInterrupt):
+        a.pack([ref, Interrupts()], b)
+    assert a.forks(ref) == 0
+
+
+class Broken:
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+    def __setstate__(self, state: Any) -> None:
+        raise RuntimeError("broken")
+
+
+def test_unpickling_that_fails_settles_the_forks(ends: tuple[Endpoint, Endpoint]) -> None:
+    """The descriptors travel beside the bytes, so the receiver knows every fork."""
+    a, b = ends
+    refs = [a.own() for _ in range(3)]
+    payload, descriptors = a.pack(["first", Broken(refs)], b)
+    with pytest.raises(SerializationError, match=r"cannot unpickle.*RuntimeError: broken"):
+        b.unpack(a, payload, descriptors)
+    # What the handles made before hold is dropped by their collection, in a real endpoint.
+    assert all(b.context.users[ref.rref].handles == 1 for ref in refs)
+
+
+def test_garbage_is_an_error_of_ours(ends: tuple[Endpoint, Endpoint]) -> None:
+    from farref.serialization.payload import Payload
+
+    a, b = ends
+    for data in (b"", b"garbage", b"\x80\x05."):
+        with pytest.raises(SerializationError, match="cannot unpickle"):
+            b.unpack(a, Payload(data), ())
+
+
+@pytest.mark.parametrize(
+    "refuse", [pickle.dumps, cloudpickle.dumps, copy.copy, copy.deepcopy], ids=lambda f: f.__name__
+)
+def test_outside_a_message_it_cannot_be_pickled(refuse: Any) -> None:
+    a = Endpoint(A)
+    with pytest.raises(OutOfBandPickleError, match="call, a reply or an actor message"):
+        refuse(a.own())
+
+
+def test_a_pickle_inside_a_pickle_is_outside_the_message(ends: tuple[Endpoint, Endpoint]) -> None:
+    a, b = ends
+    ref = a.own()
+    with pytest.raises(OutOfBandPickleError):
+        a.pack([ref, Nested(ref)], b)
+    assert a.forks(ref) == 0
+
+
+class Nested:
+    """Pickles what it holds by itself, as a cache or a database field would."""
+
+    def __init__(self, inside: Any) -> None:
+        self.inside = inside
+
+    def __reduce__(self) -> Any:
+        return bytes, (pickle.dumps(self.inside),)
