@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import gc
 import importlib
 import inspect
 import logging
@@ -107,6 +108,9 @@ class Mailbox:
             if self._bell is None and not simple.hosts(self._actor):
                 self._bell = Bell()
                 self._direct = bases.is_thread_safe(self._actor._myRef.transport)
+                # What a forked process inherited is not ours to collect, and collecting it
+                # again and again would copy every page of it.
+                gc.freeze()
             self._receive(message, sender)
             self._do_left()
             self._arm()
@@ -194,10 +198,15 @@ class Mailbox:
         self._queue(last)
         concurrent.futures.wait([done], LAST_WORDS)
         self._do_left()
+        self.close()
+
+    def close(self) -> None:
+        """End the endpoint and its loop; what still waits fails. Safe to call again."""
         if self.endpoint is not None:
             self.endpoint.close(f"{self._name()} exits")
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
 
     def _do_left(self) -> None:
         while self._left:

@@ -10,6 +10,7 @@ the program's pumps the system itself.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import logging
 import queue
 import threading
@@ -70,6 +71,7 @@ class PumpPort(_Receiver):
 
     def __init__(self, asys: Any) -> None:
         super().__init__()
+        self._main = asys._systemBase
         self._context = asys.private()
         self._base = self._context.__enter__()._systemBase
         self._direct = bases.is_thread_safe(self._base.transport)
@@ -89,6 +91,11 @@ class PumpPort(_Receiver):
         self._thread.join(5)
         self._context.__exit__(None, None, None)
         self._bell.close()
+
+    def end(self) -> None:
+        """Nothing of this program listens any more; the actors are other processes' affair."""
+        with contextlib.suppress(Exception):  # Thespian's shutdown may have closed it
+            self._main.transport.close()
 
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""
@@ -173,6 +180,10 @@ class CallInPort(_Receiver):
     def stop(self) -> None:
         """Let the actors settle what the program just sent."""
         self.pump()
+
+    def end(self) -> None:
+        """The system ends, and with it the actors in this process."""
+        simple.close_actors(self._base)
 
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""

@@ -24,6 +24,14 @@ def hosts(actor: Any) -> bool:
     return isinstance(actor._myRef, ActorRef)
 
 
+def close_actors(base: Any) -> None:
+    """End the endpoints of *base*'s actors: the framework forgets actors without a word."""
+    for entry in list(base.actorRegistry.values()):
+        mailbox = getattr(getattr(entry, "instance", None), "_mailbox", None)
+        if mailbox is not None:
+            mailbox.close()
+
+
 def send(actor: Any, address: ActorAddress, message: object) -> None:
     """Queue *message* from *actor*, from any thread, without a lock."""
     base = actor._myRef._system._systemBase

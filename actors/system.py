@@ -331,6 +331,7 @@ class System:
             self._port.stop()
         finally:
             survivors = [] if self._attached else self._end(graceful=graceful)
+            self._port.end()
         return survivors
 
     def _end(self, *, graceful: bool) -> list[str]:
@@ -342,11 +343,7 @@ class System:
             end = time.monotonic() + STOP_PATIENCE
             while ending.is_alive() and time.monotonic() < end:
                 ending.join(0.05)
-        survivors = processes.end(self._session, patience=2.0 if graceful else 0.0)
-        if not graceful:
-            with contextlib.suppress(Exception):
-                self._asys._systemBase.transport.close()  # which listens still
-        return survivors
+        return processes.end(self._session, patience=2.0 if graceful else 0.0)
 
     def _end_thespian(self) -> None:
         with contextlib.suppress(Exception):
