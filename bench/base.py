@@ -8,7 +8,7 @@ Contenders take turns, so that a noisy machine disturbs all of them alike; figur
 the rounds, and only ratios within one run mean anything.
 """
 
-# ruff: noqa: D102 (Thespian's method names; the classes say what they do)
+# ruff: noqa: D102, N802 (Thespian's method names; the classes say what they do)
 
 from __future__ import annotations
 

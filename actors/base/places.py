@@ -171,14 +171,22 @@ def declare_alive(directory: Path, system_id: str, name: str = "") -> int:
     return descriptor
 
 
-def admin_pid(directory: Path, name: str) -> int | None:
-    """The process id of the admin of the system called *name*, if one is alive."""
+def mark_of(directory: Path, name: str) -> Path | None:
+    """The mark of life of the system called *name*, if its admin has made one."""
     for mark in directory.glob("*.alive"):
         with contextlib.suppress(OSError, ValueError):
-            found, pid = mark.read_text().split()
-            if found == name:
-                return int(pid)
+            if mark.read_text().split()[:1] == [name]:
+                return mark
     return None
+
+
+def admin_pid(directory: Path, name: str) -> int | None:
+    """The process id of the admin of the system called *name*, if it has made its mark."""
+    mark = mark_of(directory, name)
+    try:
+        return int(mark.read_text().split()[1]) if mark else None
+    except (OSError, ValueError, IndexError):
+        return None  # it has just ended
 
 
 def remove_system(directory: Path, system_id: str) -> None:

@@ -35,6 +35,8 @@ from .transport import Transport
 Mode = Literal["either", "start", "join"]
 STARTUP_PATIENCE: Final = 30.0  # seconds; spawned processes import everything anew
 CLEANUP_PATIENCE: Final = 8.0  # seconds; longer than a keeper takes
+ADMIN_PATIENCE: Final = 1.0  # seconds after which an admin that should have ended is killed
+SWEEP_AFTER: Final = 0.3  # seconds after which the keeper may be suspected to be dead
 MIN_KEY: Final = 16  # bytes
 CAPABILITIES: Final[dict[str, Any]] = {
     "Thespian ActorSystem Name": "farrefBase",
@@ -148,11 +150,13 @@ class FarrefBase(Outside, MultiprocessCommon):
         """
         if self.transport.closed:
             return
-        place = _identity(self._admin_path)
+        # Read now: whoever takes this name next makes a mark of its own.
+        directory, name = self.settings.directory, self.settings.name
+        mark, admin = places.mark_of(directory, name), places.admin_pid(directory, name)
         with closing(self.transport.external_transport_clone()) as endpoint:
             self._request_shutdown(endpoint)
         self.transport.close()
-        self._await_end(place)
+        self._await_end(mark, admin)
 
     def _request_shutdown(self, endpoint: Transport) -> None:
         failed: list[object] = []
@@ -172,31 +176,22 @@ class FarrefBase(Outside, MultiprocessCommon):
             ):
                 return
 
-    def _await_end(self, place: tuple[int, int] | None) -> None:
+    def _await_end(self, mark: Path | None, admin: int | None) -> None:
         """Wait until the keeper has cleaned up; kill the admin if it does not end."""
-        settings = self.settings
-        deadline = monotonic() + 1.0
-        while place is not None and _identity(self._admin_path) == place:
-            if monotonic() > deadline:
-                admin = places.admin_pid(settings.directory, settings.name)
-                if admin is None or monotonic() > deadline + CLEANUP_PATIENCE:
-                    break  # the keeper was killed: clean up ourselves
+        begun = monotonic()
+        while mark is not None and mark.exists():
+            waited = monotonic() - begun
+            if waited > CLEANUP_PATIENCE:
+                break
+            if admin is not None and waited > ADMIN_PATIENCE:
                 with suppress(ProcessLookupError):
                     os.kill(admin, signal.SIGKILL)
+                admin = None
             sleep(0.005)
-        else:
-            return
-        with places.claiming(settings.directory):
-            places.sweep(settings.directory)
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells the file at *path* from a later one of the same name; None if there is none."""
-    try:
-        status = path.lstat()
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
+            if waited > SWEEP_AFTER:
+                # The mark of a system whose keeper was killed is locked by nobody.
+                with places.claiming(self.settings.directory):
+                    places.sweep(self.settings.directory)
 
 
 def system_base(

@@ -96,6 +96,19 @@ class Parent(Actor):
                 self.send(self.asker, (message, sender == message[1]))
 
 
+class Introducer(Actor):
+    """Sends addresses that are not known yet (the admin creates those), then more."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, ActorAddress):
+            for number in range(3):
+                named = self.createActor(Echo, globalName=f"named {number}")
+                self.send(message, (number, "before", named))
+                self.send(named, (number, "to the new one"))
+                self.send(message, (number, "after"))
+            self.send(sender, "introduced")
+
+
 class Stuck(Actor):
     """Never returns from its handler."""
 

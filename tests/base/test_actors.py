@@ -23,6 +23,7 @@ from .kit import (
     Duelist,
     Echo,
     Fragile,
+    Introducer,
     Parent,
     Sender,
     Waker,
@@ -110,6 +111,17 @@ def test_order_when_both_flood_each_other(system: ActorSystem) -> None:
     system.tell(other, ("fight", one, 5_000, "x" * 100))
     assert system.listen(PATIENCE) is True
     assert system.listen(PATIENCE) is True
+
+
+def test_a_message_that_waits_for_an_address_keeps_its_place(system: ActorSystem) -> None:
+    collector = system.createActor(Collector)
+    introducer = system.createActor(Introducer)
+    system.ask(introducer, collector, PATIENCE)
+    eventually(lambda: len(system.ask(collector, "report", PATIENCE)) >= 6)
+    got = system.ask(collector, "report", PATIENCE)
+    assert [m[:2] for m in got] == [(n, w) for n in range(3) for w in ("before", "after")]
+    named = got[0][2]
+    assert system.ask(named, "who are you?", PATIENCE) == "who are you?"
 
 
 def test_a_message_that_cannot_be_unpickled_hurts_nobody(system: ActorSystem) -> None:

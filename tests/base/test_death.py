@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from thespian.actors import ActorSystem
 
@@ -84,6 +85,29 @@ def test_a_system_may_outlive_its_program() -> None:
         with running():  # sweeps the socket of the killed program
             pass
         eventually(lambda: not sockets())
+
+
+def keeper_of(admin: int) -> int:
+    """The keeper: it was forked by the admin, and leads a session of its own."""
+    (keeper,) = [p.pid for p in psutil.Process(admin).children() if os.getsid(p.pid) == p.pid]
+    return keeper
+
+
+@pytest.mark.parametrize("victim", ["nobody", "admin", "keeper"])
+def test_shutdown_returns_when_nothing_is_left(victim: str) -> None:
+    before = sockets()
+    with running(name="ending") as system:
+        pids = [system.ask(system.createActor(Echo), "pid", PATIENCE) for _ in range(5)]
+        admin = places.admin_pid(places.private_directory(), "ending")
+        assert admin is not None
+        pids.append(admin)
+        keeper = keeper_of(admin)
+        if victim != "nobody":
+            os.kill({"admin": admin, "keeper": keeper}[victim], signal.SIGKILL)
+        system.shutdown()
+        assert sockets() == before
+        assert not any(map(alive, pids))
+        eventually(lambda: not alive(keeper))
 
 
 def test_a_killed_actor_leaves_no_socket() -> None:
