@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +36,7 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="module", params=BASES)
 def shared_system(request: pytest.FixtureRequest) -> Iterator[System]:
     """One system for a whole module, with the workers B and C."""
+    gc.freeze()  # pytest's heap, which every actor inherits, costs each collection 50 ms
     with System(request.param, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
         system.worker("C")

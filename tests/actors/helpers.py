@@ -41,20 +41,17 @@ def idle(system: System, seconds: float) -> None:
 
 def references_everywhere(system: System) -> dict[str, list[ReferenceInfo]]:
     """The tables of every living endpoint, those without a reference left out."""
-    gc.collect()
-    tables = {}
-    for info in system.workers():
-        if info.id == system.endpoint.me:
-            rows = farref.references()
-        else:
-            rows = farref.rpc_sync(info, _collect_and_list, timeout=PATIENCE)
-        if rows:
-            tables[info.name] = rows
-    return tables
+    futures = {
+        info.name: farref.rpc_async(info, list_references, timeout=PATIENCE)
+        for info in system.workers()
+    }
+    return {name: rows for name, future in futures.items() if (rows := future.result())}
 
 
-def _collect_and_list() -> list[ReferenceInfo]:
-    gc.collect()
+def list_references() -> list[ReferenceInfo]:
+    """This endpoint's table; garbage is collected only where that can make a difference."""
+    if farref.references():
+        gc.collect()
     return farref.references()
 
 

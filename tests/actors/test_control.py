@@ -58,7 +58,7 @@ def test_two_busy_functions_delay_no_share(own_system: System, how: Any) -> None
     ref.to_here()
     idle = statistics.median(share(system, ref) for _ in range(10))
     busy = [farref.rpc_async("B", how, (BUSY,)) for _ in range(2)]
-    times = []
+    times: list[float] = []
     while not any(future.done() for future in busy) and len(times) < 20:
         times.append(share(system, ref))
     assert len(times) >= 5, f"only {len(times)} shares while B was busy"
@@ -75,7 +75,8 @@ def test_a_blocking_handler_delays_no_share(own_system: System) -> None:
     ref.to_here()
     idle = statistics.median(share(system, ref) for _ in range(10))
     assert system.ask(actor, BUSY) == "busy"
-    start, times = time.monotonic(), []
+    start = time.monotonic()
+    times: list[float] = []
     while time.monotonic() < start + BUSY * 0.8 and len(times) < 20:
         times.append(share(system, ref))
         assert ref.rpc_sync(timeout=5).get() is None

@@ -59,11 +59,11 @@ class Friend(RefActor):
                 self.send(sender, list(self.got))
             case "refused":
                 try:
-                    self.send(self.friend, [RRef(1)])  # type: ignore[arg-type]
+                    self.send(self.friend, [RRef(1)])
                 except NotAnEndpointError as error:
                     self.send(sender, str(error))
             case _:
-                self.send(self.friend, Text(message))  # type: ignore[arg-type]
+                self.send(self.friend, Text(message))
 
     def receiveMsg_Text(self, message: Text, sender: ActorAddress) -> None:
         self.got.append((type(message) is Text, message.text, sender == self.friend))

@@ -42,7 +42,6 @@ def test_the_payload_is_inert_and_may_be_pickled_again() -> None:
 
 
 def test_what_is_not_contiguous_goes_in_band() -> None:
-    view = memoryview(np.arange(100).reshape(10, 10))[::2]
-    array = np.asarray(view)
+    array = np.arange(100).reshape(10, 10)[::2, 1::2]
     _, back = there_and_back(array)
     assert np.array_equal(back, array)

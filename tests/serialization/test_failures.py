@@ -69,10 +69,15 @@ def test_a_failure_pins_nothing_of_the_frames_it_passed() -> None:
 
     big = Big()
     watch = weakref.ref(big)
-    try:
-        deep(big)
-    except Plain as error:
-        failure = Failure.of(error, "B", "deep()")
+
+    def failing(big: Big) -> Failure:
+        try:
+            deep(big)
+        except Plain as error:
+            return Failure.of(error, "B", "deep()")
+        raise AssertionError("deep() raises")
+
+    failure = failing(big)
     del big
     gc.collect()
     assert watch() is None
