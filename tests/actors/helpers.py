@@ -25,7 +25,14 @@ def until(system: System, condition: Callable[[], object], seconds: float = PATI
     waiting pumps; on the others the program really does nothing.
     """
     if isinstance(system._port, CallInPort):
-        return system._port.run_until(lambda: bool(condition()), seconds)
+        met = False
+
+        def once() -> bool:  # pumping looks again after it was met; a condition may take something
+            nonlocal met
+            met = met or bool(condition())
+            return met
+
+        return system._port.run_until(once, seconds)
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
