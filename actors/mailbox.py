@@ -20,6 +20,7 @@ import inspect
 import logging
 import os
 import secrets
+import sys
 import threading
 import time
 import traceback
@@ -74,6 +75,11 @@ log = logging.getLogger("farref")
 
 THREADS = 16
 """Functions that one endpoint runs at once unless it says otherwise."""
+SWITCH_INTERVAL = 0.0005
+"""Seconds for which computing threads of the user's may keep the interpreter from the mailbox.
+
+Python's own 5 ms, for each hop of a share and each busy thread, add up to tenths of a second.
+"""
 LAST_WORDS = 2.0
 """Seconds that a handler of `ActorExitRequest` may take before the actor exits anyway."""
 
@@ -111,6 +117,7 @@ class Mailbox:
                 # What a forked process inherited is not ours to collect, and collecting it
                 # again and again would copy every page of it.
                 gc.freeze()
+                sys.setswitchinterval(SWITCH_INTERVAL)
             self._receive(message, sender)
             self._do_left()
             self._arm()
