@@ -76,10 +76,19 @@ def one_role(endpoint: Endpoint) -> str | None:
     return f"{endpoint.me} owns and uses {both}" if both else None
 
 
+def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
+    """An entry that nothing uses is gone."""
+    context = endpoint.context
+    idle = [owner.rref for owner in context.owners.values() if owner.unused]
+    idle += [user.rref for user in context.users.values() if user.unused]
+    return f"{endpoint.me} keeps an idle entry of {idle[0]}" if idle else None
+
+
 ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
     "counts are right": counts_are_right,
     "one request runs per object": one_request_runs,
     "owner or user": one_role,
+    "nothing idle is kept": nothing_idle_is_kept,
 }
 
 # ---- one step

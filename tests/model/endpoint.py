@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from farref.protocol.context import Context
@@ -35,7 +35,6 @@ from farref.protocol.messages import (
     Descriptor,
     Fetch,
     Invoke,
-    Message,
     Reply,
     Tell,
 )
@@ -43,39 +42,8 @@ from farref.protocol.messages import (
 from . import script as do
 from .script import Action, Code, Script
 from .state import clone, freeze
+from .steps import Act, Bury, Deliver, Notice, Step
 from .task import Stage, Task, key
-
-
-@dataclass(frozen=True, slots=True)
-class Deliver:
-    """A message arrives."""
-
-    sender: WorkerId
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """The script (None) or a task goes one step further."""
-
-    task: Task | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """The endpoint hears of a death."""
-
-    worker: WorkerId
-
-
-@dataclass(frozen=True, slots=True)
-class Bury:
-    """The grace after a death has passed."""
-
-    worker: WorkerId
-
-
-Step = Deliver | Act | Notice | Bury
 
 
 def worker(name: str) -> WorkerId:

@@ -27,7 +27,8 @@ from farref.protocol.user import User
 
 from . import script as do
 from .always import View
-from .endpoint import Act, Bury, Deliver, Endpoint, Notice
+from .endpoint import Endpoint
+from .steps import Act, Bury, Deliver, Notice
 from .task import Stage, Task
 from .world import Taken
 
@@ -261,7 +262,7 @@ def _(taken: Taken) -> bool:
 def _(taken: Taken) -> bool:
     match _message(taken):
         case Cancel(call=call, rref=rref) if rref is not None:
-            return _queued(taken.before, call)
+            return _queued(taken.before, call) and not _queued(taken.after, call)
         case _:
             return False
 

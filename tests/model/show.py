@@ -22,8 +22,9 @@ from farref.protocol.messages import (
     Tell,
 )
 
-from .endpoint import Act, Bury, Deliver, Endpoint, Notice, Step
+from .endpoint import Endpoint
 from .script import Action, Script
+from .steps import Act, Bury, Deliver, Notice, Step
 from .task import Stage, Task
 from .world import Crash, Envelope
 

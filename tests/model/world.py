@@ -22,9 +22,10 @@ from typing import NamedTuple
 from farref.protocol.ids import WorkerId
 from farref.protocol.messages import ForkRequest, Message
 
-from .endpoint import Bury, Deliver, Endpoint, Notice, Step, worker
+from .endpoint import Endpoint, worker
 from .explorer import Mistake
 from .script import Script
+from .steps import Bury, Deliver, Notice, Step
 
 DEAD = -1
 """The number of an endpoint that crashed."""

@@ -1,6 +1,6 @@
 """Endpoints that die at any moment: in the middle of a chain, while creating, while owning."""
 
-from ..script import Ask, Drop, Get, Keep, Method, Own, Remote, Say, Script
+from ..script import Abandon, Ask, Drop, Get, Keep, Method, Own, Pickle, Remote, Say, Script
 from ..world import Program
 
 KEEP: Script = (Keep("x"),)
@@ -22,6 +22,36 @@ DEATHS = (
         },
         mortal=("A",),
         reaches=("nobody dies before his creation arrives",),
+    ),
+    Program(
+        "a stranger dies",
+        {
+            "A": (Remote("x", "B"), Say("C", ("x",), KEEP), Drop("x")),
+            "B": (),
+            "C": (Drop("x"),),
+            "D": (),
+        },
+        mortal=("D",),
+    ),
+    Program(
+        "plain messages and calls to one who dies",
+        {"A": (Say("C"), Ask("c", "C"), Say("C"), Ask("d", "C")), "C": ()},
+        mortal=("C",),
+    ),
+    Program(
+        "a message is abandoned after its receiver was buried",
+        {"A": (Own("x"), Pickle("x", "C"), Abandon(), Drop("x")), "C": ()},
+        mortal=("C",),
+    ),
+    Program(
+        "a message is abandoned after its owner died",
+        {"A": (Remote("x", "B"), Pickle("x", "C"), Drop("x"), Abandon()), "B": (), "C": ()},
+        mortal=("B",),
+    ),
+    Program(
+        "the owner dies and its users keep what they have",
+        {"A": (Remote("x", "B"), Say("C", ("x",), KEEP)), "B": (), "C": ()},
+        mortal=("B",),
     ),
     Program(
         "the child dies",

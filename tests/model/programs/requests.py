@@ -168,6 +168,18 @@ REQUESTS = (
         reaches=("no call waits for itself",),
     ),
     Program(
+        "a creation that waits for its own object",
+        {
+            "A": (
+                Remote("x", "B", (), (Get("g", "x"), Wait("g"))),
+                Say("B", ("x",), (Keep("x"),)),
+                Drop("x"),
+            ),
+            "B": (),
+        },
+        reaches=("no call waits for itself",),
+    ),
+    Program(
         "a method that waits for what it makes",
         {
             "A": (

@@ -1,0 +1,267 @@
+"""Messages that no correct peer sends: each is refused, and changes nothing.
+
+Every check that raises `ProtocolError` has an entry here, beside the mutant that lacks the
+check. The messages come to B, which owns objects of its own and of A's, uses two of C's (one
+confirmed, one not), has shared them, and waits for a reply of A's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from farref.protocol.context import Context
+from farref.protocol.delivery import Channel, Packet
+from farref.protocol.errors import ProtocolError
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.messages import (
+    Ack,
+    Call,
+    Cargo,
+    ChildAck,
+    Create,
+    Delete,
+    Descriptor,
+    Fetch,
+    ForkRequest,
+    Message,
+    Reply,
+    Tell,
+)
+from farref.protocol.owner import Owner
+from farref.protocol.user import User
+
+from .mutants import Mutant
+from .state import freeze
+from .wire import message
+
+A, B, C = WorkerId("A", 1), WorkerId("B", 1), WorkerId("C", 1)
+X, OF_A = RRefId(B, 1), RRefId(A, 1)
+"""B's object, and the one that A created on B."""
+CONFIRMED, ASKED = RRefId(C, 1), RRefId(C, 2)
+"""Objects of C's that B uses: it was given the one by C, the other by A."""
+
+
+def reference(rref: RRefId, fork: ForkId, owner: WorkerId) -> Descriptor:
+    """A reference from the endpoint that *fork* names."""
+    return Descriptor(rref=rref, fork=fork, owner=owner, parent=fork.parent)
+
+
+def tell(*references: Descriptor) -> Tell:
+    """A one-way message that brings *references*."""
+    return Tell(cargo=Cargo(descriptors=references))
+
+
+def endpoint() -> Context:
+    """B, in the middle of things."""
+    context = Context(B)
+    assert context.own() == X
+    context.fork(X, A)
+    context.fork(X, B)
+    context.receive(C, tell(reference(CONFIRMED, ForkId(C, 1), C)))
+    context.fork(CONFIRMED, A)
+    context.receive(A, tell(reference(ASKED, ForkId(A, 1), C)))
+    context.receive(A, Create(rref=OF_A, fork=ForkId(A, 2), cargo=Cargo()))
+    context.receive(C, ForkRequest(rref=OF_A, fork=ForkId(A, 3)))
+    context.call(A, Cargo())
+    return context
+
+
+def channel() -> Channel:
+    """A channel that has sent two messages and got one."""
+    half = Channel()
+    half.send(message(0))
+    half.send(message(1))
+    half.packet(0)
+    half.receive(Packet(0, (message(0),), 1), 0)
+    return half
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Foreign:
+    """*give* hands a machine something that no correct peer sends."""
+
+    name: str
+    build: Callable[[], object]
+    give: Callable[[object], object]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def flaw(self) -> str | None:
+        """What is wrong with the answer, if anything."""
+        machine = self.build()
+        before = freeze(machine)
+        try:
+            answer = self.give(machine)
+        except ProtocolError:
+            return None if freeze(machine) == before else "refused, and something changed"
+        except Exception as error:  # whatever else a machine raises here is a finding
+            return f"{type(error).__name__}: {error}"
+        return f"taken: {answer}"
+
+
+def _to_b(name: str, sender: WorkerId, wrong: Message) -> Foreign:
+    def give(machine: object) -> object:
+        assert isinstance(machine, Context)
+        return machine.receive(sender, wrong)
+
+    return Foreign(name, endpoint, give)
+
+
+def _packet(name: str, packet: Packet) -> Foreign:
+    def give(machine: object) -> object:
+        assert isinstance(machine, Channel)
+        return machine.receive(packet, 0)
+
+    return Foreign(name, channel, give)
+
+
+def _no(machine: type, method: str, check: str) -> Mutant:
+    end = check[-1] if check.endswith(":") else ""
+    return Mutant(f"without `{check}`", machine, method, check, f"False{end}")
+
+
+_OWN = "rref.creator == self.me"
+
+FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
+    (
+        _no(Owner, "delete", "len(set(message.forks)) < len(message.forks)"),
+        _to_b("a delete of one fork twice", A, Delete(rref=X, forks=(ForkId(B, 1),) * 2)),
+    ),
+    (
+        _no(Owner, "delete", "self.forks.get(fork) != sender"),
+        _to_b("a delete of another's fork", C, Delete(rref=X, forks=(ForkId(B, 1),))),
+    ),
+    (
+        _no(Owner, "create", "self.created:"),
+        _to_b("a second creation", A, Create(rref=OF_A, fork=ForkId(A, 9), cargo=Cargo())),
+    ),
+    (
+        _no(Owner, "_check_unknown", "fork in self.forks"),
+        _to_b("a request of a known fork", A, ForkRequest(rref=X, fork=ForkId(B, 1))),
+    ),
+    (
+        _no(User, "ack", "sender != self.owner or message.fork != self.requested"),
+        _to_b("an ACK of what was not requested", C, Ack(rref=CONFIRMED, fork=ForkId(C, 1))),
+    ),
+    (
+        _no(User, "ack", "sender != self.owner"),
+        _to_b("an ACK from another than the owner", A, Ack(rref=ASKED, fork=ForkId(A, 1))),
+    ),
+    (
+        _no(User, "child_ack", "self.children.get(message.fork) != sender"),
+        _to_b("a child's ACK from another", C, ChildAck(rref=CONFIRMED, fork=ForkId(B, 3))),
+    ),
+    (
+        _no(Context, "receive", "message.call.caller != sender"),
+        _to_b("a call in another's name", A, Call(call=CallId(C, 1), cargo=Cargo())),
+    ),
+    (
+        _no(Context, "_receive_create", "message.rref.creator != sender"),
+        _to_b(
+            "a creation in another's name",
+            A,
+            Create(rref=RRefId(C, 9), fork=ForkId(A, 9), cargo=Cargo()),
+        ),
+    ),
+    (
+        _no(Context, "_receive_create", "message.fork.parent != sender"),
+        _to_b(
+            "a creation with another's fork",
+            A,
+            Create(rref=RRefId(A, 9), fork=ForkId(C, 9), cargo=Cargo()),
+        ),
+    ),
+    (
+        _no(Context, "_receive_create", "message.target is not None"),
+        _to_b(
+            "a creation by a method of what is not owned here",
+            A,
+            Create(rref=RRefId(A, 9), fork=ForkId(A, 9), cargo=Cargo(), target=CONFIRMED),
+        ),
+    ),
+    (
+        _no(Context, "_receive_reply", "waiting.to != sender"),
+        _to_b("a reply from another", C, Reply(call=CallId(B, 1), cargo=Cargo())),
+    ),
+    (
+        _no(Context, "_receive_reply", "waiting is None"),
+        _to_b("a reply to what was not asked", A, Reply(call=CallId(B, 9), cargo=Cargo())),
+    ),
+    (
+        _no(
+            Context,
+            "_check_cargo",
+            "len({descriptor.fork for descriptor in cargo.descriptors}) < len(cargo.descriptors)",
+        ),
+        _to_b("one fork twice", C, tell(*[reference(CONFIRMED, ForkId(C, 9), C)] * 2)),
+    ),
+    (
+        _no(Context, "_check_cargo", "descriptor.parent != sender"),
+        _to_b(
+            "a reference from another parent",
+            A,
+            tell(Descriptor(rref=X, fork=ForkId(A, 9), owner=B, parent=C)),
+        ),
+    ),
+    (
+        _no(Context, "_check_cargo", "descriptor.fork.parent != sender"),
+        _to_b(
+            "a reference with another's fork",
+            A,
+            tell(Descriptor(rref=X, fork=ForkId(C, 9), owner=B, parent=A)),
+        ),
+    ),
+    (
+        _no(Context, "_check_cargo", "user is not None and user.owner != descriptor.owner"),
+        _to_b("a reference with a wrong owner", A, tell(reference(ASKED, ForkId(A, 9), A))),
+    ),
+    (
+        Mutant(
+            "without `_check_mine`",
+            Context,
+            "_check_cargo",
+            "self._check_mine(descriptor.rref)",
+            "pass",
+        ),
+        _to_b(
+            "a reference to what was never here",
+            A,
+            tell(reference(X, ForkId(A, 8), B), reference(RRefId(B, 9), ForkId(A, 9), B)),
+        ),
+    ),
+    (
+        _no(Context, "_check_cargo", "descriptor.fork not in mine.forks"),
+        _to_b("a fork to itself twice", B, tell(reference(X, ForkId(B, 9), B))),
+    ),
+    (
+        _no(Context, "_owner", "owner is None"),
+        _to_b("a delete of what is not here", A, Delete(rref=RRefId(A, 9), forks=())),
+    ),
+    (
+        _no(Context, "_user", "user is None"),
+        _to_b("an ACK of what is not used", C, Ack(rref=RRefId(C, 9), fork=ForkId(C, 9))),
+    ),
+    (
+        _no(Context, "_check_mine", "rref in self.users"),
+        _to_b("a fork request to a user", A, ForkRequest(rref=CONFIRMED, fork=ForkId(A, 9))),
+    ),
+    (
+        _no(Context, "_check_mine", f"(rref not in self.owners and {_OWN})"),
+        _to_b("a fetch of what is freed", A, Fetch(call=CallId(A, 9), rref=RRefId(B, 9))),
+    ),
+    (
+        _no(Channel, "_check", "not 0 <= packet.expects <= self._next"),
+        _packet("an acknowledgement of what was not sent", Packet(1, (), 3)),
+    ),
+    (
+        _no(Channel, "_check", "packet.first < 0"),
+        _packet("a negative number", Packet(-1, (message(0),), 0)),
+    ),
+    (
+        _no(Channel, "_check", "packet.first + len(packet.messages) > self._expects + WINDOW"),
+        _packet("a message outside the window", Packet(5000, (message(0),), 0)),
+    ),
+)
+FOREIGN = tuple(foreign for _, foreign in FOREIGN_MUTANTS)

@@ -1,0 +1,15 @@
+"""The machines with one rule removed, each of which a program must catch.
+
+A mutant replaces one piece of the shipped source of one method, in memory, for as long as a
+test runs. If the source no longer contains the piece, the mutant says so: a rule that was
+rewritten needs its mutant rewritten. `caught` says which program catches which mutant.
+"""
+
+from .caught import CAUGHT
+from .mutant import Mutant, mutated
+from .of_context import CONTEXT
+from .of_delivery import DELIVERY
+from .of_owner import OWNER
+from .of_user import USER
+
+__all__ = ["CAUGHT", "CONTEXT", "DELIVERY", "OWNER", "USER", "Mutant", "mutated"]

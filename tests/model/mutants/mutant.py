@@ -1,0 +1,48 @@
+"""Removing one rule from a shipped method, for a while."""
+
+from __future__ import annotations
+import __future__
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """*name* says what is wrong in it: in ``machine.method``, *old* became *new*."""
+
+    name: str
+    machine: type
+    method: str
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"{self.machine.__name__}.{self.method}: {self.name}"
+
+
+@contextmanager
+def mutated(mutant: Mutant) -> Iterator[None]:
+    """The machine is *mutant* inside this block."""
+    original: Any = mutant.machine.__dict__[mutant.method]
+    function: Any = original.fget if isinstance(original, property) else original
+    source = textwrap.dedent(inspect.getsource(function))
+    if source.count(mutant.old) != 1:
+        raise AssertionError(
+            f"{mutant}: {mutant.old!r} is {source.count(mutant.old)} times in the source; "
+            "the rule was rewritten, so rewrite its mutant"
+        )
+    flags = __future__.annotations.compiler_flag
+    code = compile(source.replace(mutant.old, mutant.new), f"<{mutant}>", "exec", flags)
+    names: dict[str, Any] = {}
+    exec(code, vars(sys.modules[mutant.machine.__module__]), names)
+    setattr(mutant.machine, mutant.method, names[mutant.method])
+    try:
+        yield
+    finally:
+        setattr(mutant.machine, mutant.method, original)

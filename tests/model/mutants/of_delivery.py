@@ -1,0 +1,102 @@
+"""Rules of delivery: numbers, the window, acknowledgements, retransmission."""
+
+from farref.protocol.delivery import Channel
+
+from .mutant import Mutant
+
+
+def _channel(name: str, method: str, old: str, new: str) -> Mutant:
+    return Mutant(name, Channel, method, old, new)
+
+
+DELIVERY = (
+    _channel("overfills the window", "packet", "min(room, len(self._unsent))", "len(self._unsent)"),
+    _channel("sets no alarm", "packet", "if self._retry_at is None:", "if False:"),
+    _channel("puts off its alarm", "packet", "if self._retry_at is None:", "if True:"),
+    _channel("does not keep what it sends", "packet", "self._flight.extend(batch)", "pass"),
+    _channel(
+        "hands over what is ahead",
+        "receive",
+        "if number == self._expects:",
+        "if number >= self._expects:",
+    ),
+    _channel(
+        "hands over what came before",
+        "receive",
+        "if number == self._expects:",
+        "if number <= self._expects:",
+    ),
+    _channel("forgets what is ahead", "receive", "self._ahead[number] = message", "pass"),
+    _channel("keeps what came before", "receive", "elif number > self._expects:", "else:"),
+    _channel(
+        "does not look at what waited",
+        "receive",
+        "while self._expects in self._ahead:",
+        "while False:",
+    ),
+    _channel(
+        "keeps what waited",
+        "receive",
+        "self._ahead.pop(self._expects)",
+        "self._ahead[self._expects]",
+    ),
+    _channel(
+        "never hurries to acknowledge",
+        "receive",
+        "if self._expects - self._told >= WINDOW // 4:",
+        "if False:",
+    ),
+    _channel(
+        "acknowledges only what is new", "receive", "elif packet.messages and", "elif handed and"
+    ),
+    _channel("acknowledges nothing", "receive", "self._acknowledge_at = now + ACK_DELAY", "pass"),
+    _channel("acknowledges acknowledgements", "receive", "elif packet.messages and", "elif"),
+    _channel(
+        "puts off its acknowledgement",
+        "receive",
+        "elif packet.messages and self._acknowledge_at is None:",
+        "elif packet.messages:",
+    ),
+    _channel(
+        "ignores acknowledgements", "receive", "self._acknowledged(packet.expects, now)", "pass"
+    ),
+    _channel(
+        "believes late acknowledgements", "_acknowledged", "if expects <= oldest:", "if False:"
+    ),
+    _channel("forgets nothing", "_acknowledged", "self._flight.popleft()", "pass"),
+    _channel(
+        "forgets everything", "_acknowledged", "range(expects - oldest)", "range(len(self._flight))"
+    ),
+    _channel("never rests", "_acknowledged", "if self._flight else None", ""),
+    _channel(
+        "rests too soon", "_acknowledged", "now + self._pause if self._flight else None", "None"
+    ),
+    _channel("stays slow", "_acknowledged", "self._pause = FIRST_RETRY", "pass"),
+    _channel("does not back off", "tick", "min(2 * self._pause, LAST_RETRY)", "self._pause"),
+    _channel("backs off for ever", "tick", "min(2 * self._pause, LAST_RETRY)", "2 * self._pause"),
+    _channel(
+        "sends again only once",
+        "tick",
+        "self._retry_at = now + self._pause",
+        "self._retry_at = None",
+    ),
+    _channel("sends again without end", "tick", "self._retry_at = now + self._pause", "pass"),
+    _channel("sends again only the oldest", "tick", "list(self._flight)", "list(self._flight)[:1]"),
+    _channel(
+        "sends again under new numbers", "tick", "self._next - len(self._flight)", "self._next"
+    ),
+    _channel(
+        "never acknowledges alone",
+        "tick",
+        "self._acknowledge_at is not None and now >= self._acknowledge_at",
+        "False",
+    ),
+    _channel("does not remember what it told", "_make", "self._told = self._expects", "pass"),
+    _channel("acknowledges twice", "_make", "self._acknowledge_at = None", "pass"),
+    _channel(
+        "tells what it told before",
+        "_make",
+        "tuple(messages), self._expects",
+        "tuple(messages), self._told - 1",
+    ),
+)

@@ -1,0 +1,42 @@
+"""What can happen to one endpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from farref.protocol.ids import WorkerId
+from farref.protocol.messages import Message
+
+from .task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """A message arrives."""
+
+    sender: WorkerId
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """The script (None) or a task goes one step further."""
+
+    task: Task | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """The endpoint hears of a death."""
+
+    worker: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """The grace after a death has passed."""
+
+    worker: WorkerId
+
+
+Step = Deliver | Act | Notice | Bury

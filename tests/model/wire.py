@@ -1,0 +1,356 @@
+"""Two channels and a link that errs: every loss, repetition, order and moment of time.
+
+The world of `delivery`, explored by the same `explore`. Each side has some messages to send;
+handing them to the channel, letting a packet leave, a packet's arrival, loss or repetition,
+a tick that is due and the passing of time are moves of their own. Losses, repetitions, and
+moments at which time passes although packets are in flight are bounded per program (without
+bounds there is no last state); when they are used up the link is perfect, and everything must
+arrive. Time is relative: after every step *now* is 0 again, so that a state does not depend
+on how long ago the program began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from farref.protocol import delivery
+from farref.protocol.delivery import Channel, Packet
+from farref.protocol.messages import Cargo, Message, Tell
+
+from .explorer import Mistake
+from .state import clone, freeze
+
+TIMES = ("_retry_at", "_acknowledge_at")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """A program: how many messages each side sends, and how often the link may err."""
+
+    name: str
+    sends: tuple[int, int]
+    lost: int = 0
+    repeated: int = 0
+    early: int = 0
+    """How often time passes to the next deadline while packets are in flight."""
+    window: int = 4
+    reaches: tuple[str, ...] = ()
+    slow: bool = False
+
+
+@contextmanager
+def small_numbers(window: int) -> Iterator[None]:
+    """A window that is full soon, and times whose sums are exact."""
+    numbers: dict[str, Any] = {
+        "WINDOW": window,
+        "ACK_DELAY": 1,
+        "FIRST_RETRY": 2,
+        "LAST_RETRY": 4,
+    }
+    with patch.multiple(delivery, **numbers):
+        yield
+
+
+class State(NamedTuple):
+    """Both sides by number, the packets in flight, and what the link may still do."""
+
+    sides: tuple[int, int]
+    flying: tuple[tuple[int, Packet], ...]
+    lost: int
+    repeated: int
+    early: int
+
+
+class Move(NamedTuple):
+    """What happened, to which side (the receiver, of a packet)."""
+
+    what: str
+    side: int
+    packet: Packet | None = None
+
+
+@dataclass
+class Side:
+    """One end: its channel, what it still has to send, and what it was handed."""
+
+    channel: Channel
+    left: int
+    sent: int = 0
+    handed: list[object] = field(default_factory=list)
+    broken: bool = False
+
+    def clone(self) -> Side:
+        """A copy to try a step on."""
+        return Side(clone(self.channel), self.left, self.sent, list(self.handed))
+
+    def freeze(self) -> Hashable:
+        """Equal for sides that will behave the same."""
+        return freeze(self.channel), self.left, self.sent, tuple(self.handed), self.broken
+
+
+def message(number: int) -> Message:
+    """The *number*-th message that a side sends."""
+    return Tell(cargo=Cargo(payload=number))
+
+
+class WireModel:
+    """What `explore` needs of *link*; run it inside `small_numbers`."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.sides: list[Side] = []
+        self.flaws: dict[int, Mistake] = {}
+        self._ids: dict[Hashable, int] = {}
+        self._seen: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """The link's."""
+        return self.link.name
+
+    def start(self) -> State:
+        """Nothing was sent."""
+        one, two = (self._intern(Side(Channel(), count)) for count in self.link.sends)
+        return State((one, two), (), self.link.lost, self.link.repeated, self.link.early)
+
+    # ---- moves
+
+    def moves(self, state: State) -> Iterator[tuple[Move, State]]:
+        """Everything that may happen next."""
+        for index, flight in enumerate(state.flying):
+            if index == 0 or flight != state.flying[index - 1]:
+                to, packet = flight
+                rest = (*state.flying[:index], *state.flying[index + 1 :])
+                yield Move("gets", to, packet), self._receive(state._replace(flying=rest), *flight)
+                if state.lost:
+                    after = state._replace(flying=rest, lost=state.lost - 1)
+                    yield Move("loses", to, packet), after
+                if state.repeated:
+                    after = state._replace(
+                        flying=_sorted((*state.flying, flight)), repeated=state.repeated - 1
+                    )
+                    yield Move("will get twice", to, packet), after
+        for place in (0, 1):
+            side = self.sides[state.sides[place]]
+            if side.left:
+                yield Move("has a message to send", place), self._send(state, place)
+            if side.channel._unsent and len(side.channel._flight) < self.link.window:
+                yield Move("lets a packet leave", place), self._flush(state, place)
+            if side.channel.deadline is not None and side.channel.deadline <= 0:
+                yield Move("ticks", place), self._tick(state, place)
+        yield from self._wait(state)
+
+    def _send(self, state: State, place: int) -> State:
+        side = self.sides[state.sides[place]].clone()
+        side.channel.send(message(side.sent))
+        side.left -= 1
+        side.sent += 1
+        return self._after(state, place, side, None)
+
+    def _flush(self, state: State, place: int) -> State:
+        before = self.sides[state.sides[place]]
+        side = before.clone()
+        packet = side.channel.packet(0)
+        if before.channel._retry_at not in {None, side.channel._retry_at}:
+            return self._fail(state, place, side, Mistake("sending puts off no alarm", "it did"))
+        return self._after(state, place, side, packet)
+
+    def _tick(self, state: State, place: int) -> State:
+        before = self.sides[state.sides[place]]
+        side = before.clone()
+        packet = side.channel.tick(0)
+        self._see(
+            {
+                "nothing is sent again": side.channel.retransmissions > 0,
+                "no acknowledgement goes alone": packet is not None and not packet.messages,
+                "the pause never reaches its end": side.channel._pause == delivery.LAST_RETRY,
+            }
+        )
+        return self._after(state, place, side, packet)
+
+    def _receive(self, state: State, place: int, packet: Packet) -> State:
+        before = self.sides[state.sides[place]]
+        side = before.clone()
+        try:
+            handed = side.channel.receive(packet, 0)
+        except Exception as error:  # whatever a machine raises here is a finding
+            return self._fail(
+                state, place, side, Mistake("no machine raises", f"{type(error).__name__}: {error}")
+            )
+        side.handed += [each.cargo.payload for each in handed if isinstance(each, Tell)]
+        expects = before.channel._expects
+        oldest = before.channel._next - len(before.channel._flight)
+        last = packet.first + len(packet.messages)
+        self._see(
+            {
+                "no packet comes twice": bool(packet.messages) and last <= expects,
+                "no packet brings old and new": packet.first < expects < last,
+                "nothing comes out of order": packet.first > expects and bool(packet.messages),
+                "a gap is filled by one message": len(handed) > len(packet.messages) > 0,
+                "no acknowledgement is late": packet.expects < oldest,
+                "acknowledgements never ride": packet.expects > oldest and bool(packet.messages),
+                "no acknowledgement hurries": side.channel._acknowledge_at == 0
+                and before.channel._acknowledge_at != 0,
+            }
+        )
+        flaw = _put_off(before.channel, side.channel, late=packet.expects <= oldest)
+        if flaw is not None:
+            return self._fail(state, place, side, flaw)
+        return self._after(state, place, side, None)
+
+    def _wait(self, state: State) -> Iterator[tuple[Move, State]]:
+        """Time passes, up to the next deadline."""
+        deadlines = [self.sides[number].channel.deadline for number in state.sides]
+        pause = min((each for each in deadlines if each is not None), default=0)
+        if pause <= 0 or (state.flying and not state.early):
+            return
+        early = state.early - bool(state.flying)
+        later = []
+        for number in state.sides:
+            side = self.sides[number].clone()
+            for name in TIMES:
+                if getattr(side.channel, name) is not None:
+                    setattr(side.channel, name, getattr(side.channel, name) - pause)
+            later.append(self._intern(side))
+        yield Move(f"waits {pause}", 0), state._replace(sides=(later[0], later[1]), early=early)
+
+    def _after(self, state: State, place: int, side: Side, packet: Packet | None) -> State:
+        side.channel.retransmissions = 0  # a statistic, which would tell equal states apart
+        sides = list(state.sides)
+        sides[place] = self._intern(side)
+        flying = state.flying
+        if packet is not None:
+            flying = _sorted((*flying, (1 - place, packet)))
+        if len(side.channel._flight) == self.link.window:
+            self._seen.add("the window is never full")
+        return state._replace(sides=(sides[0], sides[1]), flying=flying)
+
+    def _fail(self, state: State, place: int, side: Side, mistake: Mistake) -> State:
+        side.broken = True
+        after = self._after(state, place, side, None)
+        self.flaws[after.sides[place]] = mistake
+        return after
+
+    def _see(self, claims: dict[str, bool]) -> None:
+        self._seen.update(claim for claim, violated in claims.items() if violated)
+
+    def _intern(self, side: Side) -> int:
+        frozen = side.freeze()
+        number = self._ids.get(frozen)
+        if number is None:
+            number = self._ids[frozen] = len(self.sides)
+            self.sides.append(side)
+            flaw = self._flaw(side)
+            if flaw is not None:
+                self.flaws[number] = flaw
+        return number
+
+    # ---- properties
+
+    def _flaw(self, side: Side) -> Mistake | None:
+        if side.handed != list(range(len(side.handed))):
+            return Mistake("handed over in order, once (G3)", f"it was handed {side.handed}")
+        channel, window = side.channel, self.link.window
+        if len(channel._flight) > window or len(channel._ahead) >= window:
+            return Mistake("memory is bounded by the window", "more is kept")
+        if channel._pause > delivery.LAST_RETRY:
+            return Mistake("the pause is bounded", f"it is {channel._pause}")
+        if any(number <= channel._expects for number in channel._ahead):
+            return Mistake("memory is bounded by the window", "what was handed over is kept")
+        return None
+
+    def judge(self, state: State) -> Mistake | None:
+        """The first `always` property that does not hold, if any."""
+        for place, number in enumerate(state.sides):
+            if number in self.flaws:
+                return self.flaws[number]
+            handed, sent = len(self.sides[number].handed), self.sides[state.sides[1 - place]].sent
+            if handed > sent:
+                return Mistake("handed over in order, once (G3)", f"{handed} of {sent} sent")
+        return None
+
+    def judge_end(self, state: State) -> Mistake | None:
+        """Everything arrived, is acknowledged, and forgotten."""
+        for place, number in enumerate(state.sides):
+            side, other = self.sides[number], self.sides[state.sides[1 - place]]
+            if len(side.handed) < other.sent:
+                return Mistake("everything arrives", f"{len(side.handed)} of {other.sent} came")
+            if side.channel.backlog or side.channel._ahead:
+                return Mistake("everything is forgotten", f"{side.channel.backlog} are kept")
+        return None
+
+    def show(self, before: State, move: Move, after: State) -> str:
+        """One line of a trace."""
+        packet = move.packet
+        if packet is None:
+            said = next((each for each in after.flying if each not in before.flying), None)
+            packet = said[1] if said else None
+        return f"{'AB'[move.side]} {move.what}{_packet(packet)}"
+
+    def seen(self) -> frozenset[str]:
+        """The negative properties violated so far."""
+        return frozenset(self._seen)
+
+
+def _put_off(before: Channel, after: Channel, *, late: bool) -> Mistake | None:
+    """What a packet must not do to the deadlines."""
+    due = before._acknowledge_at
+    if due is not None and (after._acknowledge_at is None or after._acknowledge_at > due):
+        return Mistake("no acknowledgement is put off", f"it was due at {due}")
+    if late and (before._retry_at, before._pause) != (after._retry_at, after._pause):
+        return Mistake("a late acknowledgement changes nothing", f"it set {after._retry_at}")
+    if not late and after._pause != delivery.FIRST_RETRY:
+        return Mistake("progress ends the backoff", f"the pause is {after._pause}")
+    return None
+
+
+def _packet(packet: Packet | None) -> str:
+    if packet is None:
+        return ""
+    numbers = [packet.first + index for index, _ in enumerate(packet.messages)]
+    return f": messages {numbers}, expects {packet.expects}"
+
+
+def _sorted(flying: tuple[tuple[int, Packet], ...]) -> tuple[tuple[int, Packet], ...]:
+    def order(flight: tuple[int, Packet]) -> tuple[int, int, int, int]:
+        to, packet = flight
+        return to, packet.first, len(packet.messages), packet.expects
+
+    return tuple(sorted(flying, key=order))
+
+
+NEVER_WIRE = frozenset(
+    {
+        "the window is never full",
+        "nothing is sent again",
+        "no acknowledgement goes alone",
+        "the pause never reaches its end",
+        "no packet comes twice",
+        "no packet brings old and new",
+        "nothing comes out of order",
+        "a gap is filled by one message",
+        "no acknowledgement is late",
+        "acknowledgements never ride",
+        "no acknowledgement hurries",
+    }
+)
+"""Claims about the link that exploring it must prove false (see `never`)."""
+
+LINKS = (
+    Link(
+        "a perfect link",
+        (3, 0),
+        reaches=("a gap is filled by one message", "no acknowledgement hurries"),
+    ),
+    Link("one loss", (2, 0), lost=1, early=1, reaches=("the pause never reaches its end",)),
+    Link("loss and repetition", (3, 0), lost=1, repeated=1, early=1, window=8),
+    Link("a full window", (5, 0), lost=1, repeated=1, reaches=("the window is never full",)),
+    Link("both ways", (2, 1), lost=1, repeated=1, early=1, window=8),
+    Link("many losses", (2, 1), lost=4, reaches=("no packet brings old and new",)),
+    Link("many early retries", (2, 0), repeated=2, early=4, window=8),
+    Link("both ways, more of everything", (2, 2), lost=2, repeated=1, early=2, slow=True),
+)

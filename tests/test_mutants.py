@@ -1,0 +1,79 @@
+"""Each rule of the shipped machines removed in turn: the explorer must notice.
+
+`pytest tests/test_mutants.py -s` lists each mutant with the property that caught it. A mutant
+that survives is a program that is missing, or a rule that is not needed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from .model.explorer import TooManyStatesError, explore
+from .model.foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
+from .model.model import ProgramModel
+from .model.mutants import CAUGHT, CONTEXT, DELIVERY, OWNER, USER, Mutant, mutated
+from .model.programs import PROGRAMS
+from .model.wire import LINKS, WireModel, small_numbers
+
+PROGRAM_OF = {program.name: program for program in PROGRAMS}
+LINK_OF = {link.name: link for link in LINKS}
+MACHINES = (*OWNER, *USER, *CONTEXT)
+
+
+def caught(mutant: Mutant) -> str | None:
+    """The property that does not hold in *mutant*, if its program finds one."""
+    program = PROGRAM_OF[CAUGHT[str(mutant)]]
+    with mutated(mutant):
+        result = explore(ProgramModel(program), limit=150_000)
+    if result.mistake is not None:
+        return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
+    missing = set(program.reaches) - result.seen
+    return f"never violated: {', '.join(sorted(missing))}" if missing else None
+
+
+def caught_on_the_wire(mutant: Mutant) -> str | None:
+    """The same for a mutant of delivery."""
+    link = LINK_OF[CAUGHT[str(mutant)]]
+    with mutated(mutant), small_numbers(link.window):
+        try:
+            result = explore(WireModel(link), limit=10_000, progress=True)
+        except TooManyStatesError as error:
+            return f"it has no end: {error}"
+    if result.mistake is not None:
+        return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
+    missing = set(link.reaches) - result.seen
+    return f"never violated: {', '.join(sorted(missing))}" if missing else None
+
+
+@pytest.mark.parametrize("mutant", MACHINES, ids=str)
+def test_a_mutant_of_the_machines_is_caught(mutant: Mutant) -> None:
+    how = caught(mutant)
+    assert how is not None, f"{mutant} survives {CAUGHT[str(mutant)]!r}"
+    print(f"{mutant}\n    {CAUGHT[str(mutant)]}: {how}")  # noqa: T201 - the list of mutants
+
+
+@pytest.mark.parametrize("mutant", DELIVERY, ids=str)
+def test_a_mutant_of_delivery_is_caught(mutant: Mutant) -> None:
+    how = caught_on_the_wire(mutant)
+    assert how is not None, f"{mutant} survives {CAUGHT[str(mutant)]!r}"
+    print(f"{mutant}\n    {CAUGHT[str(mutant)]}: {how}")  # noqa: T201 - the list of mutants
+
+
+@pytest.mark.parametrize(("mutant", "foreign"), FOREIGN_MUTANTS, ids=str)
+def test_a_mutant_that_believes_a_foreign_message_is_caught(
+    mutant: Mutant, foreign: Foreign
+) -> None:
+    assert foreign.flaw() is None
+    with mutated(mutant):
+        how = foreign.flaw()
+    assert how is not None, f"{mutant} survives {foreign}"
+    print(f"{mutant}\n    {foreign}: {how}")  # noqa: T201 - the list of mutants
+
+
+def test_each_mutant_is_listed_once() -> None:
+    names = [str(mutant) for mutant in (*MACHINES, *DELIVERY)]
+    assert sorted(names) == sorted(CAUGHT)
+
+
+def test_each_refusal_has_a_mutant() -> None:
+    assert {foreign for _, foreign in FOREIGN_MUTANTS} == set(FOREIGN)
