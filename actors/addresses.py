@@ -53,8 +53,9 @@ class AddressBook:
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead; its address may come to belong to another."""
         self._addresses.pop(worker, None)
-        for details in [key for key, value in self._ids.items() if value == worker]:
-            del self._ids[details]
+        for details, known in list(self._ids.items()):  # other threads learn meanwhile
+            if known == worker:
+                self._ids.pop(details, None)
         self._local = [each for each in self._local if each[1] != worker]
 
 

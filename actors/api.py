@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -29,8 +30,9 @@ To: TypeAlias = "str | WorkerInfo | ActorAddress"
 def remote(
     to: To,
     fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
 ) -> RRef[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*, which owns the result; returns its reference at once.
 
@@ -41,21 +43,25 @@ def remote(
         fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
+        timeout: seconds; the default of every wait for the value through the returned handle.
 
     Raises:
+        ValueError: the timeout is 0 or less.
         WorkerNotFoundError, WorkerDiedError: there is no such worker any more.
         SerializationError: the function or an argument cannot be pickled.
     """
     endpoint = frame().endpoint
-    return endpoint.calls.remote(
-        endpoint.registry.find(to), (_callable(fn), tuple(args), kwargs or {})
-    )
+    check_timeout(timeout, endpoint.settings.timeout)
+    what = (_callable(fn), tuple(args or ()), kwargs or {})
+    ref = endpoint.calls.remote(endpoint.registry.find(to), what)
+    ref._timeout = timeout
+    return ref
 
 
 def rpc_async(
     to: To,
     fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
 ) -> Future[Any]:
@@ -64,13 +70,13 @@ def rpc_async(
     *timeout* is in seconds, for every wait on the future (default: the system's). Raises
     what `remote` does, and `ValueError` for a timeout of 0 or less.
     """
-    return _call(to, (_callable(fn), tuple(args), kwargs or {}), timeout, ())
+    return _call(to, (_callable(fn), tuple(args or ()), kwargs or {}), timeout, ())
 
 
 def rpc_sync(
     to: To,
     fn: Callable[..., Any],
-    args: tuple[Any, ...] = (),
+    args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
 ) -> Any:
@@ -87,7 +93,7 @@ def rpc_sync(
             "rpc_sync here would stop this actor, which runs one handler at a time; make the "
             "handler `async` and write `await farref.rpc_async(...)` instead"
         )
-    return _call(to, (_callable(fn), tuple(args), kwargs or {}), timeout, here.chain).result()
+    return _call(to, (_callable(fn), tuple(args or ()), kwargs or {}), timeout, here.chain).result()
 
 
 def _call(
@@ -117,6 +123,7 @@ def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> 
     finally:
         for future in futures:
             future.cancel()  # after an error or a timeout nobody wants the others any more
+        del futures  # an error's traceback holds this frame
 
 
 def wait(
@@ -143,8 +150,9 @@ def wait(
     some: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     def count(_: object) -> None:
-        if sum(f.done() for f in futures) >= num_returns and not some.done():
-            some.set_result(None)
+        if sum(f.done() for f in futures) >= num_returns:
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # two at once
+                some.set_result(None)
 
     for future in futures:
         concurrent.futures.Future.add_done_callback(future, count)

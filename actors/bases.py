@@ -15,25 +15,30 @@ import socket
 import sys
 from typing import Any
 
-from thespian.actors import ActorSystem
+from thespian.actors import Actor, ActorAddress, ActorSystem
+from thespian.system.addressManager import CannotPickleAddress
 
 from ..protocol.errors import SystemDownError
 from .base import system_base
+from .base.envelopes import UserIntent
 from .base.transport import Transport
 
 FARREF = "farrefBase"
 TCP = "multiprocTCPBase"
 SIMPLE = "simpleSystemBase"
+OBJECT = "(an object)"
 DEFAULT = FARREF if sys.platform == "linux" else TCP
 """The fastest local one there is."""
 
 
-def start(base: str, name: str, capabilities: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def start(base: object, name: str, capabilities: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Start the system *name*: Thespian's `ActorSystem`, and what `join` needs to find it.
 
     Raises:
         SystemDownError: it did not start.
     """
+    if not isinstance(base, str):
+        return _open(base), {}
     if base == SIMPLE:
         return _open(base, capabilities, log_definitions=False), {}
     if base == FARREF:
@@ -54,6 +59,10 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
     Raises:
         SystemDownError: there is no way in.
     """
+    if base == OBJECT:
+        raise SystemDownError(
+            f"system {name!r} runs on a base object that its program made; only that knows the way"
+        )
     if base == SIMPLE:
         raise SystemDownError(f"system {name!r} runs inside another program; it has no door")
     if base == FARREF:
@@ -64,6 +73,22 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
 def is_thread_safe(transport: object) -> bool:
     """Whether any thread may send through *transport* while another one runs it."""
     return isinstance(transport, Transport)
+
+
+def post_as(actor: Any, address: ActorAddress, message: object) -> None:
+    """Send *message* as *actor*, from any thread and without ever waiting, on our own base."""
+    manager = actor._myRef
+    try:
+        manager.transport.enqueue(
+            manager._addrManager, UserIntent(address, message, manager.actor_send_fail)
+        )
+    except CannotPickleAddress:
+        Actor.send(actor, address, message)  # which keeps it until the address is known
+
+
+def holds_back(transport: object, address: ActorAddress) -> bool:
+    """Whether *transport* still holds bytes for *address*, so that sending again would not help."""
+    return isinstance(transport, Transport) and transport.queued_bytes(address) > 0
 
 
 def _short(name: str) -> str:

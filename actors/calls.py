@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.effects import Effect
-    from ..protocol.ids import CallId, RRefId
+    from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Cargo
     from .endpoint import Endpoint
     from .wire import WorkerInfo
@@ -37,7 +37,7 @@ class Calls:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._waiting: dict[CallId, Future[Any]] = {}
-        self._asks: dict[int, Future[Any]] = {}
+        self._asks: dict[int, tuple[WorkerId, Future[Any]]] = {}
         self._ask_numbers = itertools.count(1)
 
     # ---- made by the user
@@ -54,6 +54,7 @@ class Calls:
             return effects
 
         self._step(cargo, move)
+        self._check_open()  # it may have closed since the message was packed
         return RRef._of(endpoint, made[0])
 
     def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
@@ -96,7 +97,8 @@ class Calls:
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
         """Send a message; a future for what is sent back to the address it came from."""
         number = next(self._ask_numbers)
-        future = self._asks[number] = self._future(f"the answer of {to}", timeout)
+        future = self._future(f"the answer of {to}", timeout)
+        self._asks[number] = to.id, future
         try:
             self.tell(to, message, tag=("ask", number))
         except BaseException:
@@ -106,8 +108,9 @@ class Calls:
 
     def forget(self, ask: Future[Any]) -> None:
         """Nobody waits for this answer any more: if it comes, it is dropped."""
-        for number in [n for n, future in list(self._asks.items()) if future is ask]:
-            self._asks.pop(number, None)
+        for number, (_, future) in list(self._asks.items()):
+            if future is ask:
+                self._asks.pop(number, None)
 
     def cancel(self, call: CallId) -> None:
         """Take back a call that has not started."""
@@ -121,11 +124,17 @@ class Calls:
 
     def ask_answered(self, number: int) -> Future[Any] | None:
         """The future of an ask, if anybody waits for it still."""
-        return self._asks.pop(number, None)
+        return self._asks.pop(number, (None, None))[1]
+
+    def asked(self, dead: WorkerId) -> list[Future[Any]]:
+        """The asks of an actor that died: it will not answer any more."""
+        mine = [number for number, (worker, _) in list(self._asks.items()) if worker == dead]
+        futures = [self.ask_answered(number) for number in mine]
+        return [future for future in futures if future is not None]
 
     def end(self) -> list[Future[Any]]:
         """The endpoint closes: the futures that nobody will complete any more."""
-        left = [*self._waiting.values(), *self._asks.values()]
+        left = [*self._waiting.values(), *(future for _, future in self._asks.values())]
         self._waiting.clear()
         self._asks.clear()
         return left
@@ -166,6 +175,7 @@ class Calls:
             raise
 
     def _check_open(self) -> None:
+        self._endpoint.check_process()
         if self._endpoint.closed:
             raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
 

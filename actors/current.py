@@ -62,6 +62,7 @@ def frame() -> Frame:
     """
     found = _frame.get()
     if found is not None:
+        found.endpoint.check_process()
         return found
     pid = os.getpid()
     for owner, endpoint in reversed(_programs):

@@ -12,11 +12,15 @@ import re
 import secrets
 import stat
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from ..protocol.errors import SystemDownError
 from .processes import Watched
+
+START_PATIENCE = 10.0
+"""Seconds that a system may take from its entry until it can be joined."""
 
 
 def folder() -> Path:
@@ -69,6 +73,15 @@ def find(name: str) -> dict[str, Any]:
     if not _runs(path):
         names = ", ".join(sorted(p.stem for p in folder().glob("*.json") if _runs(p))) or "none"
         raise SystemDownError(f"no system named {name!r} runs; of yours there are: {names}")
+    end = time.monotonic() + START_PATIENCE
+    while "door" not in (entry := _read(path)):
+        if time.monotonic() > end:
+            raise SystemDownError(f"system {name!r} has been starting for {START_PATIENCE:g} s")
+        time.sleep(0.02)
+    return entry
+
+
+def _read(path: Path) -> dict[str, Any]:
     entry: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return entry
 
@@ -95,7 +108,7 @@ def _path(name: str) -> Path:
 
 def _runs(path: Path) -> bool:
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
+        entry = _read(path)
         return bool(entry["pid"] == os.getpid() or Watched(entry["pid"], entry["started"]).alive())
     except (OSError, ValueError, KeyError, TypeError):
         return False

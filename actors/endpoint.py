@@ -9,14 +9,16 @@ This is the shell of the sans-IO machines. Three kinds of threads meet here:
 One lock guards the context, the channels and the tables. Under it only protocol steps are
 taken, never the user's code, and nothing is sent: what is to leave is collected as packets
 and posted after the lock is given back, and so are futures completed. So control never
-waits for user code, and no two locks are ever held at once.
+waits for user code, and the lock is never held while a transport's or a future's is taken.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+import traceback
 from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -74,6 +76,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farref")
 
+CHORES = 4
+"""Threads for what no function may hold up: copying values, and letting go of them."""
+
 _MESSAGES: Any = Message
 """For what a peer of another library may send in place of a message."""
 
@@ -104,6 +109,9 @@ class Endpoint:
         self.context = Context(me)
         self.book = AddressBook()
         self.pool = Pool(threads, f"farref {me}")
+        """Runs the functions that others call."""
+        self.chores = Pool(CHORES, f"farref chores {me}")
+        """Copies values and lets go of them, however busy the pool is."""
         self.values: dict[RRefId, Stored] = {}
         self.registry: Registry
         """How this endpoint finds the others; set by the shell that made it."""
@@ -111,6 +119,7 @@ class Endpoint:
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
         self.closed = False
+        self.pid = os.getpid()
         self._port = port
         self._hand = hand
         self.calls = Calls(self)
@@ -128,15 +137,47 @@ class Endpoint:
     # ---- steps: take the lock, run a machine, then send what it wants sent
 
     def step(self, move: Callable[[], list[Effect]]) -> None:
-        """Make one protocol move and carry out its effects."""
+        """Make one protocol move and carry out its effects; nothing, once it is closed.
+
+        Raises what *move* raises, after everything else that was to be done has been.
+        """
+        self.check_process()
+        if self.closed:
+            return
         later: list[Callable[[], None]] = []
-        with self.lock:
-            self._sweep(later)
-            self._carry_out(move(), later)
-            packets = self._packets()
+        packets: list[tuple[WorkerId, Packet]] = []
+        try:
+            with self.lock:
+                try:
+                    self._sweep(later)
+                    self._carry_out(move(), later)
+                finally:
+                    packets = self._packets()
+        finally:
+            self._conclude(packets, later)
+
+    def _conclude(
+        self, packets: list[tuple[WorkerId, Packet]], later: list[Callable[[], None]]
+    ) -> None:
+        """Send, and complete futures, after the lock is given back. One failure stops no other."""
         self._post(packets)
         for each in later:
-            each()
+            try:
+                each()
+            except Exception:
+                self._failed("handing something over")
+
+    def _failed(self, on: str) -> None:
+        # As text: a log record that is kept would pin what is in the frames.
+        log.error("%s failed on %s:\n%s", self.me, on, traceback.format_exc())
+
+    def check_process(self) -> None:
+        """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
+        if os.getpid() != self.pid:
+            raise SystemDownError(
+                f"this process was forked from the one of {self.me} and is no endpoint itself; "
+                "start the system after the fork, or attach to it by name"
+            )
 
     def turn(self) -> None:
         """The mailbox thread was woken: do what other threads left undone."""
@@ -153,9 +194,18 @@ class Endpoint:
             self.step(lambda worker=worker: self.context.bury(worker))  # type: ignore[misc]
         self.step(list)
         with self.lock:
-            packets = self._links.due(now)
+            packets = [
+                (worker, packet)
+                for worker, packet in self._links.due(now)
+                if not self._held_back(worker, packet)
+            ]
         self._post(packets)
         return self.pause()
+
+    def _held_back(self, worker: WorkerId, packet: Packet) -> bool:
+        """A retransmission is no use, and costs memory, while the last copy is not even written."""
+        address = self.book.address_of(worker)
+        return bool(packet.messages) and address is not None and self._port.holds_back(address)
 
     def pause(self) -> float | None:
         """Seconds until `tick` has something to do; None if nothing is waited for."""
@@ -177,18 +227,19 @@ class Endpoint:
         if envelope.to != self.me:
             raise ProtocolError(f"{self.me} got a packet that is meant for {envelope.to}")
         later: list[Callable[[], None]] = []
-        with self.lock:
-            if sender.id in self.context.dead:
-                return
-            self.book.learn(sender.id, sender.address)
-            self._sweep(later)
-            for message in self._links.receive(sender.id, packet, time.monotonic()):
-                self._receive(sender.id, message, later)
-            self.room.notify_all()
-            packets = [*self._packets(), *self._links.urgent(sender.id, time.monotonic())]
-        self._post(packets)
-        for each in later:
-            each()
+        packets: list[tuple[WorkerId, Packet]] = []
+        try:
+            with self.lock:
+                if sender.id in self.context.dead or self.closed:
+                    return
+                self.book.learn(sender.id, sender.address)
+                self._sweep(later)
+                for message in self._links.receive(sender.id, packet, time.monotonic()):
+                    self._receive(sender.id, message, later)
+                self.room.notify_all()
+                packets = [*self._packets(), *self._links.urgent(sender.id, time.monotonic())]
+        finally:
+            self._conclude(packets, later)
 
     def _receive(self, sender: WorkerId, message: Message, later: list[Callable[[], None]]) -> None:
         try:
@@ -198,7 +249,10 @@ class Endpoint:
             return
         if self._tracer and isinstance(message, ForkRequest | Create):
             self._tracer.known(message, sender)
-        self._carry_out(effects, later)
+        try:
+            self._carry_out(effects, later)
+        except Exception:  # such as no thread to be had: what came with it takes effect still
+            self._failed(f"{type(message).__name__} of {sender}")
 
     def _received(self, sender: WorkerId, message: Message) -> list[Effect]:
         if not isinstance(message, _MESSAGES):
@@ -209,7 +263,7 @@ class Endpoint:
         payload = cargo.payload if cargo is not None else None
         if isinstance(payload, Payload):
             for peer in payload.peers:
-                if isinstance(peer, WorkerInfo):
+                if isinstance(peer, WorkerInfo) and peer.id not in self.context.dead:
                     self.book.learn(peer.id, peer.address)
         return self.context.receive(sender, message)
 
@@ -271,9 +325,14 @@ class Endpoint:
         for worker, packet in packets:
             address = self.book.address_of(worker)
             if address is None or self.address is None:
-                log.error("%s has no address of %s, and cannot send to it", self.me, worker)
+                if worker not in self.context.dead:
+                    log.error("%s has no address of %s, and cannot send to it", self.me, worker)
                 continue
-            self._port.post(address, Envelope(WorkerInfo(self.me, self.address), worker, packet))
+            me = WorkerInfo(self.me, self.address)
+            try:
+                self._port.post(address, Envelope(me, worker, packet))
+            except Exception as error:  # it counts as lost, and is sent again
+                log.warning("%s could not send to %s: %s", self.me, worker, error)
 
     def _sweep(self, later: list[Callable[[], None]]) -> None:
         """Settle the handles and messages that other threads gave up."""
@@ -313,6 +372,7 @@ class Endpoint:
 
     def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
         """Own *value*; the caller makes the handle that is counted here."""
+        self.check_process()
         with self.lock:
             rref = self.context.own()
             self.values[rref] = Stored(value, on_delete)
@@ -339,7 +399,7 @@ class Endpoint:
         if stored is not None and stored.on_delete is not None:
             self.server.run_on_delete(rref, stored.on_delete, stored.value)
         elif stored is not None:
-            self.pool.submit(_let_go, [stored])  # its own __del__ is the user's code
+            self.chores.submit(_let_go, [stored])  # its own __del__ is the user's code
 
     def local_value(self, rref: RRefId) -> Any:
         """The very object; raises what its creation raised, `ValueError` at a user."""
@@ -439,6 +499,18 @@ class Endpoint:
         self.died(joined.dead)
         self.wake()
 
+    # ---- leaving
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until everything sent has been acknowledged, *seconds* at most; whether it is."""
+        end = time.monotonic() + seconds
+        while self._links.backlogged and time.monotonic() < end and self.call_in():
+            time.sleep(0.001)
+        with self.room:
+            return self.room.wait_for(
+                lambda: not self._links.backlogged, max(0.0, end - time.monotonic())
+            )
+
     # ---- death
 
     def died(self, workers: Iterable[WorkerId]) -> None:
@@ -450,6 +522,8 @@ class Endpoint:
             if self._tracer:
                 self._tracer.died(worker)
             self.step(lambda worker=worker: self.context.died(worker))  # type: ignore[misc]
+            for ask in self.calls.asked(worker):
+                ask.failed(_death(worker, None))
             with self.lock:
                 self._links.forget(worker)
                 self.room.notify_all()
@@ -466,6 +540,7 @@ class Endpoint:
             waiting = self.calls.end()
             self.room.notify_all()
         self.pool.close()
+        self.chores.close()
         for future in waiting:
             future.failed(SystemDownError(f"{reason}; {self.me} waits for nothing any more"))
         if self._tracer:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -79,9 +80,12 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             CancelledError: it was cancelled.
             Exception: what the remote function raised, with its traceback as the cause.
         """
-        self._block(timeout)
-        self._take()
-        return super().result(0)  # type: ignore[no-any-return]
+        try:
+            self._block(timeout)
+            self._take()
+            return super().result(0)  # type: ignore[no-any-return]
+        finally:
+            del self  # the error's traceback holds this frame, and the future holds the error
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error that `result` would raise, or None; waits as `result` does."""
@@ -93,9 +97,9 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         """PyTorch's name for `result`."""
         return self.result(timeout)
 
-    def then(self, callback: Callable[[Future[T]], U]) -> concurrent.futures.Future[U]:
+    def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
         """A future for ``callback(self)``, which runs in a thread of the endpoint's pool."""
-        chained: concurrent.futures.Future[U] = concurrent.futures.Future()
+        chained: Future[U] = Future(self._endpoint, f"what follows {self._what}", self._timeout)
 
         def run(_: object) -> None:
             if not chained.set_running_or_notify_cancel():
@@ -131,6 +135,17 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait without blocking the loop; the call's own timeout holds."""
+        try:
+            if not self.done():
+                yield from self._until_done()
+            self._take()
+            return super().result(0)  # type: ignore[no-any-return]
+        finally:
+            del self  # as in `result`
+
+    # ---- inside
+
+    def _until_done(self) -> Generator[Any, None, None]:
         self._check_self_wait()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
@@ -149,10 +164,6 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             yield from asyncio.wait_for(self._come(waiter), left).__await__()
         except TimeoutError:
             raise self._late(self._timeout) from None
-        self._take()
-        return super().result(0)  # type: ignore[no-any-return]
-
-    # ---- inside
 
     async def _come(self, waiter: asyncio.Future[None]) -> None:
         # In-process actors run only while the program calls in.
@@ -196,7 +207,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 try:
                     self._result = self._endpoint.packer.open(cargo)
                 except BaseException as error:
-                    self._exception = error
+                    # Without the frames on the way here: they hold the message, and so us.
+                    self._exception = error.with_traceback(None)
                 finally:
                     self._endpoint.release(cargo.descriptors)
             self._taken = True
@@ -211,4 +223,5 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             self._endpoint.discard(cargo.descriptors)
 
     def __del__(self) -> None:
-        self._give_back()
+        if self._endpoint.pid == os.getpid():
+            self._give_back()

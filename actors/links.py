@@ -78,6 +78,11 @@ class Links:
         channel = self._channels.get(worker)
         return channel.backlog if channel is not None else 0
 
+    @property
+    def backlogged(self) -> bool:
+        """Whether anything that was sent is not acknowledged."""
+        return any(channel.backlog for channel in list(self._channels.values()))
+
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again."""
         self._channels.pop(worker, None)

@@ -46,7 +46,7 @@ from ..protocol.ids import WorkerId
 from ..serialization.failures import Failure
 from ..serialization.pickling import dumps
 from . import bases, simple
-from .current import running_in
+from .current import enter_program, running_in
 from .endpoint import Endpoint
 from .ports import Bell
 from .registrar import REGISTRAR, Registrar, make_findable
@@ -81,7 +81,12 @@ SWITCH_INTERVAL = 0.0005
 Python's own 5 ms, for each hop of a share and each busy thread, add up to tenths of a second.
 """
 LAST_WORDS = 2.0
-"""Seconds that a handler of `ActorExitRequest` may take before the actor exits anyway."""
+"""Seconds for which an `async` handler of `ActorExitRequest` may await."""
+LAST_HANDLERS = 8.0
+"""Seconds that an actor has for the handlers of what came before its exit request.
+
+Thespian gives up waiting for an actor's exit after 10.
+"""
 
 
 class Mailbox:
@@ -172,6 +177,8 @@ class Mailbox:
         endpoint = Endpoint(me, self, settings, threads=threads or THREADS, hand=self._hand)
         endpoint.registry = Registry(endpoint, self, registrar)
         endpoint.address = self._actor.myAddress
+        if self._bell is not None:
+            enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = endpoint
         self._start_loop(endpoint)
         Actor.send(self._actor, registrar, Join(me, os.getpid()))
@@ -194,16 +201,20 @@ class Mailbox:
             self._receive(early, sender)
 
     def _exit(self, message: ActorExitRequest, sender: ActorAddress) -> None:
-        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+        done = threading.Event()
 
-        def last() -> None:
+        async def last() -> None:
             try:
-                self._plain(message, sender)
+                handler = self._plain(message, sender)
+                if handler is not None:
+                    await asyncio.wait_for(handler, LAST_WORDS)
             finally:
-                done.set_result(None)
+                done.set()
 
         self._queue(last)
-        concurrent.futures.wait([done], LAST_WORDS)
+        end = time.monotonic() + LAST_HANDLERS
+        while not done.wait(0.01) and time.monotonic() < end:
+            self._do_left()  # what the handlers before it want sent, or created
         self._do_left()
         self.close()
 
@@ -238,6 +249,8 @@ class Mailbox:
         """See `Port.post`."""
         if self._bell is None:
             simple.send(self._actor, address, message)
+        elif self._direct and isinstance(message, Envelope):
+            bases.post_as(self._actor, address, message)
         elif self._direct or threading.get_ident() == self._thread:
             Actor.send(self._actor, address, message)
         else:
@@ -258,6 +271,10 @@ class Mailbox:
     def call_in(self) -> bool:
         """See `Port.call_in`."""
         return False
+
+    def holds_back(self, address: ActorAddress) -> bool:
+        """See `Port.holds_back`."""
+        return self._direct and bases.holds_back(self._actor._myRef.transport, address)
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Run *work* in Thespian's thread and return what it returns."""
@@ -310,14 +327,16 @@ class Mailbox:
         """Start one queued handler; an `async` one takes its first step before the next starts."""
         if self._loop is None:
             return
-        result = self._inbox.popleft()()
-        if inspect.iscoroutine(result):
-            task = self._loop.create_task(result)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        self._starting = bool(self._inbox)
-        if self._starting:
-            self._loop.call_soon(self._next)
+        try:
+            result = self._inbox.popleft()()
+            if inspect.iscoroutine(result):
+                task = self._loop.create_task(result)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        finally:  # whatever happened to one, the next gets its turn
+            self._starting = bool(self._inbox)
+            if self._starting:
+                self._loop.call_soon(self._next)
 
     def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
         tag = getattr(cargo.payload, "tag", None)

@@ -75,8 +75,8 @@ class Pool:
         # Every job that may start now needs a thread that is free now: one that was woken for
         # an earlier job, and has not got up yet, does not count twice.
         if self._idle < min(len(self._jobs), self._places):
-            self._idle += 1
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            self._idle += 1  # it waits for our lock before it looks
         else:
             self._ready.notify()
 

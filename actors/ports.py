@@ -34,6 +34,9 @@ class Port(Protocol):
         False on every other base, and for actors.
         """
 
+    def holds_back(self, address: ActorAddress) -> bool:
+        """Whether the transport has not written yet what was last posted to *address*."""
+
 
 class Bell:
     """A file descriptor that becomes readable when it is rung, from any thread."""
@@ -59,7 +62,8 @@ class Bell:
             while len(os.read(self._read, 4096)) == 4096:
                 pass
 
-    def close(self) -> None:
-        """Give the descriptors back."""
+    def __del__(self) -> None:
+        # Not sooner: whoever can still ring holds the bell, and must not ring at a descriptor
+        # that has become somebody else's.
         os.close(self._read)
         os.close(self._write)

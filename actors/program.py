@@ -90,7 +90,6 @@ class PumpPort(_Receiver):
         self._bell.ring()
         self._thread.join(5)
         self._context.__exit__(None, None, None)
-        self._bell.close()
 
     def end(self) -> None:
         """Nothing of this program listens any more; the actors are other processes' affair."""
@@ -100,7 +99,7 @@ class PumpPort(_Receiver):
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""
         if self._direct:
-            self._base.tell(address, message)
+            self._base.post(address, message)
         else:
             self._left.append((address, message))
             self._bell.ring()
@@ -116,6 +115,10 @@ class PumpPort(_Receiver):
     def call_in(self) -> bool:
         """See `Port.call_in`."""
         return False
+
+    def holds_back(self, address: ActorAddress) -> bool:
+        """See `Port.holds_back`."""
+        return bases.holds_back(self._base.transport, address)
 
     def _pump(self) -> None:
         due = time.monotonic()
@@ -202,6 +205,10 @@ class CallInPort(_Receiver):
         self.pump()
         return True
 
+    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
+        """See `Port.holds_back`."""
+        return False
+
     def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
         """Run the actors until *done*, for *timeout* seconds at most."""
         end = time.monotonic() + timeout
@@ -211,7 +218,6 @@ class CallInPort(_Receiver):
             self.pump()
             if not done():
                 simple.rung.wait(min(0.01, max(0.0, end - time.monotonic())))
-                simple.rung.clear()
         return True
 
     def pump(self) -> None:

@@ -147,9 +147,10 @@ class Registry:
     def receive(self, message: Found | Spawned | Died) -> None:
         """Take one message of the registrar's."""
         if isinstance(message, Died):
-            for worker in message.workers:
-                self._names = {n: i for n, i in self._names.items() if i.id != worker}
             self._endpoint.died(message.workers)
+            for name, info in list(self._names.items()):
+                if info.id in message.workers:
+                    self._names.pop(name, None)
             return
         answer = self._asked.get(message.token)
         if answer is not None and not answer.done():

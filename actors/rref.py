@@ -37,11 +37,13 @@ class RRef(Reference, Generic[T]):
         SystemDownError: outside any system.
     """
 
-    __slots__ = ("__weakref__", "_endpoint", "_id", "_pid")
+    __slots__ = ("__weakref__", "_endpoint", "_id", "_pid", "_timeout")
 
     _endpoint: Endpoint
     _id: RRefId
     _pid: int
+    _timeout: float | None
+    """Seconds: the default of waits for the value, or None for the system's."""
 
     def __init__(self, value: T, on_delete: Callable[[T], object] | None = None) -> None:
         endpoint = frame().endpoint
@@ -58,6 +60,7 @@ class RRef(Reference, Generic[T]):
         self._endpoint = endpoint
         self._id = rref
         self._pid = os.getpid()
+        self._timeout = None
 
     def __del__(self) -> None:
         endpoint = getattr(self, "_endpoint", None)
@@ -99,11 +102,12 @@ class RRef(Reference, Generic[T]):
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: what the creating function raised, with the remote traceback.
         """
-        future: Future[T] = self._endpoint.calls.fetch(self._id, timeout, chain_in(self._endpoint))
+        future = self._fetch(timeout, chain_in(self._endpoint))
         try:
             return future.result()
         finally:
             future.cancel()  # after a timeout: a program that polls must not fill the owner's queue
+            del future, self  # an error's traceback holds this frame
 
     def local_value(self) -> T:
         """The very object, at its owner (not a copy).
@@ -116,15 +120,20 @@ class RRef(Reference, Generic[T]):
 
     def future(self, timeout: float | None = None) -> Future[T]:
         """A future for a copy of the value. Does not block."""
-        return self._endpoint.calls.fetch(self._id, timeout, ())
+        return self._fetch(timeout, ())
 
     def __await__(self) -> Generator[Any, None, T]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
-        future: Future[T] = self._endpoint.calls.fetch(self._id, None, chain_in(self._endpoint))
+        future = self._fetch(None, chain_in(self._endpoint))
         try:
             return (yield from future.__await__())
         finally:
             future.cancel()  # the same when the awaiting task was cancelled
+            del future, self
+
+    def _fetch(self, timeout: float | None, chain: tuple[RRefId, ...]) -> Future[T]:
+        seconds = self._timeout if timeout is None else timeout
+        return self._endpoint.calls.fetch(self._id, seconds, chain)
 
     # ---- methods of the value
 
@@ -141,7 +150,7 @@ class RRef(Reference, Generic[T]):
         return _Proxy(self, "remote", timeout)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RRef) and self._id == other._id
+        return self._id == other._id if isinstance(other, RRef) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._id)
@@ -169,8 +178,10 @@ class _Proxy:
             if self._how == "remote":
                 return endpoint.calls.remote_method(rref, (name, args, kwargs))
             chain = chain_in(endpoint) if self._how == "sync" else ()
-            future = endpoint.calls.invoke(rref, (name, args, kwargs), self._timeout, chain)
-            return future.result() if self._how == "sync" else future
+            what = (name, args, kwargs)
+            if self._how == "sync":
+                return endpoint.calls.invoke(rref, what, self._timeout, chain).result()
+            return endpoint.calls.invoke(rref, what, self._timeout, chain)
 
         call.__name__ = name
         return call

@@ -44,7 +44,10 @@ class Server:
         """Run *request*, soon, in a thread."""
         if isinstance(request, Call):
             self._waiting.add(request.call)
-        self._endpoint.pool.submit(self._run, sender, request)
+        # Copying a value waits for no function: `Fetch`es have threads of their own.
+        endpoint = self._endpoint
+        pool = endpoint.chores if isinstance(request, Fetch) else endpoint.pool
+        pool.submit(self._run, sender, request)
 
     def stop(self, sender: WorkerId, call: CallId) -> None:
         """Do not start *call*, if it waits for a thread still."""
@@ -61,7 +64,7 @@ class Server:
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
                 "and an earlier call of this very chain runs on it; pass what it needs along"
             )
-        self._endpoint.pool.submit(self._finish, request, self._failure(error, request))
+        self._endpoint.chores.submit(self._finish, request, self._failure(error, request))
 
     def run_on_delete(self, rref: RRefId, on_delete: Callable[[Any], object], value: Any) -> None:
         """The object was freed: tell the program."""
@@ -75,7 +78,7 @@ class Server:
                 text = traceback.format_exc()
                 log.error("on_delete of %s raised on %s:\n%s", rref, self._endpoint.me, text)  # noqa: TRY400
 
-        self._endpoint.pool.submit(run)
+        self._endpoint.chores.submit(run)
 
     # ---- in a thread of the pool
 

@@ -7,7 +7,8 @@ not take the base's lock, which is held while an actor's mailbox runs and wants 
 
 from __future__ import annotations
 
-import threading
+import contextlib
+import queue
 from typing import TYPE_CHECKING, Any
 
 from thespian.system.simpleSystemBase import ActorRef, PendingSend
@@ -15,7 +16,25 @@ from thespian.system.simpleSystemBase import ActorRef, PendingSend
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
-rung = threading.Event()
+
+class _Ring:
+    """Like an event, but a finalizer may ring it anywhere: a `SimpleQueue` is reentrant."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def set(self) -> None:
+        """Wake who waits, or the next who will."""
+        if self._queue.empty():
+            self._queue.put(None)
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is rung, *seconds* at most."""
+        with contextlib.suppress(queue.Empty):
+            self._queue.get(timeout=seconds)
+
+
+rung = _Ring()
 """Something was put into some in-process system's queue; whoever pumps looks."""
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
 import psutil
-from thespian.actors import ActorAddress
+from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("farref")
 
 START_PATIENCE = 30.0
+DRAIN = 2.0
+"""Seconds that what was sent last has to arrive; a stopped actor acknowledges nothing."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -54,7 +56,8 @@ class System:
     Args:
         base: a Thespian system base by name. The default is ``"farrefBase"``, our own, where
             it runs, else ``"multiprocTCPBase"``: a process per actor. ``"simpleSystemBase"`` runs
-            actors in this process, while the program calls in.
+            actors in this process, while the program calls in. Or a base object, made with its
+            capabilities; such a system cannot be attached to by name.
         name: by which `System.attach` finds it; by default a random one.
         capabilities: of the Thespian system, for actors that require some.
         sharing: how references in calls are counted; ``"fork"`` is the remote reference
@@ -70,7 +73,7 @@ class System:
 
     def __init__(
         self,
-        base: str | None = None,
+        base: str | object | None = None,
         *,
         name: str | None = None,
         capabilities: dict[str, Any] | None = None,
@@ -94,7 +97,7 @@ class System:
         )
         base = base or bases.DEFAULT
         entry = {
-            "base": base,
+            "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
             "started": psutil.Process().create_time(),
         }
@@ -232,7 +235,9 @@ class System:
         """
         self._check_up()
         info = self._find_or_plain(to)
-        if isinstance(info, WorkerInfo):
+        if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
+            self._port.post(info.address if isinstance(info, WorkerInfo) else info, message)
+        elif isinstance(info, WorkerInfo):
             self.endpoint.calls.tell(info, message)
         else:
             refuse_references(message, info)
@@ -263,6 +268,7 @@ class System:
             return future.result()
         finally:
             self.endpoint.calls.forget(future)
+            del future  # an error's traceback holds this frame
 
     def _ask_plain(self, address: ActorAddress, message: Any, seconds: float) -> Any:
         refuse_references(message, address)
@@ -319,12 +325,14 @@ class System:
         """
         if self._down or self._pid != os.getpid():
             return []  # a forked child inherits the system, and ends nothing when it exits
+        if graceful and not self.endpoint.closed:
+            with contextlib.suppress(Exception):
+                self.endpoint.turn()
+                self.endpoint.drain(DRAIN)  # or the news of our end may overtake what we sent
         self._down = True
         atexit.unregister(self.shutdown)
         leave_program(self.endpoint)
         try:
-            if graceful:
-                self.endpoint.turn()
             if hasattr(self.endpoint, "registry"):
                 self._port.post(self.endpoint.registry.registrar, Leave(self.endpoint.me))
             self.endpoint.close(f"system {self.name!r} was shut down")
@@ -339,7 +347,8 @@ class System:
         if graceful:
             # Bounded: with an actor stuck, or a child starting, Thespian's own may hang.
             ending = threading.Thread(target=self._end_thespian, daemon=True)
-            ending.start()
+            with contextlib.suppress(RuntimeError):  # no threads any more: the interpreter ends
+                ending.start()
             end = time.monotonic() + STOP_PATIENCE
             while ending.is_alive() and time.monotonic() < end:
                 ending.join(0.05)
@@ -354,6 +363,8 @@ class System:
             raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
 
     def __enter__(self) -> Self:
+        leave_program(self.endpoint)
+        enter_program(self.endpoint)  # the innermost from here on
         return self
 
     def __exit__(
@@ -366,7 +377,7 @@ class System:
 
 
 @contextlib.contextmanager
-def _start_errors(name: str, base: str) -> Iterator[None]:
+def _start_errors(name: str, base: object) -> Iterator[None]:
     try:
         yield
     except SystemDownError:

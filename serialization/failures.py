@@ -59,7 +59,8 @@ class Failure:
                 error = pickle.loads(self.pickled)  # noqa: S301 - peers are trusted
             except Exception:
                 error = None
-        if not isinstance(error, BaseException):
+        # Not `SystemExit` or a cancellation: they would end the caller, not inform it.
+        if not isinstance(error, Exception):
             error = RemoteError(
                 f"{self.type_name}: {self.message} (its own type cannot be rebuilt here)"
             )

@@ -140,6 +140,14 @@ class Outbox:
 
     # -- back-pressure ----------------------------------------------------------------
 
+    def queued_bytes(self, address: object) -> int:
+        """Bytes for *address* that the kernel has not taken yet."""
+        with self.lock:
+            connection = (
+                self._connections.get(address.key) if isinstance(address, Address) else None
+            )
+            return connection.queued_bytes if connection is not None else 0
+
     def has_room(self, connection: OutConnection) -> bool:
         """Whether *connection* has less queued than the limits say."""
         return (

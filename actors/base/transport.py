@@ -218,6 +218,10 @@ class Transport:
         parts = self._encoder.encode(intent.message, kind)
         return self._outbox.post(intent, details, parts)
 
+    def queued_bytes(self, address: ActorAddress) -> int:
+        """Bytes for *address* that the kernel has not taken yet."""
+        return self._outbox.queued_bytes(address.addressDetails)
+
     def has_room(self, connection: OutConnection) -> bool:
         """Whether more may be sent to this peer without waiting."""
         return self._outbox.has_room(connection)
