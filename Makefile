@@ -18,10 +18,10 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt smoke clean
+.PHONY: help demo test lint types fmt smoke soak conformance bench-base clean
 
 help: ## show these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(STAMP) ## set up, then the tour of the demos
 	@$(BIN)/farref $(DEMO)
@@ -56,6 +56,15 @@ smoke: $(STAMP) ## the wheel and its quick tests on the other Pythons found (PYT
 		$$venv/bin/pytest $(SMOKE_TESTS); \
 	done; \
 	echo "== smoke: done, Pythons seen:$$seen"
+
+soak: $(STAMP) ## the tests of minutes, which no other run includes
+	$(BIN)/pytest -m slow
+
+conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minutes)
+	$(BIN)/python tools/thespian_conformance.py --bases ours ours-tcp
+
+bench-base: $(STAMP) ## our system base beside Thespian's TCP base, in one run
+	$(BIN)/python bench/base.py
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .smoke build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
