@@ -160,10 +160,11 @@ class Mailbox:
                 endpoint.turn()
             case WakeupMessage(payload=Nudge()):
                 endpoint.tick()
+            case ActorExitRequest():
+                self._unstash()  # the framework ends the actor after this, joined or not
+                self._exit(message, sender)
             case _ if not self._joined:
                 self._stash.append((message, sender))
-            case ActorExitRequest():
-                self._exit(message, sender)
             case _:
                 if isinstance(message, ChildActorExited):
                     endpoint.registry.exited(message.childAddress)
@@ -194,8 +195,12 @@ class Mailbox:
         endpoint = self.endpoint
         if endpoint is None or self._joined:
             return
-        self._joined = True
         endpoint.settle_in(message)
+        self._unstash()
+
+    def _unstash(self) -> None:
+        """Handle what came before the registrar had answered."""
+        self._joined = True
         stash, self._stash = self._stash, []
         for early, sender in stash:
             self._receive(early, sender)

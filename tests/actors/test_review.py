@@ -262,3 +262,14 @@ def test_a_system_on_a_base_object() -> None:
         assert farref.rpc_sync("B", abs, (-1,)) == 1
         with pytest.raises(farref.SystemDownError, match="base object"):
             System.attach(system.name)
+
+
+def test_an_exit_request_on_the_heels_of_creation_comes_last(tmp_path: Any) -> None:
+    paths = [tmp_path / str(number) for number in range(20)]
+    with System() as system:
+        for path in paths:
+            actor = system.create(LastWords)
+            system.tell(actor, str(path))
+            system.tell(actor, 0.0)
+            system.tell(actor, ActorExitRequest())
+        assert until(system, lambda: all(p.exists() and p.read_text() == "1" for p in paths), 10)
