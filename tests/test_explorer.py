@@ -23,7 +23,7 @@ SLOW = [program for program in PROGRAMS if program.slow]
 
 @cache
 def report(program: Program) -> Report:
-    return explore(ProgramModel(program), limit=5_000_000 if program.slow else 150_000)
+    return explore(ProgramModel(program), limit=2_500_000 if program.slow else 150_000)
 
 
 def check(program: Program) -> None:

@@ -224,10 +224,8 @@ def forks_form_a_tree(view: View) -> str | None:
 
 def sent_once(view: View) -> str | None:
     """No reply and no one-way message is in flight twice."""
-    twice = Counter(
-        envelope.message for envelope in view.flying if isinstance(envelope.message, Tell | Reply)
-    )
-    return next((f"{message} is sent twice" for message, n in twice.items() if n > 1), None)
+    twice = Counter(it for it in view.flying if isinstance(it.message, Tell | Reply))
+    return next((f"{it.message} is sent twice" for it, n in twice.items() if n > 1), None)
 
 
 ALWAYS: dict[str, Callable[[View], str | None]] = {

@@ -190,9 +190,9 @@ class Endpoint:
                     assert_never(effect)
 
     def _hand(self, task: Task) -> None:
-        if key(task.message) in self.handed:
+        if key(task) in self.handed:
             raise AssertionError(f"{task.message} was handed over twice")
-        self.handed.add(key(task.message))
+        self.handed.add(key(task))
         self.tasks = (*self.tasks, task)
 
     def _stop(self, sender: WorkerId, call: CallId) -> None:

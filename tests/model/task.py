@@ -76,14 +76,14 @@ class Task:
                 return ()
 
 
-def key(message: UserMessage) -> object:
+def key(task: Task) -> object:
     """What must not be handed over twice."""
-    match message:
+    match task.message:
         case Tell():
-            return message
+            return (task.sender, task.message)
         case Create(rref=rref):
             return ("create", rref)
         case Reply(call=call):
             return ("reply", call)
         case _:
-            return ("call", message.call)
+            return ("call", task.message.call)

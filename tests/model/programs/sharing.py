@@ -301,13 +301,12 @@ SHARING = (
         slow=True,
     ),
     Program(
-        "everybody tells everybody, and fetches",
+        "everybody tells everybody, and one fetches",
         {
             "A": (
                 Remote("x", "B"),
-                _share("C", _share("D", Get("d", "x")), Get("c", "x")),
+                _share("C", _share("D", Get("d", "x"))),
                 _share("D", _share("C")),
-                Get("a", "x"),
                 Drop("x"),
             ),
             "B": (),
