@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
-from thespian.actors import ActorTypeDispatcher
+from thespian.actors import Actor, ActorTypeDispatcher
 
 from .mailbox import Mailbox
 
@@ -59,3 +60,29 @@ class RefActor(ActorTypeDispatcher):
     def wakeupAfter(self, timePeriod: Any, payload: Any = None) -> None:  # noqa: N803
         """Get a `WakeupMessage` after *timePeriod* (a `timedelta`), as in Thespian."""
         self._mailbox.run(lambda: super(RefActor, self).wakeupAfter(timePeriod, payload))
+
+
+def _in_mailbox_thread(name: str) -> Any:
+    """Thespian's method *name*, made in the thread that may touch its transport."""
+    method = getattr(Actor, name)
+
+    @functools.wraps(method)
+    def run(self: RefActor, *args: Any, **kwargs: Any) -> Any:
+        return self._mailbox.run(lambda: method(self, *args, **kwargs))
+
+    return run
+
+
+for _name in (
+    "actorSystemShutdown",
+    "deRegisterRemoteSystem",
+    "handleDeadLetters",
+    "loadActorSource",
+    "notifyOnSourceAvailability",
+    "notifyOnSystemRegistrationChanges",
+    "preRegisterRemoteSystem",
+    "registerSourceAuthority",
+    "unloadActorSource",
+    "updateCapability",
+):
+    setattr(RefActor, _name, _in_mailbox_thread(_name))

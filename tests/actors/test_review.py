@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from thespian.actors import ActorExitRequest
+from thespian.actors import Actor, ActorExitRequest
 
 import farref
 from farref import RefActor, RRef, System
@@ -273,3 +273,35 @@ def test_an_exit_request_on_the_heels_of_creation_comes_last(tmp_path: Any) -> N
             system.tell(actor, 0.0)
             system.tell(actor, ActorExitRequest())
         assert until(system, lambda: all(p.exists() and p.read_text() == "1" for p in paths), 10)
+
+
+class Undertaker(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.letters: list[str] = []
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        if message == "register":
+            self.handleDeadLetters()
+        self.send(sender, list(self.letters))
+
+    def receiveMsg_DeadEnvelope(self, message: Any, sender: ActorAddress) -> None:
+        self.letters.append(message.deadMessage)
+
+
+class Plain(Actor):
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        self.send(sender, message)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_thespians_other_methods_work_in_handlers(base: str) -> None:
+    with System(base) as system:
+        undertaker = system.create(Undertaker)
+        assert system.ask(undertaker, "register") == []
+        plain = system._asys.createActor(Plain)
+        assert system.ask(plain, "alive") == "alive"
+        system.tell(plain, ActorExitRequest())
+        time.sleep(0.5)
+        system.tell(plain, "too late")
+        assert until(system, lambda: system.ask(undertaker, "letters") == ["too late"])
