@@ -89,11 +89,6 @@ class Links:
         self._timed.discard(worker)
         self._dirty.discard(worker)
 
-    @property
-    def retransmissions(self) -> int:
-        """Messages sent again so far, to those who live."""
-        return sum(channel.retransmissions for channel in self._channels.values())
-
     def _channel(self, worker: WorkerId) -> Channel:
         channel = self._channels.get(worker)
         if channel is None:

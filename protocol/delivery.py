@@ -165,10 +165,6 @@ class Channel:
             return self._make(self._next, [])
         return None
 
-    def undelivered(self) -> list[Message]:
-        """What the peer, now known to be dead, never acknowledged, in the order sent."""
-        return [*self._flight, *self._unsent]
-
     def _make(self, first: int, messages: list[Message]) -> Packet:
         self._told = self._expects
         self._acknowledge_at = None
