@@ -16,7 +16,7 @@ SLOW = [link for link in LINKS if link.slow]
 @cache
 def report(link: Link) -> Report:
     with small_numbers(link.window):
-        limit = 5_000_000 if link.slow else 150_000
+        limit = 2_500_000 if link.slow else 150_000
         return explore(WireModel(link), limit=limit, progress=True)
 
 

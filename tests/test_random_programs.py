@@ -65,7 +65,7 @@ QUICK = settings(
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-LONG = settings(QUICK, max_examples=3_000)
+LONG = settings(QUICK, max_examples=1_500)
 MANY_MOVES = 5000
 
 NAMES = ("x", "y", "z")

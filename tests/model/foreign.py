@@ -17,6 +17,7 @@ from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Ack,
     Call,
+    Cancel,
     Cargo,
     ChildAck,
     Create,
@@ -63,6 +64,7 @@ def endpoint() -> Context:
     context.receive(A, tell(reference(ASKED, ForkId(A, 1), C)))
     context.receive(A, Create(rref=OF_A, fork=ForkId(A, 2), cargo=Cargo()))
     context.receive(C, ForkRequest(rref=OF_A, fork=ForkId(A, 3)))
+    context.receive(A, Fetch(call=CallId(A, 7), rref=OF_A))
     context.call(A, Cargo())
     return context
 
@@ -84,6 +86,8 @@ class Foreign:
     name: str
     build: Callable[[], object]
     give: Callable[[object], object]
+    ignored: bool = False
+    """It is not refused, because it may come late: it only has no effect."""
 
     def __str__(self) -> str:
         return self.name
@@ -98,15 +102,17 @@ class Foreign:
             return None if freeze(machine) == before else "refused, and something changed"
         except Exception as error:  # whatever else a machine raises here is a finding
             return f"{type(error).__name__}: {error}"
+        if self.ignored and answer == [] and freeze(machine) == before:
+            return None
         return f"taken: {answer}"
 
 
-def _to_b(name: str, sender: WorkerId, wrong: Message) -> Foreign:
+def _to_b(name: str, sender: WorkerId, wrong: Message, *, ignored: bool = False) -> Foreign:
     def give(machine: object) -> object:
         assert isinstance(machine, Context)
         return machine.receive(sender, wrong)
 
-    return Foreign(name, endpoint, give)
+    return Foreign(name, endpoint, give, ignored)
 
 
 def _packet(name: str, packet: Packet) -> Foreign:
@@ -132,6 +138,10 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     (
         _no(Owner, "delete", "self.forks.get(fork) != sender"),
         _to_b("a delete of another's fork", C, Delete(rref=X, forks=(ForkId(B, 1),))),
+    ),
+    (
+        Mutant("without `caller == sender`", Owner, "cancel", "caller == sender and", ""),
+        _to_b("a cancel of another's call", C, Cancel(call=CallId(A, 7), rref=OF_A), ignored=True),
     ),
     (
         _no(Owner, "create", "self.created:"),

@@ -352,5 +352,5 @@ LINKS = (
     Link("both ways", (2, 1), lost=1, repeated=1, early=1, window=8),
     Link("many losses", (2, 1), lost=4, reaches=("no packet brings old and new",)),
     Link("many early retries", (2, 0), repeated=2, early=4, window=8),
-    Link("both ways, more of everything", (2, 2), lost=2, repeated=1, early=2, slow=True),
+    Link("both ways, more of everything", (3, 2), lost=2, repeated=1, slow=True),
 )

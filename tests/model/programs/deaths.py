@@ -83,7 +83,6 @@ DEATHS = (
         "the creator and the middle may die",
         {"A": (Remote("x", "B"), TO_Y_TO_Z), "B": (), "Y": (), "Z": ()},
         mortal=("A", "Y"),
-        slow=True,
     ),
     Program(
         "anybody may die",
@@ -93,7 +92,6 @@ DEATHS = (
             "C": (Drop("x"),),
         },
         mortal=("A", "B", "C"),
-        slow=True,
     ),
     Program(
         "the caller dies and the lent reference lives on",
