@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..protocol.errors import WouldBlockError
 from ..protocol.owner import Owner
 from .current import frame
+from .rref import RRef
 from .settings import check_timeout
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import RRefId
     from .futures import Future
-    from .rref import RRef
     from .wire import WorkerInfo
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress"
@@ -115,8 +115,8 @@ def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> 
 
     *timeout* is in seconds, for all of them together. Raises what `RRef.to_here` does.
     """
-    if not isinstance(refs, list | tuple):
-        return refs.to_here(timeout)  # type: ignore[union-attr]
+    if isinstance(refs, RRef):
+        return refs.to_here(timeout)
     futures = [ref.future(timeout) for ref in refs]
     try:
         return [future.result() for future in futures]

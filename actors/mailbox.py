@@ -48,7 +48,7 @@ from ..serialization.pickling import dumps
 from . import bases, simple
 from .current import enter_program, running_in
 from .endpoint import Endpoint
-from .ports import Bell
+from .ports import Bell, SelfRunning
 from .registrar import REGISTRAR, Registrar, make_findable
 from .registry import Registry
 from .settings import Settings
@@ -89,7 +89,7 @@ Thespian gives up waiting for an actor's exit after 10.
 """
 
 
-class Mailbox:
+class Mailbox(SelfRunning):
     """The `Port` of one actor's endpoint, and the driver of its handlers."""
 
     def __init__(self, actor: RefActor) -> None:
@@ -268,14 +268,6 @@ class Mailbox:
             simple.send(self._actor, self._actor.myAddress, Nudge())
         else:
             self._bell.ring()
-
-    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`."""
-        return bool(concurrent.futures.wait([future], timeout).done)
-
-    def call_in(self) -> bool:
-        """See `Port.call_in`."""
-        return False
 
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""

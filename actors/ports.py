@@ -6,13 +6,12 @@ Only one thread of a process may touch a stock Thespian transport, the one that 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    import concurrent.futures
-
     from thespian.actors import ActorAddress
 
 
@@ -36,6 +35,18 @@ class Port(Protocol):
 
     def holds_back(self, address: ActorAddress) -> bool:
         """Whether the transport has not written yet what was last posted to *address*."""
+
+
+class SelfRunning:
+    """What every port has in common where actors run by themselves: whoever waits just waits."""
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`."""
+        return bool(concurrent.futures.wait([future], timeout).done)
+
+    def call_in(self) -> bool:
+        """See `Port.call_in`."""
+        return False
 
 
 class Bell:

@@ -25,7 +25,7 @@ from thespian.system.transport import ReceiveEnvelope
 
 from ..protocol.delivery import ACK_DELAY
 from . import bases, simple
-from .ports import Bell
+from .ports import Bell, SelfRunning
 from .wire import Died, Envelope, Found, Joined, Nudge, Spawned, Welcome
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _Receiver:
                 self.inbox.put(message)
 
 
-class PumpPort(_Receiver):
+class PumpPort(_Receiver, SelfRunning):
     """The port of a program on a multi-process base."""
 
     def __init__(self, asys: Any) -> None:
@@ -107,14 +107,6 @@ class PumpPort(_Receiver):
     def wake(self) -> None:
         """See `Port.wake`."""
         self._bell.ring()
-
-    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`."""
-        return bool(concurrent.futures.wait([future], timeout).done)
-
-    def call_in(self) -> bool:
-        """See `Port.call_in`."""
-        return False
 
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""

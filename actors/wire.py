@@ -54,24 +54,16 @@ class ReplyAddress(ActorAddress):
         self.ask = ask
 
 
-class _Quiet:
-    """A constant text, whatever is inside."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        return type(self).__name__
-
-
 @dataclass(frozen=True, slots=True)
-class Envelope(_Quiet):
+class Envelope:
     """Endpoint -> endpoint: one packet of the conversation between two incarnations."""
 
     sender: WorkerInfo
     to: WorkerId
     packet: Packet
 
-    __str__ = _Quiet.__str__
+    def __str__(self) -> str:
+        return "Envelope"
 
 
 @dataclass(frozen=True, slots=True)

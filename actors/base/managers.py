@@ -68,7 +68,7 @@ class Replicator(MultiProcReplicator):
 
     # -- sending ----------------------------------------------------------------------
 
-    def _send_intent(self, intent: TransmitIntent, curtime: object = None) -> None:  # noqa: ARG002
+    def _send_intent(self, intent: TransmitIntent, curtime: object = None) -> None:  # noqa: ARG002 (Thespian's)
         self._send_intent_to_transport(intent)
 
     def _send_intent_to_transport(self, intent: TransmitIntent) -> None:
