@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..protocol.errors import WouldBlockError
 from ..protocol.owner import Owner
 from .current import frame
 from .rref import RRef
@@ -88,11 +87,7 @@ def rpc_sync(
         Exception: what *fn* raised, with the remote traceback as its cause.
     """
     here = frame()
-    if here.endpoint.in_loop():
-        raise WouldBlockError(
-            "rpc_sync here would stop this actor, which runs one handler at a time; make the "
-            "handler `async` and write `await farref.rpc_async(...)` instead"
-        )
+    here.endpoint.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
     return _call(to, (_callable(fn), tuple(args or ()), kwargs or {}), timeout, here.chain).result()
 
 
@@ -117,6 +112,7 @@ def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> 
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
+    frame().endpoint.check_may_block("get", "`[await ref for ref in refs]`")
     futures = [ref.future(timeout) for ref in refs]
     try:
         return [future.result() for future in futures]
@@ -143,8 +139,7 @@ def wait(
         raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
     endpoint = frame().endpoint
     seconds = check_timeout(timeout, endpoint.settings.timeout, poll=True)
-    if endpoint.in_loop():
-        raise WouldBlockError("wait() would stop this actor; await the references instead")
+    endpoint.check_may_block("wait", "`await` for each reference")
     futures = [_readiness(ref) for ref in refs]
     end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
     some: concurrent.futures.Future[None] = concurrent.futures.Future()

@@ -45,6 +45,7 @@ from ..protocol.errors import (
     RefLostError,
     SystemDownError,
     WorkerDiedError,
+    WouldBlockError,
 )
 from ..protocol.ids import RRefId
 from ..protocol.messages import Create, ForkRequest, Message, Tell
@@ -448,6 +449,17 @@ class Endpoint:
     def in_loop(self) -> bool:
         """Whether the running thread is the one that runs this endpoint's handlers."""
         return self.loop_thread == threading.get_ident()
+
+    def check_may_block(self, what: str, instead: str = "`await`") -> None:
+        """Raise `WouldBlockError` where a wait for *what* would stop this endpoint's handlers.
+
+        Asked before anything is sent, so that it depends on nobody's speed.
+        """
+        if self.in_loop():
+            raise WouldBlockError(
+                f"waiting for {what} here would stop {self.me}, which runs one handler at a "
+                f"time; make the handler `async` and write {instead} instead"
+            )
 
     def wait(self, future: Future[Any], timeout: float) -> bool:
         """Block until *future* is done, lending this thread's place in the pool meanwhile."""

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..protocol.errors import FetchTimeoutError, SelfWaitError, WouldBlockError
+from ..protocol.errors import FetchTimeoutError, SelfWaitError
 from .current import chain_in
 from .settings import check_timeout
 
@@ -76,7 +76,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
         Raises:
             FetchTimeoutError: the wait ended first; the future stays usable.
-            WouldBlockError: in a handler or on the actor's loop; write ``await future`` there.
+            WouldBlockError: in a handler or on the actor's loop, unless it is done; write
+                ``await future`` there.
             CancelledError: it was cancelled.
             Exception: what the remote function raised, with its traceback as the cause.
         """
@@ -175,11 +176,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         if self.done():
             return
         left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
-        if self._endpoint.in_loop():
-            raise WouldBlockError(
-                f"waiting for {self._what} here would stop {self._endpoint.me}, which runs one "
-                "handler at a time; make the handler `async` and write `await` instead"
-            )
+        self._endpoint.check_may_block(self._what)
         self._check_self_wait()
         if not self._endpoint.wait(self, left):
             raise self._late(self._timeout if timeout is None else timeout)

@@ -44,7 +44,7 @@ class _Receiver:
 
     def __init__(self) -> None:
         self.endpoint: Endpoint | None = None
-        self.inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.inbox: queue.Queue[Any] = queue.Queue()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
 
     def _dispatch(self, message: Any) -> None:

@@ -102,6 +102,7 @@ class RRef(Reference, Generic[T]):
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: what the creating function raised, with the remote traceback.
         """
+        self._endpoint.check_may_block(f"the value of {self._id}")
         future = self._fetch(timeout, chain_in(self._endpoint))
         try:
             return future.result()
@@ -177,11 +178,11 @@ class _Proxy:
         def call(*args: Any, **kwargs: Any) -> Any:
             if self._how == "remote":
                 return endpoint.calls.remote_method(rref, (name, args, kwargs))
-            chain = chain_in(endpoint) if self._how == "sync" else ()
             what = (name, args, kwargs)
-            if self._how == "sync":
-                return endpoint.calls.invoke(rref, what, self._timeout, chain).result()
-            return endpoint.calls.invoke(rref, what, self._timeout, chain)
+            if self._how == "async":
+                return endpoint.calls.invoke(rref, what, self._timeout, ())
+            endpoint.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
+            return endpoint.calls.invoke(rref, what, self._timeout, chain_in(endpoint)).result()
 
         call.__name__ = name
         return call

@@ -8,7 +8,7 @@ not take the base's lock, which is held while an actor's mailbox runs and wants 
 from __future__ import annotations
 
 import contextlib
-import queue
+import threading
 from typing import TYPE_CHECKING, Any
 
 from thespian.system.simpleSystemBase import ActorRef, PendingSend
@@ -17,24 +17,29 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
 
-class _Ring:
-    """Like an event, but a finalizer may ring it anywhere: a `SimpleQueue` is reentrant."""
+class Ring:
+    """Like an event, but a finalizer may ring it anywhere.
+
+    It is a lock that whoever waits takes and whoever rings gives back, each in one step of
+    the interpreter's, so neither can be caught halfway. (A `SimpleQueue` would be reentrant
+    too, but its `get` waits for ever if its time runs out just as another thread was faster.)
+    """
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._lock.acquire()
 
     def set(self) -> None:
         """Wake who waits, or the next who will."""
-        if self._queue.empty():
-            self._queue.put(None)
+        with contextlib.suppress(RuntimeError):  # given back already: it rings
+            self._lock.release()
 
     def wait(self, seconds: float) -> None:
         """Wait until it is rung, *seconds* at most."""
-        with contextlib.suppress(queue.Empty):
-            self._queue.get(timeout=seconds)
+        self._lock.acquire(timeout=seconds)
 
 
-rung = _Ring()
+rung = Ring()
 """Something was put into some in-process system's queue; whoever pumps looks."""
 
 

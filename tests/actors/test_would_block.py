@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef, SelfWaitError, WouldBlockError
+from farref.actors import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,9 +24,9 @@ FORMS: dict[str, Callable[[RRef[Any]], object]] = {
     "wait": lambda ref: farref.wait([ref]),
     "rpc_sync": lambda ref: farref.rpc_sync("C", pow, (2, 3)),
     "method": lambda ref: ref.rpc_sync().bit_length(),
-    "result": lambda ref: farref.rpc_async("C", time.sleep, (0.3,)).result(),
-    "future wait": lambda ref: ref.future().wait(),
-    "exception": lambda ref: ref.rpc_async().bit_length().exception(),
+    "result": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).result(),
+    "future wait": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).wait(),
+    "exception": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).exception(),
 }
 
 
@@ -54,15 +56,44 @@ async def attempt(form: str, ref: RRef[Any]) -> str:
 @pytest.mark.parametrize("form", FORMS)
 def test_it_names_the_await_form(system: System, form: str) -> None:
     actor = system.create(Blocker)
-    ref = farref.remote("B", _slowly)
+    ref = farref.remote("B", int, (7,))
     assert "await" in system.ask(actor, (form, ref), timeout=5)
     assert "await" in system.ask(actor, [form, ref], timeout=5)
     assert "await" in farref.rpc_sync("C", attempt, (form, ref), timeout=5)
 
 
-def _slowly() -> int:
-    time.sleep(0.1)
-    return 7
+async def block_late(form: str, ref: RRef[Any]) -> bool:
+    """Whether a blocking call is refused where a wait for it would be over at once."""
+    endpoint = current.frame().endpoint
+    endpoint.calls._request = _answered_at_once  # type: ignore[assignment,method-assign]
+    try:
+        FORMS[form](ref)
+    except WouldBlockError:
+        return True
+    finally:
+        del endpoint.calls._request
+    return False
+
+
+def _answered_at_once(future: farref.Future[Any], *_: object) -> farref.Future[Any]:
+    concurrent.futures.Future.set_result(future, None)
+    return future
+
+
+@pytest.mark.parametrize("form", ["to_here", "get", "wait", "rpc_sync", "method"])
+def test_it_does_not_depend_on_how_fast_the_answer_is(system: System, form: str) -> None:
+    ref = farref.remote("B", int, (7,))
+    assert farref.rpc_sync("C", block_late, (form, ref), timeout=5)
+
+
+def test_the_result_of_a_future_that_is_done_is_there_for_a_handler(system: System) -> None:
+    assert farref.rpc_sync("C", _awaited_then_asked, timeout=5) == 8
+
+
+async def _awaited_then_asked() -> Any:
+    future = farref.rpc_async("B", pow, (2, 3))
+    await future
+    return future.result()
 
 
 class Selfish:
