@@ -15,7 +15,7 @@ import socket
 import sys
 from typing import Any
 
-from thespian.actors import Actor, ActorAddress, ActorSystem
+from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
 from thespian.system.addressManager import CannotPickleAddress
 
 from ..protocol.errors import SystemDownError
@@ -29,6 +29,9 @@ SIMPLE = "simpleSystemBase"
 OBJECT = "(an object)"
 DEFAULT = FARREF if sys.platform == "linux" else TCP
 """The fastest local one there is."""
+
+TRIES = 3
+"""Free ports tried: somebody else may take one before the system's admin listens on it."""
 
 
 def start(base: object, name: str, capabilities: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -48,9 +51,18 @@ def start(base: object, name: str, capabilities: dict[str, Any]) -> tuple[Any, d
             )
         )
         return made, {}
-    capabilities = {"Admin Port": _free_port(), **capabilities}
-    made = _open(base, capabilities, log_definitions=_quiet_logging())
-    return made, {"Admin Port": capabilities["Admin Port"]}
+    return _start_stock(base, capabilities, TRIES)
+
+
+def _start_stock(base: str, capabilities: dict[str, Any], tries: int) -> tuple[Any, dict[str, Any]]:
+    mine = {"Admin Port": _free_port(), **capabilities}
+    try:
+        made = _open(base, mine, log_definitions=_quiet_logging())
+    except InvalidActorAddress:
+        if tries == 1 or "Admin Port" in capabilities:
+            raise
+        return _start_stock(base, capabilities, tries - 1)
+    return made, {"Admin Port": mine["Admin Port"]}
 
 
 def join(base: str, name: str, found: dict[str, Any]) -> Any:
