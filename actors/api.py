@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..protocol.ids import RRefId
+    from ..protocol.user import User
+    from .endpoint import Endpoint, Stored
     from .futures import Future
     from .wire import WorkerInfo
 
@@ -196,36 +198,34 @@ def references() -> list[ReferenceInfo]:
     """Everything that the calling endpoint knows about references, sorted by id."""
     endpoint = frame().endpoint
     endpoint.turn()
-    rows = []
-    for entry, stored in endpoint.rows():
-        if isinstance(entry, Owner):
-            state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
-            rows.append(
-                ReferenceInfo(
-                    rref=str(entry.rref),
-                    role="owner",
-                    owner=endpoint.me.name,
-                    state=state,
-                    handles=entry.handles,
-                    pending=len(entry.pending) + len(entry.queue) + entry.running,
-                    forks={str(fork): str(to) for fork, to in entry.forks.items()},
-                    children={},
-                    type=type(stored.value).__name__ if stored else None,
-                )
-            )
-        else:
-            state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
-            rows.append(
-                ReferenceInfo(
-                    rref=str(entry.rref),
-                    role="user",
-                    owner=str(entry.owner),
-                    state=state,
-                    handles=entry.handles,
-                    pending=len(entry.pending),
-                    forks={},
-                    children={str(fork): str(to) for fork, to in entry.children.items()},
-                    type=None,
-                )
-            )
+    with endpoint.lock:  # the tables change in other threads
+        rows = [_row(endpoint, entry, stored) for entry, stored in endpoint.rows()]
     return sorted(rows, key=lambda row: row.rref)
+
+
+def _row(endpoint: Endpoint, entry: Owner | User, stored: Stored | None) -> ReferenceInfo:
+    if isinstance(entry, Owner):
+        state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
+        return ReferenceInfo(
+            rref=str(entry.rref),
+            role="owner",
+            owner=endpoint.me.name,
+            state=state,
+            handles=entry.handles,
+            pending=len(entry.pending) + len(entry.queue) + entry.running,
+            forks={str(fork): str(to) for fork, to in entry.forks.items()},
+            children={},
+            type=type(stored.value).__name__ if stored else None,
+        )
+    state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
+    return ReferenceInfo(
+        rref=str(entry.rref),
+        role="user",
+        owner=str(entry.owner),
+        state=state,
+        handles=entry.handles,
+        pending=len(entry.pending),
+        forks={},
+        children={str(fork): str(to) for fork, to in entry.children.items()},
+        type=None,
+    )
