@@ -13,25 +13,31 @@ How a reference travels, seen from both ends::
       for each reference while pickling           each holds its entry once ("arrive")
     tell / call / create / ... -> Send          hold(rref) for each handle unpickled
       or abandon(descriptors), if the message   release(descriptors) when the message has
-      could not be pickled or sent                been handled, unpickled or not
+      could not be pickled or sent                been handled, unpickled or not; those of a
+                                                  request with its `reply` or `resolve`
 
 So a reference is held without a gap from the sender's handle, over the pin, to the
-receiver's (G4), and nothing depends on the receiver being able to unpickle (G5).
+receiver's (G4), and nothing depends on the receiver being able to unpickle (G5). What is in
+the arguments of a call is lent instead, as the system's discipline says (see `sharing`).
 
 Death reaches a context in two steps. ``died(worker)`` fails what waits for the worker, at
 once (G6). ``bury(worker)``, an `orphan_grace` later, releases what it held: in between,
 endpoints that it had passed references to, and that the owner has not heard of, make
-themselves known.
+themselves known. For one that comes too late the owner puts a placeholder in the place of the
+object, has it resolved to a `RefLostError` (`Lose`), and counts it as ever: so the late
+endpoint is answered like any other, and learns of the loss when it uses the reference (G6).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, assert_never
 
+from .creations import Asked, Seen
 from .effects import Effect, Fail, Hand, Lose, Run, Send, Settle, Stop
-from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
-from .ids import CallId, ForkId, RRefId, WorkerId
+from .errors import ProtocolError
+from .loans import Loans
 from .messages import (
     Ack,
     Call,
@@ -45,44 +51,42 @@ from .messages import (
     ForkRequest,
     Invoke,
     Message,
+    NotifyRefRemoved,
     ObjectRequest,
+    Passing,
+    RefRemoved,
     Reply,
+    Returned,
     Tell,
 )
 from .owner import Owner
 from .user import User
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from .ids import CallId, ForkId, RRefId, WorkerId
+    from .sharing import Sharing
+
+_NOTHING_LENT: Mapping[ForkId, RRefId] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A call that this endpoint made: whom it waits for, and on which object."""
+class Context(Loans):
+    """All the reference machines of the endpoint *me*, which shares by *sharing* in calls."""
 
-    to: WorkerId
-    rref: RRefId | None
-
-
-class Context:
-    """All the reference machines of the endpoint *me*."""
-
-    def __init__(self, me: WorkerId) -> None:
-        self.me = me
-        self.owners: dict[RRefId, Owner] = {}
-        self.users: dict[RRefId, User] = {}
-        self.waiting: dict[CallId, Waiting] = {}
-        self.dead: set[WorkerId] = set()
+    def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
+        super().__init__(me, sharing)
         self._creating: dict[RRefId, tuple[RRefId, CallId]] = {}
         """Objects being created by a method call: the object it is called on, and its pin there."""
-        self._rrefs = self._forks = self._calls = 0
+        self._making: dict[RRefId, CallId] = {}
+        """Objects that live here and are being made, and by which request."""
 
     # ---- what the user's code does
 
     def own(self) -> RRefId:
         """A new object, here, with its value and one handle: ``RRef(value)``."""
         rref = self._mint_rref()
-        owner = self.owners[rref] = Owner(rref)
+        owner = self.owners[rref] = self.discipline.own(rref)
         owner.created = owner.resolved = True
         owner.hold()
         return rref
@@ -94,15 +98,17 @@ class Context:
         self._check_alive(to)
         rref, fork = self._mint_rref(), self._mint_fork()
         if to == self.me:
-            self.owners[rref] = Owner(rref)
+            self.owners[rref] = self.discipline.own(rref)
         else:
-            self.users[rref] = User(rref, to)
-            self.users[rref].create(fork)
+            self._use(rref, to).create(fork)
         self.hold(rref)
+        call = self._mint_pin(target)
         if target is not None:
-            pin = self._mint_pin(target)
-            self._creating[rref] = target, pin
-        message = Create(rref=rref, fork=fork, cargo=cargo, target=target)
+            self._creating[rref] = target, call
+        settled = self._asked.setdefault(to, Asked()).add(rref.number)
+        message = Create(
+            call=call, rref=rref, fork=fork, cargo=cargo, target=target, settled=settled
+        )
         return rref, [Send(to, message)]
 
     def call(
@@ -110,7 +116,7 @@ class Context:
     ) -> tuple[CallId, list[Effect]]:
         """Run *cargo* on *to*: ``rpc_sync`` and ``rpc_async``."""
         self._check_alive(to)
-        call = self._mint_call(to, None)
+        call = self._mint_call(to, None, cargo)
         return call, [Send(to, Call(call=call, cargo=cargo, chain=chain))]
 
     def invoke(
@@ -118,7 +124,7 @@ class Context:
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object: ``rref.rpc_sync().method()`` and its kin."""
         to = self.owner_of(rref)
-        call = self._mint_call(to, rref)
+        call = self._mint_call(to, rref, cargo)
         return call, [Send(to, Invoke(call=call, rref=rref, cargo=cargo, chain=chain))]
 
     def fetch(
@@ -126,7 +132,7 @@ class Context:
     ) -> tuple[CallId, list[Effect]]:
         """Ask for a copy of the value (``to_here``), or only whether there is one (``wait``)."""
         to = self.owner_of(rref)
-        call = self._mint_call(to, rref)
+        call = self._mint_call(to, rref, Cargo())
         return call, [Send(to, Fetch(call=call, rref=rref, copy=copy, chain=chain))]
 
     def cancel(self, call: CallId) -> list[Effect]:
@@ -142,18 +148,31 @@ class Context:
         return [Send(to, Tell(cargo=cargo))]
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
-        """Answer *call*, whose caller is named in its id."""
-        return self._send(call.caller, Reply(call=call, cargo=cargo))
+        """Answer *call*, whose caller is named in its id; what its request held is let go."""
+        loans, effects = self._end(call, replies=True)
+        effects.append(Send(call.caller, Reply(call=call, cargo=cargo, loans=loans)))
+        return self._finish(effects)
 
     # ---- references on the way
 
     def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
         """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
+        entry, descriptor = self._share(rref, to)
+        entry.fork(descriptor.fork, to)
+        return descriptor
+
+    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
+        """Share for a call on *to*, as the discipline says; a creation has no reply."""
+        entry, descriptor = self._share(rref, to)
+        counted = isinstance(entry, User) and entry.counted
+        passing = entry.lend(descriptor.fork, to, replies=replies)
+        return replace(descriptor, passing=passing, counted=counted)
+
+    def _share(self, rref: RRefId, to: WorkerId) -> tuple[Owner | User, Descriptor]:
         self._check_alive(to)
         owner = self.owner_of(rref)
         fork = self._mint_fork()
-        self._entry(rref).fork(fork, to)
-        return Descriptor(rref=rref, fork=fork, owner=owner, parent=self.me)
+        return self._entry(rref), Descriptor(rref=rref, fork=fork, owner=owner, parent=self.me)
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """Undo forks whose message could not be pickled, or never left."""
@@ -169,21 +188,30 @@ class Context:
         """One more handle of *rref* lives in this process."""
         self._entry(rref).hold()
 
-    def drop(self, rref: RRefId) -> list[Effect]:
-        """One handle of *rref* is gone."""
-        entry = self._entry(rref)
-        return self._after(entry, entry.drop())
+    def drop(self, *rrefs: RRefId) -> list[Effect]:
+        """One handle of each of *rrefs* is gone."""
+        effects: list[Effect] = []
+        for rref in rrefs:
+            entry = self._entry(rref)
+            effects += self._after(entry, entry.drop())
+        return self._finish(effects)
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
-        """A message has been handled: its own hold on the references in it ends."""
-        return [effect for each in descriptors for effect in self.drop(each.rref)]
+        """A message or reply has been handled: its own hold on its references ends."""
+        return self._finish(self._release(descriptors))
 
     # ---- what the shell reports of the objects that live here
 
     def resolve(self, rref: RRefId) -> list[Effect]:
         """The value of *rref*, or the error that takes its place, is there."""
+        effects: list[Effect] = []
+        call = self._making.pop(rref, None)
+        if call is not None:
+            loans, effects = self._end(call, replies=False)
+            if loans:
+                effects.append(Send(call.caller, Returned(loans=loans)))
         owner = self.owners[rref]
-        return self._after(owner, owner.resolve())
+        return self._finish(effects + self._after(owner, owner.resolve()))
 
     def done(self, rref: RRefId) -> list[Effect]:
         """The request that ran on *rref* has ended."""
@@ -197,19 +225,22 @@ class Context:
 
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
-        if sender in self.dead:
-            return []
+        return [] if sender in self.dead else self._finish(self._receive(sender, message))
+
+    def _receive(self, sender: WorkerId, message: Message) -> list[Effect]:
         if isinstance(message, Call | Invoke | Fetch) and message.call.caller != sender:
             raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
         match message:
             case ForkRequest():
-                return self._own_or_await(message.rref).fork_request(sender, message)
+                owner, lost = self._own_or_await(message.rref)
+                return [*owner.fork_request(sender, message), *lost]
             case Delete():
-                owner = self._owner(message.rref)
-                return self._after(owner, owner.delete(sender, message))
+                return self._delete(sender, message)
             case Ack():
                 user = self._user(message.rref)
-                return self._after(user, user.ack(sender, message) + self._created(message.rref))
+                return self._after(
+                    user, user.ack(sender, message) + self._created(message.rref, sender)
+                )
             case ChildAck():
                 found_user = self.users.get(message.rref)
                 if found_user is None or found_user.lost:
@@ -220,19 +251,26 @@ class Context:
                     return [Stop(sender, call)]
                 found = self.owners.get(rref)
                 return self._after(found, found.cancel(sender, call)) if found else []
+            case Returned(loans=loans):
+                return [e for r in loans for e in self._loan_ended(sender, r.rref, r.fork, r)]
+            case NotifyRefRemoved(loans=notices):
+                return [e for rref, fork in notices for e in self._notified(sender, rref, fork)]
+            case RefRemoved(removed=removed):
+                return [effect for each in removed for effect in self._delete(sender, each)]
             case Tell(cargo=cargo):
                 return [*self._accept(sender, cargo), Hand(sender, message)]
-            case Call(cargo=cargo):
-                return [*self._accept(sender, cargo), Run(sender, message)]
+            case Call(call=call, cargo=cargo):
+                return [*self._accept_request(sender, call, cargo), Run(sender, message)]
             case Create():
                 return self._receive_create(sender, message)
-            case Invoke(rref=rref, cargo=cargo):
-                self._check_cargo(sender, cargo)
-                self._own_or_await(rref)
-                return [*self._accept(sender, cargo), *self._enqueue(rref, sender, message)]
+            case Invoke(call=call, rref=rref, cargo=cargo):
+                self._check_cargo(sender, cargo, lendable=True)
+                _, lost = self._own_or_await(rref)
+                effects = self._accept_request(sender, call, cargo)
+                return [*lost, *effects, *self._enqueue(rref, sender, message)]
             case Fetch(rref=rref):
-                self._own_or_await(rref)
-                return self._enqueue(rref, sender, message)
+                _, lost = self._own_or_await(rref)
+                return [*lost, *self._enqueue(rref, sender, message)]
             case Reply():
                 return self._receive_reply(sender, message)
             case _:
@@ -241,23 +279,30 @@ class Context:
     def _receive_create(self, sender: WorkerId, message: Create) -> list[Effect]:
         if message.rref.creator != sender or message.fork.parent != sender:
             raise ProtocolError(f"{sender} created {message.rref}, an id that is not its own")
+        if message.call.caller != sender:
+            raise ProtocolError(f"{sender} created by call {message.call}, an id not its own")
         if message.target is not None:
             self._check_mine(message.target)
-        self._check_cargo(sender, message.cargo)
-        effects = self._own_or_await(message.rref, created_here=True).create(
-            sender, message, self.me
-        )
-        effects += self._accept(sender, message.cargo)
+        self._check_cargo(sender, message.cargo, lendable=True)
+        owner, _ = self._own_or_await(message.rref, created_here=True)
+        effects = owner.create(sender, message, self.me)
+        self._seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)
+        self._making[message.rref] = message.call
+        effects += self._accept_request(sender, message.call, message.cargo)
         if message.target is None:
-            return [*effects, Run(sender, message)]
-        self._own_or_await(message.target)
-        effects += self._enqueue(message.target, sender, message)
+            effects.append(Run(sender, message))
+        else:
+            effects += self._own_or_await(message.target)[1]
+            effects += self._enqueue(message.target, sender, message)
         if sender == self.me:
-            effects += self._created(message.rref)
+            effects += self._created(message.rref, self.me)
         return effects
 
-    def _created(self, rref: RRefId) -> list[Effect]:
-        """The owner has the creation: the object it was called on needs no more holding."""
+    def _created(self, rref: RRefId, owner: WorkerId) -> list[Effect]:
+        """*owner* has the creation: the object it was called on needs no more holding."""
+        asked = self._asked.get(owner)
+        if asked is not None and rref.creator == self.me and asked.acknowledged(rref.number):
+            del self._asked[owner]
         creating = self._creating.pop(rref, None)
         return self._answered(*creating) if creating is not None else []
 
@@ -265,11 +310,17 @@ class Context:
         waiting = self.waiting.get(message.call)
         if waiting is None or waiting.to != sender:
             raise ProtocolError(f"{sender} replied to {message.call}, which it was not asked")
-        effects = self._accept(sender, message.cargo)
+        lent = {loan.fork: loan.rref for loan in waiting.loans}
+        if any(lent.get(report.fork) != report.rref for report in message.loans):
+            raise ProtocolError(f"{sender} reports of a loan that {message.call} did not have")
+        effects = self._accept(sender, message.cargo, lent=lent)
         del self.waiting[message.call]
         effects.append(Settle(sender, message))
         if waiting.rref is not None:
             effects += self._answered(waiting.rref, message.call)
+        reports = {report.fork: report for report in message.loans}
+        for fork, rref in lent.items():
+            effects += self._loan_ended(sender, rref, fork, reports.get(fork))
         return effects
 
     def _answered(self, rref: RRefId, request: CallId) -> list[Effect]:
@@ -279,28 +330,52 @@ class Context:
         entry.pending.discard(request)
         return self._after(entry, entry.settle())
 
-    def _accept(self, sender: WorkerId, cargo: Cargo) -> list[Effect]:
+    def _accept_request(self, sender: WorkerId, call: CallId, cargo: Cargo) -> list[Effect]:
+        effects = self._accept(sender, cargo, lendable=True)
+        if cargo.descriptors:
+            self._serving[call] = cargo.descriptors
+        return effects
+
+    def _accept(
+        self,
+        sender: WorkerId,
+        cargo: Cargo,
+        *,
+        lendable: bool = False,
+        lent: Mapping[ForkId, RRefId] = _NOTHING_LENT,
+    ) -> list[Effect]:
         """Take over every reference in *cargo*; the message holds each once from now on."""
-        self._check_cargo(sender, cargo)
+        self._check_cargo(sender, cargo, lendable=lendable, lent=lent)
         effects: list[Effect] = []
         for descriptor in cargo.descriptors:
             if descriptor.owner == self.me:
-                home = self._own_or_await(descriptor.rref)
-                effects += self._filter(home.arrive(descriptor, self.me))
+                home, lost = self._own_or_await(descriptor.rref)
+                effects += [*self._filter(home.arrive(descriptor, self.me)), *lost]
             else:
-                user = self.users.get(descriptor.rref)
-                if user is None:
-                    user = self.users[descriptor.rref] = User(descriptor.rref, descriptor.owner)
-                    user.lost = descriptor.owner in self.dead
+                user = self._use(descriptor.rref, descriptor.owner)
                 effects += self._filter(user.arrive(descriptor))
         return effects
 
-    def _check_cargo(self, sender: WorkerId, cargo: Cargo) -> None:
+    def _check_cargo(
+        self,
+        sender: WorkerId,
+        cargo: Cargo,
+        *,
+        lendable: bool = False,
+        lent: Mapping[ForkId, RRefId] = _NOTHING_LENT,
+    ) -> None:
+        """*lendable*: it is a request; *lent*: it is a reply, to a call that lent these."""
         if len({descriptor.fork for descriptor in cargo.descriptors}) < len(cargo.descriptors):
             raise ProtocolError(f"{sender} sent one fork twice")
         for descriptor in cargo.descriptors:
-            if descriptor.parent != sender or descriptor.fork.parent != sender:
+            back = descriptor.passing is Passing.BACK
+            parent = self.me if back else sender
+            if descriptor.parent != parent or descriptor.fork.parent != parent:
                 raise ProtocolError(f"{sender} sent {descriptor.rref} with a fork not its own")
+            if back and lent.get(descriptor.fork) != descriptor.rref:
+                raise ProtocolError(f"{sender} gives {descriptor.rref} back, which it was not lent")
+            if descriptor.passing is Passing.LOAN and not lendable:
+                raise ProtocolError(f"{sender} lent {descriptor.rref}, but not for a call")
             user = self.users.get(descriptor.rref)
             if user is not None and user.owner != descriptor.owner:
                 raise ProtocolError(f"{sender} names a wrong owner of {descriptor.rref}")
@@ -316,11 +391,15 @@ class Context:
 
     # ---- death
 
-    def died(self, worker: WorkerId) -> list[Effect]:
-        """*worker* is dead: whatever waits for it fails now (G6), and it is fenced off."""
+    def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
+        """*worker* is dead: whatever waits for it fails now (G6), and it is fenced off.
+
+        *unacknowledged* are the messages of this endpoint that it may not have received.
+        """
         if worker in self.dead or worker == self.me:
             return []
         self.dead.add(worker)
+        self._asked.pop(worker, None)
         effects: list[Effect] = []
         for call, waiting in list(self.waiting.items()):
             if waiting.to == worker:
@@ -331,7 +410,11 @@ class Context:
                 user.lose()
                 self._creating.pop(user.rref, None)
                 effects += self._after(user, [])
-        return effects
+            else:
+                effects += self._after(user, user.died(worker, self._mint_fork))
+        for message in unacknowledged:
+            effects += self._take_back(message)
+        return self._finish(effects)
 
     def bury(self, worker: WorkerId) -> list[Effect]:
         """Release what the dead *worker* held, was sent, or was owed (G4 and G5)."""
@@ -343,97 +426,5 @@ class Context:
                 effects.append(Lose(owner.rref))
         for user in list(self.users.values()):
             effects += self._after(user, user.forget(worker))
-        return effects
-
-    # ---- looking up
-
-    def owner_of(self, rref: RRefId) -> WorkerId:
-        """The endpoint that owns *rref*. Raises `OwnerDiedError` if it is dead."""
-        entry = self._entry(rref)
-        if isinstance(entry, Owner):
-            return self.me
-        if entry.lost:
-            raise OwnerDiedError(
-                f"the owner of {rref}, {entry.owner}, died, and the value with it; "
-                "drop this reference and create the object again"
-            )
-        return entry.owner
-
-    def _find(self, rref: RRefId) -> Owner | User | None:
-        return self.owners.get(rref) or self.users.get(rref)
-
-    def _entry(self, rref: RRefId) -> Owner | User:
-        entry = self._find(rref)
-        if entry is None:
-            raise AssertionError(f"{self.me} uses {rref}, which it does not hold")
-        return entry
-
-    def _owner(self, rref: RRefId) -> Owner:
-        owner = self.owners.get(rref)
-        if owner is None:
-            raise ProtocolError(f"{self.me} does not own {rref}")
-        return owner
-
-    def _user(self, rref: RRefId) -> User:
-        user = self.users.get(rref)
-        if user is None:
-            raise ProtocolError(f"{self.me} holds no fork of {rref}")
-        return user
-
-    def _check_mine(self, rref: RRefId) -> None:
-        if rref in self.users or (rref not in self.owners and rref.creator == self.me):
-            raise ProtocolError(f"{rref} is not owned by {self.me}, or is freed")
-
-    def _own_or_await(self, rref: RRefId, *, created_here: bool = False) -> Owner:
-        """The owner entry; a placeholder, if the object's creation is still on its way."""
-        if not created_here:
-            self._check_mine(rref)
-        owner = self.owners.get(rref)
-        if owner is None:
-            owner = self.owners[rref] = Owner(rref)
-        return owner
-
-    # ---- effects
-
-    def _send(self, to: WorkerId, message: Message) -> list[Effect]:
-        return self._filter([Send(to, message)])
-
-    def _filter(self, effects: list[Effect]) -> list[Effect]:
-        """Nothing is sent to the dead."""
-        if not self.dead:
-            return effects
-        return [e for e in effects if not (isinstance(e, Send) and e.to in self.dead)]
-
-    def _after(self, entry: Owner | User, effects: list[Effect]) -> list[Effect]:
-        """Take *entry* out of the tables when its machine has come to its end."""
-        if isinstance(entry, Owner):
-            if entry.unused:
-                self.owners.pop(entry.rref, None)
-        elif entry.unused:
-            self.users.pop(entry.rref, None)
-        return self._filter(effects)
-
-    def _check_alive(self, worker: WorkerId) -> None:
-        if worker in self.dead:
-            raise WorkerDiedError(f"worker {worker} died; nothing can be sent to it")
-
-    def _mint_rref(self) -> RRefId:
-        self._rrefs += 1
-        return RRefId(self.me, self._rrefs)
-
-    def _mint_fork(self) -> ForkId:
-        self._forks += 1
-        return ForkId(self.me, self._forks)
-
-    def _mint_call(self, to: WorkerId, rref: RRefId | None) -> CallId:
-        call = self._mint_pin(rref)
-        self.waiting[call] = Waiting(to, rref)
-        return call
-
-    def _mint_pin(self, rref: RRefId | None) -> CallId:
-        """A new call's id; it pins the object that it is called on until it is answered."""
-        self._calls += 1
-        call = CallId(self.me, self._calls)
-        if rref is not None:
-            self._entry(rref).pending.add(call)
-        return call
+        self._seen.pop(worker, None)
+        return self._finish(effects)

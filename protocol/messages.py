@@ -10,14 +10,19 @@ The reference machines assume that each message takes effect at most once and in
 order**, also between one pair of endpoints; `delivery` gives more than that. There is no
 message that only makes sense after another one between the same two endpoints.
 
-==============  ====================  ==================================================
-message         from -> to            in the note's words
-==============  ====================  ==================================================
-`ForkRequest`   child user -> owner   "C sends out a fork request to the owner B"
-`Ack`           owner -> user         B confirms a fork, or "acknowledges {100, 1}"
-`ChildAck`      child -> parent       "the child ACK to A": the parent may unpin
-`Delete`        user -> owner         G1: the owner is told of the user's end
-==============  ====================  ==================================================
+====================  ====================  ============================================
+message               from -> to            in the notes' words
+====================  ====================  ============================================
+`ForkRequest`         child user -> owner   "C sends out a fork request to the owner B"
+`Ack`                 owner -> user         B confirms a fork, or "acknowledges {100, 1}"
+`ChildAck`            child -> parent       "the child ACK to A": the parent may unpin
+`Delete`              user -> owner         G1: the owner is told of the user's end
+`Returned`            callee -> lender      the part of a task's reply that settles loans
+`NotifyRefRemoved`    owner -> borrower     "F asks G to notify F once G is done using x"
+`RefRemoved`          borrower -> owner     "G replies to F"
+====================  ====================  ============================================
+
+The last two are the borrowing discipline's alone. See `sharing` for the three disciplines.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An
 object that finds itself in the chain would wait for itself, and refuses instead (G6).
@@ -26,18 +31,49 @@ object that finds itself in the chain would wait for itself, and refuses instead
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from .ids import CallId, ForkId, RRefId, WorkerId
 
 
+class Passing(Enum):
+    """How a reference in a message is shared with the receiver."""
+
+    FORK = "fork"
+    """For good: the receiver becomes a user that the owner counts."""
+    LOAN = "loan"
+    """For a call: the sender keeps it alive until the callee has replied."""
+    BACK = "back"
+    """A loan in the reply to its call: the lender, who kept it alive, gets it back."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptor:
-    """A child reference on its way: which object, which fork, whose, and from whom."""
+    """A child reference on its way: which object, which fork, whose, and from whom.
+
+    *parent* minted *fork*, and sends it, except that a loan comes back under the lender's own.
+    """
 
     rref: RRefId
     fork: ForkId
     owner: WorkerId
     parent: WorkerId
+    passing: Passing = Passing.FORK
+    counted: bool = False
+    """Of a loan: the owner counts the lender, and does so as long as the loan lasts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What became of a loan when its call had run: the callee tells the lender."""
+
+    rref: RRefId
+    fork: ForkId
+    owner: WorkerId
+    held: bool
+    """The callee still holds the reference, and is held by this loan."""
+    borrowers: tuple[tuple[ForkId, WorkerId], ...] = ()
+    """To whom the callee lent it on, and who still hold it: the lender's to count from now on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +117,32 @@ class Delete:
 
     rref: RRefId
     forks: tuple[ForkId, ...]
+    borrowers: tuple[tuple[ForkId, WorkerId], ...] = ()
+    """Who borrowed it from me and still holds it: the owner's to count from now on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returned:
+    """Callee -> lender: a creation has run, and this is what became of the loans in it.
+
+    Only a creation needs it, for other calls have replies for this to ride on.
+    """
+
+    loans: tuple[Report, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyRefRemoved:
+    """Owner -> borrower: I count these loans of yours; tell me when you let go of each."""
+
+    loans: tuple[tuple[RRefId, ForkId], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefRemoved:
+    """Borrower -> owner: these are gone, as you asked to be told."""
+
+    removed: tuple[Delete, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +180,16 @@ class Create:
     """Creator -> owner: run this, own the result as *rref*; *fork* is my user of it.
 
     With *target* the function is a method of that object and waits for its turn there.
+    All objects that the creator had this owner make before number *settled* have been
+    acknowledged: the owner knows one of them that it does not have to be freed.
     """
 
+    call: CallId
     rref: RRefId
     fork: ForkId
     cargo: Cargo
     target: RRefId | None = None
+    settled: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,13 +217,17 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """Callee -> caller: the outcome of *call*."""
+    """Callee -> caller: the outcome of *call*, and what became of the loans in it.
+
+    A loan of the call that *loans* does not name was returned, with nothing to say about it.
+    """
 
     call: CallId
     cargo: Cargo
+    loans: tuple[Report, ...] = ()
 
 
-Control = ForkRequest | Ack | ChildAck | Delete | Cancel
+Control = ForkRequest | Ack | ChildAck | Delete | Cancel | Returned | NotifyRefRemoved | RefRemoved
 Request = Call | Create | Invoke | Fetch
 ObjectRequest = Create | Invoke | Fetch
 UserMessage = Tell | Reply | Request

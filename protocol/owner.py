@@ -24,11 +24,14 @@ remains, or the creation itself is still outstanding.
 
 Invariants:
 
-* the object is freed exactly when it is resolved and ``handles``, ``forks``, ``pending``,
-  the queue and the running request are all empty (G4, G5);
+* the object is freed exactly when it is resolved and ``handles``, ``messages``, ``forks``,
+  ``pending``, the queue and the running request are all empty (G4, G5);
 * at most one request runs on an object at a time, in the order of arrival (fetches too):
   an object behind a reference behaves like an actor;
 * a request whose chain shows that it would wait for itself is refused, never queued (G6).
+
+An owner entry of this class shares in calls by forking; `lending` and `borrowing` have
+entries of their own (see `sharing`).
 """
 
 from __future__ import annotations
@@ -38,11 +41,11 @@ from typing import TYPE_CHECKING
 
 from .effects import Effect, Free, Refusal, Refuse, Run, Send
 from .errors import ProtocolError
-from .messages import Ack, ChildAck
+from .messages import Ack, ChildAck, Passing
 
 if TYPE_CHECKING:
     from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Create, Delete, Descriptor, ForkRequest, ObjectRequest
+    from .messages import Create, Delete, Descriptor, ForkRequest, ObjectRequest, Report
 
 
 class Owner:
@@ -52,6 +55,7 @@ class Owner:
         "created",
         "forks",
         "handles",
+        "messages",
         "pending",
         "queue",
         "resolved",
@@ -67,7 +71,9 @@ class Owner:
         self.target: RRefId | None = None
         """The object in whose queue the creating call waits, if it is a method call."""
         self.handles = 0
-        """Live handles in this process, and messages that hold the object for a moment."""
+        """Live handles in this process."""
+        self.messages = 0
+        """Messages that hold the object until they have been handled."""
         self.forks: dict[ForkId, WorkerId] = {}
         """The known forks and the endpoint that has, or will have, each."""
         self.pending: set[CallId] = set()
@@ -88,9 +94,27 @@ class Owner:
         self.handles -= 1
         return self.settle()
 
+    def release(self) -> list[Effect]:
+        """A message that held the object has been handled."""
+        if self.messages == 0:
+            raise AssertionError(f"no message holds {self.rref}")
+        self.messages -= 1
+        return self.settle()
+
     def fork(self, fork: ForkId, to: WorkerId) -> None:
         """Share with *to*: the owner is the parent, so the fork is known at once (G2)."""
         self.forks[fork] = to
+
+    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:  # noqa: ARG002
+        """Share with *to* for a call, of which a reply comes or (*replies* false) none."""
+        self.fork(fork, to)
+        return Passing.FORK
+
+    def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
+        """The call for which *fork* was lent to *sender* has run."""
+        raise ProtocolError(
+            f"{sender} returned {fork} of {self.rref}, which was not lent: {report}"
+        )
 
     def abandon(self, fork: ForkId) -> list[Effect]:
         """Undo a fork whose message never left."""
@@ -98,8 +122,10 @@ class Owner:
         return self.settle()
 
     def arrive(self, descriptor: Descriptor, me: WorkerId) -> list[Effect]:
-        """The reference comes home: it becomes a handle of the owner's own entry."""
-        self.handles += 1
+        """The reference comes home: its message holds the owner's own entry."""
+        self.messages += 1
+        if descriptor.passing is not Passing.FORK:
+            return []  # the lender keeps its own pin until the reply
         if descriptor.parent == me:
             # The owner shared with itself: its own fork ends here.
             del self.forks[descriptor.fork]
@@ -116,6 +142,12 @@ class Owner:
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """known -> deleted (G1)."""
+        self._check_delete(sender, message)
+        for fork in message.forks:
+            del self.forks[fork]
+        return self.settle()
+
+    def _check_delete(self, sender: WorkerId, message: Delete) -> None:
         if len(set(message.forks)) < len(message.forks):
             raise ProtocolError(f"{sender} deleted a fork of {self.rref} twice")
         for fork in message.forks:
@@ -123,9 +155,6 @@ class Owner:
                 raise ProtocolError(
                     f"{sender} deleted fork {fork} of {self.rref}, which it does not hold"
                 )
-        for fork in message.forks:
-            del self.forks[fork]
-        return self.settle()
 
     def create(self, sender: WorkerId, message: Create, me: WorkerId) -> list[Effect]:
         """placeholder -> created. Acknowledged now, when accepted, not when it has run."""
@@ -212,6 +241,7 @@ class Owner:
         return (
             self.resolved
             and not self.handles
+            and not self.messages
             and not self.forks
             and not self.pending
             and not self.queue

@@ -28,6 +28,9 @@ Invariants:
   owner needs no tombstones;
 * an unanswered fetch or call on the object (``pending``) keeps the entry: its message may
   still be on its way to the owner, and a `Delete` must not overtake it.
+
+A user entry of this class shares in calls by forking; `lending` and `borrowing` have
+entries of their own (see `sharing`).
 """
 
 from __future__ import annotations
@@ -36,11 +39,13 @@ from typing import TYPE_CHECKING
 
 from .effects import Confirmed, Effect, Send
 from .errors import ProtocolError
-from .messages import ChildAck, Delete, ForkRequest
+from .messages import ChildAck, Delete, ForkRequest, Passing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Ack, Descriptor
+    from .messages import Ack, Descriptor, Report
 
 
 class User:
@@ -51,6 +56,7 @@ class User:
         "handles",
         "known",
         "lost",
+        "messages",
         "owed",
         "owner",
         "pending",
@@ -62,7 +68,9 @@ class User:
         self.rref = rref
         self.owner = owner
         self.handles = 0
-        """Live handles in this process, and messages that hold the reference for a moment."""
+        """Live handles in this process."""
+        self.messages = 0
+        """Messages that hold the reference until they have been handled."""
         self.known: set[ForkId] = set()
         """This endpoint's forks that the owner counts."""
         self.requested: ForkId | None = None
@@ -94,6 +102,13 @@ class User:
         self.handles -= 1
         return self.settle()
 
+    def release(self) -> list[Effect]:
+        """A message that held the reference has been handled."""
+        if self.messages == 0:
+            raise AssertionError(f"no message holds {self.rref}")
+        self.messages -= 1
+        return self.settle()
+
     def create(self, fork: ForkId) -> None:
         """This endpoint asked for the object: its own fork goes with the `Create`."""
         self.requested = fork
@@ -102,16 +117,50 @@ class User:
         """Share with *to*: pin this entry until the child is confirmed (G2)."""
         self.children[fork] = to
 
+    # ---- loans, of which this discipline has none: it forks instead
+
+    @property
+    def counted(self) -> bool:
+        """The owner counts this endpoint, or is bound to when its creation arrives."""
+        return self.confirmed
+
+    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:  # noqa: ARG002
+        """Share with *to* for a call, of which a reply comes or (*replies* false) none."""
+        self.fork(fork, to)
+        return Passing.FORK
+
+    def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
+        """The call for which *fork* was lent to *sender* has run."""
+        raise ProtocolError(
+            f"{sender} returned {fork} of {self.rref}, which was not lent: {report}"
+        )
+
+    def borrow(self, descriptor: Descriptor) -> list[Effect]:
+        """The reference came as a loan, whose message holds the entry."""
+        raise ProtocolError(f"{descriptor.parent} lent {self.rref}; this system forks in calls")
+
+    def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
+        """The call for which *fork* was lent to this endpoint has run here: what to report."""
+        raise AssertionError(f"{fork} of {self.rref} is no loan; a reply: {replies}")
+
+    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:  # noqa: ARG002
+        """*worker* is dead: does the owner have to be told of this entry? *mint* makes a fork."""
+        return []
+
+    # ---- references on the way
+
     def abandon(self, fork: ForkId) -> list[Effect]:
         """Undo a fork whose message never left."""
         del self.children[fork]
         return self.settle()
 
     def arrive(self, descriptor: Descriptor) -> list[Effect]:
-        """A fork arrived; the message that brought it holds the entry from now on."""
-        self.handles += 1
-        if self.lost:
+        """The reference arrived; the message that brought it holds the entry from now on."""
+        self.messages += 1
+        if self.lost or descriptor.passing is Passing.BACK:
             return []
+        if descriptor.passing is Passing.LOAN:
+            return self.borrow(descriptor)
         if descriptor.parent == self.owner:
             return self._know(descriptor.fork)
         if self.confirmed:
@@ -166,11 +215,14 @@ class User:
         return self.settle()
 
     @property
+    def in_use(self) -> bool:
+        """Something in this process, or a child, needs the reference."""
+        return bool(self.handles or self.messages or self.pending or self.children)
+
+    @property
     def unused(self) -> bool:
-        """Nothing in this process needs the reference, and the owner's view is settled."""
-        return (
-            not self.handles and not self.pending and not self.children and self.requested is None
-        )
+        """Nothing needs the reference, and the owner's view is settled."""
+        return not self.in_use and self.requested is None
 
     def settle(self) -> list[Effect]:
         """Delete as soon as nothing needs the reference (G1), and never before (G2)."""

@@ -1,0 +1,52 @@
+"""Which creations an owner has seen: "not created yet" told from "freed", in bounded memory.
+
+Messages come in any order, so an owner may hear of an object before the `Create` that makes
+it, and waits for that one. It may also hear of an object that is gone: from an endpoint that
+announces itself too late, after `orphan_grace`. Waiting for a creation that has long been
+would be for ever. So each `Create` carries a *watermark*: all that this creator had this
+owner make before that number has been acknowledged. An owner remembers the watermark and the
+numbers seen above it, which are no more than the creations in flight.
+"""
+
+from __future__ import annotations
+
+
+class Asked:
+    """A creator's side, for one owner."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, None] = {}
+
+    def add(self, number: int) -> int:
+        """Note a creation that is asked for; the watermark to send with it."""
+        self._waiting[number] = None
+        return next(iter(self._waiting))  # numbers only grow, so the first is the least
+
+    def acknowledged(self, number: int) -> bool:
+        """The owner has it. Returns whether nothing is waited for any more."""
+        self._waiting.pop(number, None)
+        return not self._waiting
+
+
+class Seen:
+    """An owner's side, for one creator."""
+
+    __slots__ = ("_above", "_below")
+
+    def __init__(self) -> None:
+        self._below = 0
+        """All of this creator's objects here with smaller numbers have been created."""
+        self._above: set[int] = set()
+
+    def add(self, number: int, watermark: int) -> None:
+        """A creation came."""
+        if watermark > self._below:
+            self._below = watermark
+            self._above = {each for each in self._above if each >= watermark}
+        if number >= self._below:
+            self._above.add(number)
+
+    def __contains__(self, number: int) -> bool:
+        return number < self._below or number in self._above

@@ -1,0 +1,111 @@
+"""The loans of one endpoint: those it gave with its calls, those that came with others'.
+
+The disciplines decide what a loan costs (see `sharing`); here is when they are asked. At the
+callee a loan ends when its request has been handled: the message lets go of its references,
+each discipline says what is left to report, and the report rides on the reply. At the lender
+it ends when that reply has been taken: after the references in it, so that one which comes
+back finds the lender's own pin still there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .borrowing import BorrowingUser, removal
+from .errors import ProtocolError
+from .messages import Passing, Reply, Report, Returned
+from .tables import Tables, loans_among
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .effects import Effect
+    from .ids import CallId, ForkId, RRefId, WorkerId
+    from .messages import Delete, Descriptor, Message
+    from .sharing import Sharing
+
+
+class Loans(Tables):
+    """The tables, and what happens to loans in them."""
+
+    def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
+        super().__init__(me, sharing)
+        self._serving: dict[CallId, tuple[Descriptor, ...]] = {}
+        """Requests that run or wait here: the references in each."""
+
+    # ---- at the callee
+
+    def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
+        """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
+        for loan in loans_among(self._serving.get(call, ())):
+            if loan.rref == rref:
+                return replace(loan, passing=Passing.BACK)
+        return None
+
+    def _end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
+        """A request has been handled: let go of its references, and settle the loans in it."""
+        descriptors = self._serving.pop(call, ())
+        effects = self._release(descriptors)
+        reports: list[Report] = []
+        for loan in loans_among(descriptors):
+            user = self.users.get(loan.rref)
+            if user is not None:
+                report, settled = user.end_loan(loan.fork, replies=replies)
+                effects += self._after(user, settled)
+            else:  # it came home, or its owner died
+                back = Report(rref=loan.rref, fork=loan.fork, owner=loan.owner, held=False)
+                report = None if replies else back
+            if report is not None:
+                reports.append(report)
+        return tuple(reports), effects
+
+    def _release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
+        effects: list[Effect] = []
+        for descriptor in descriptors:
+            entry = self._entry(descriptor.rref)
+            effects += self._after(entry, entry.release())
+        return effects
+
+    # ---- at the lender
+
+    def _loan_ended(
+        self, sender: WorkerId, rref: RRefId, fork: ForkId, report: Report | None
+    ) -> list[Effect]:
+        entry = self._find(rref)
+        if entry is None:
+            return []  # its owner died
+        if report is not None:
+            report = replace(report, borrowers=self._living(report.borrowers))
+        return self._after(entry, entry.loan_ended(sender, fork, report))
+
+    # ---- between the owner and those who borrow
+
+    def _delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
+        owner = self._owner(message.rref)
+        message = replace(message, borrowers=self._living(message.borrowers))
+        return self._after(owner, owner.delete(sender, message))
+
+    def _notified(self, sender: WorkerId, rref: RRefId, fork: ForkId) -> list[Effect]:
+        user = self.users.get(rref)
+        if not isinstance(user, BorrowingUser):
+            return [removal(rref, sender, fork)]
+        if user.owner != sender:
+            raise ProtocolError(f"{sender} counts {rref}, which {user.owner} owns")
+        return self._after(user, user.notified(fork))
+
+    def _take_back(self, message: Message) -> list[Effect]:
+        """The receiver of *message* died, and nobody knows whether it had passed the tables on."""
+        effects: list[Effect] = []
+        for report in message.loans if isinstance(message, Reply | Returned) else ():
+            borrowers = self._living(report.borrowers)
+            if borrowers and report.owner not in self.dead:
+                user = self._use(report.rref, report.owner)
+                if isinstance(user, BorrowingUser):
+                    effects += self._after(user, user.take_back(borrowers, self._mint_fork))
+        return effects
+
+    def _living(
+        self, borrowers: tuple[tuple[ForkId, WorkerId], ...]
+    ) -> tuple[tuple[ForkId, WorkerId], ...]:
+        return tuple(each for each in borrowers if each[1] not in self.dead)
