@@ -152,7 +152,7 @@ class Mailbox(SelfRunning):
         if endpoint is None:
             return
         match message:
-            case Envelope():
+            case Envelope() if self._joined:
                 endpoint.take(message)
             case Found() | Spawned() | Died():
                 endpoint.registry.receive(message)
