@@ -71,7 +71,7 @@ class Hooks(Protocol):
         """Fork a child of *reference* for the receiver of the message."""
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
-        """Undo forks: their message cannot be pickled."""
+        """Undo forks: their message will not be sent."""
 
     def join(self, descriptor: Descriptor) -> Reference:
         """A handle for a reference that arrived."""
@@ -139,7 +139,7 @@ def dumps(
     """Pickle *value* for one receiver, forking every reference in it.
 
     Raises:
-        SerializationError: something in it cannot be pickled. Forks are undone.
+        SerializationError: something in it cannot be pickled. Nothing was forked.
         FarrefError: whatever a hook raised, for instance `OwnerDiedError`. Forks are undone.
     """
     try:
@@ -154,7 +154,7 @@ def dumps(
     descriptors: list[Descriptor] = []
     try:
         for reference in pickler.references:
-            descriptors.append(hooks.fork(reference))  # noqa: PERF401 - what is made must be known if the next fails
+            descriptors.append(hooks.fork(reference))  # noqa: PERF401 - to undo if the next fails
         introduced = peers(descriptors)
     except BaseException:
         hooks.abandon(descriptors)

@@ -13,7 +13,9 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef
+from farref.actors.endpoint import Endpoint
 from farref.serialization import deep
+from farref.serialization.contains import references_in
 
 from .helpers import Box, idle, make_box, until
 
@@ -172,9 +174,16 @@ def test_a_chain_within_the_program(system: System) -> None:
     assert until(system, lambda: watch() is None)
 
 
-def test_a_chain_within_a_worker(system: System) -> None:
+def chain_of_calls(ref: RRef[Any], levels: int) -> RRef[Any]:
+    for _ in range(levels):
+        ref = farref.remote(farref.get_worker_info(), make_box, (ref,))
+    return ref
+
+
+@pytest.mark.parametrize("make", [chain, chain_of_calls])
+def test_a_chain_within_a_worker(system: System, make: Any) -> None:
     ref, watch = watched()
-    outer = farref.rpc_sync("B", chain, (RRef([ref]), LEVELS))
+    outer = farref.rpc_sync("B", make, (RRef([ref]), LEVELS))
     del ref
     idle(system, 0.05)
     assert watch() is not None
@@ -267,6 +276,18 @@ def test_a_value_may_refer_to_one_created_by_its_own_method(system: System) -> N
     fetched = outer.rpc_sync().get()
     assert fetched == [inner]
     assert inner.to_here() == 3
+
+
+def test_what_a_value_contains_is_found(system: System) -> None:
+    """Also beside a future, which refers to the endpoint and so to every other reference."""
+    inner, other, unrelated = RRef(1), farref.remote("B", make_box), RRef(2)
+    future = farref.rpc_async("B", same, ([other],))
+    future.result()
+    outer = RRef(Box([Box(inner), future, lambda: other]))
+    contents = references_in(outer.local_value(), opaque=(Endpoint,))
+    assert contents.complete
+    assert set(contents.references) == {inner, other}
+    assert unrelated.to_here() == 2
 
 
 # ---- a value that refers to itself: counted, so not freed, but nothing crashes or hangs (G6)

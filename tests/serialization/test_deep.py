@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from farref import SerializationError
 from farref.serialization import deep
@@ -383,3 +385,26 @@ def test_what_reduces_to_nonsense_is_refused(reduced: Any) -> None:
     for refuse in (deeply, pickle.dumps):
         with pytest.raises((pickle.PicklingError, TypeError)):
             refuse(Wrong(reduced))
+
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.text() | st.binary()
+_VALUES = st.recursive(
+    _LEAVES,
+    lambda inside: (
+        st.lists(inside)
+        | st.lists(inside).map(tuple)
+        | st.dictionaries(_LEAVES, inside)
+        | st.frozensets(_LEAVES)
+        | inside.map(Frozen)
+        | inside.map(lambda value: [value, value])
+        | st.lists(inside).map(collections.deque)
+    ),
+    max_leaves=30,
+)
+
+
+@given(_VALUES)
+def test_any_value_comes_back(value: Any) -> None:
+    back = deeply(value)
+    assert back == value
+    assert pickle.dumps(back, 5) == pickle.dumps(pickle.loads(pickle.dumps(value, 5)), 5)
