@@ -10,12 +10,13 @@ import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import RefActor, RRef
+from farref import RefActor, RRef, System
 
+from .conftest import BASES, GRACE, PROCESSES
 from .helpers import make_box, until
 
 if TYPE_CHECKING:
-    from farref import System
+    from collections.abc import Iterator
 
 BUSY = 1.5
 """Seconds that the owner's user code is busy."""
@@ -25,6 +26,13 @@ class Blocking(RefActor):
     def receiveMsg_float(self, message: float, sender: ActorAddress) -> None:
         self.send(sender, "busy")
         time.sleep(message)
+
+
+@pytest.fixture(params=BASES)
+def forking_system(request: pytest.FixtureRequest) -> Iterator[System]:
+    """Where a reference in a call is shared at once: the owner must answer while it is busy."""
+    with System(request.param, sharing="fork", timeout=20, orphan_grace=GRACE) as system:
+        yield system
 
 
 def share(system: System, ref: RRef[Any]) -> float:
@@ -50,8 +58,8 @@ def spin(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("how", [time.sleep, spin], ids=["sleeping", "computing"])
-def test_two_busy_functions_delay_no_share(own_system: System, how: Any) -> None:
-    system = own_system
+def test_two_busy_functions_delay_no_share(forking_system: System, how: Any) -> None:
+    system = forking_system
     system.worker("B", threads=2)
     system.worker("C")
     ref = farref.remote("B", make_box)
@@ -67,8 +75,8 @@ def test_two_busy_functions_delay_no_share(own_system: System, how: Any) -> None
     assert all(future.result() is None for future in busy)
 
 
-def test_a_blocking_handler_delays_no_share(own_system: System) -> None:
-    system = own_system
+def test_a_blocking_handler_delays_no_share(forking_system: System) -> None:
+    system = forking_system
     actor = system.create(Blocking, "B")
     system.worker("C")
     ref = farref.remote("B", make_box)
@@ -84,8 +92,9 @@ def test_a_blocking_handler_delays_no_share(own_system: System) -> None:
     assert statistics.median(times) < max(50 * idle, BUSY / 5), (idle, times)
 
 
-def test_a_busy_program_delays_no_share(process_system: System) -> None:
-    system = process_system
+@pytest.mark.parametrize("forking_system", PROCESSES, indirect=True)  # others need its calls
+def test_a_busy_program_delays_no_share(forking_system: System) -> None:
+    system = forking_system
     for name in "BC":
         system.worker(name)
     ref = RRef([1])

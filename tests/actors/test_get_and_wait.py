@@ -99,7 +99,7 @@ def test_polling_leaves_nothing_queued_at_the_owner(system: System) -> None:
 
 
 def _pending() -> int:
-    return sum(row.pending for row in farref.references())
+    return sum(row.tasks for row in farref.references())
 
 
 def test_fetches_that_timed_out_leave_nothing_queued_at_the_owner(system: System) -> None:
