@@ -53,13 +53,13 @@ _last: weakref.WeakSet[RRef[Any]] = weakref.WeakSet()
 
 
 @pytest.fixture(params=["owned here", "created on D"])
-def ref(request: pytest.FixtureRequest, shared: System) -> Iterator[RRef[list[int]]]:
+def ref(request: pytest.FixtureRequest, shared: System) -> RRef[list[int]]:
     """A reference to `[1]`, whose lender is its owner, or a user who was not confirmed just now."""
     ref: RRef[list[int]] = (
         RRef([1]) if request.param == "owned here" else farref.remote("D", list, ((1,),))
     )
     _last.add(ref)
-    yield ref
+    return ref
 
 
 @pytest.fixture
