@@ -333,7 +333,8 @@ class Endpoint:
             try:
                 self._port.post(address, Envelope(me, worker, packet))
             except Exception as error:  # it counts as lost, and is sent again
-                log.warning("%s could not send to %s: %s", self.me, worker, error)
+                if not self.closed:
+                    log.warning("%s could not send to %s: %s", self.me, worker, error)
 
     def _sweep(self, later: list[Callable[[], None]]) -> None:
         """Settle the handles and messages that other threads gave up."""

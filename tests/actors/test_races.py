@@ -30,6 +30,36 @@ def alone() -> Iterator[System]:
         yield system
 
 
+def test_a_call_that_is_made_while_the_system_ends_ends_too(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = alone.endpoint.calls
+    step = calls._step
+
+    def closes_first(*arguments: Any) -> None:
+        alone.endpoint.close("the test ends it")
+        step(*arguments)
+
+    monkeypatch.setattr(calls, "_step", closes_first)
+    with pytest.raises(SystemDownError):
+        farref.rpc_async("B", pow, (2, 3)).result(1)
+
+
+def test_an_ask_of_one_who_dies_while_it_is_sent_names_the_death(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, info = alone.endpoint.calls, farref.get_worker_info("B")
+
+    def dies_first(*_: object, **__: object) -> None:
+        for future in calls.asked(info.id):
+            future.failed(WorkerDiedError("dead"))
+        raise WorkerDiedError("dead")
+
+    monkeypatch.setattr(calls, "tell", dies_first)
+    with pytest.raises(WorkerDiedError):
+        alone.ask("B", "hello")
+
+
 class Late(RefActor):
     """Its handlers take longer than its system lives."""
 
