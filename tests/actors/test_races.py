@@ -60,6 +60,55 @@ def test_an_ask_of_one_who_dies_while_it_is_sent_names_the_death(
         alone.ask("B", "hello")
 
 
+def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
+    alone: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    first: Future[int] = Future(alone.endpoint, "the test's", 20)
+    chained = first.then(lambda done: done.result())
+    assert chained.cancel()
+    ran = first.then(lambda _: "after it")
+    first.arrived(Cargo())
+    with caplog.at_level(logging.ERROR):
+        assert until(alone, ran.done)
+    assert chained.cancelled()
+    assert not caplog.records
+
+
+def test_a_callback_of_a_cancel_may_cancel_when_the_system_has_ended(alone: System) -> None:
+    future: Future[int] = Future(alone.endpoint, "the test's", 20)
+    seen: list[bool] = []
+    future.add_done_callback(lambda done: seen.append(done.cancel()))
+    alone.endpoint.close("the test ends it")
+    thread = threading.Thread(target=future.cancel, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert seen == [True]
+
+
+def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or whoever asks the future meanwhile would release what is in it a second time."""
+    future: Future[int] = Future(alone.endpoint, "the test's", 20)
+    future.cancel()
+    begin = future._begin
+    there: list[object] = []
+    given_back: list[object] = []
+
+    def begins() -> bool:
+        there.append(future._cargo)
+        return begin()
+
+    monkeypatch.setattr(future, "_begin", begins)
+    monkeypatch.setattr(alone.endpoint, "discard", given_back.append)
+    cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]
+    future.arrived(cargo)
+    assert there == [None]
+    assert given_back == [cargo.descriptors]
+    with pytest.raises(concurrent.futures.CancelledError):
+        future.result()
+
+
 class Late(RefActor):
     """Its handlers take longer than its system lives."""
 
