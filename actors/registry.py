@@ -88,7 +88,9 @@ class Registry:
             raise WorkerDiedError(f"the worker at {address} died; nothing can be sent to it")
         if found.workers:
             info: WorkerInfo = found.workers[0]
-            self._endpoint.book.learn(info.id, info.address)
+            with self._endpoint.lock:
+                if info.id not in self._endpoint.context.dead:  # or it would stay in the book
+                    self._endpoint.book.learn(info.id, info.address)
             return info
         if key is not None:
             self._plain[key] = time.monotonic() + BELIEVED
