@@ -552,10 +552,14 @@ class Endpoint:
             self.closed = True
             waiting = self.calls.end()
             self.room.notify_all()
-        self.pool.close()
+        forgotten = self.pool.close()
         self.chores.close()
+        why = f"{reason}; {self.me} waits for nothing any more"
         for future in waiting:
-            future.failed(SystemDownError(f"{reason}; {self.me} waits for nothing any more"))
+            future.failed(SystemDownError(why))
+        if hasattr(self, "registry"):
+            self.registry.end(why)
+        self.server.close(forgotten)
         if self._tracer:
             self._tracer.close()
 

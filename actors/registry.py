@@ -7,6 +7,7 @@ reorders when both sides send.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import itertools
 import time
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,8 @@ class Registry:
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._asked[token] = answer
         try:
+            if self._endpoint.closed:  # asked after the question was noted: `end` sees it or we do
+                raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
             self._port.post(self.registrar, kind(token=token, **what))
             if not self._endpoint.wait_for(answer, patience):
                 raise FetchTimeoutError(
@@ -155,8 +158,15 @@ class Registry:
                     self._names.pop(name, None)
             return
         answer = self._asked.get(message.token)
-        if answer is not None and not answer.done():
-            answer.set_result(message)
+        if answer is not None:
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # we end meanwhile
+                answer.set_result(message)
+
+    def end(self, reason: str) -> None:
+        """The endpoint closes, in whatever thread: nobody answers any more."""
+        for answer in list(self._asked.values()):
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # it has come
+                answer.set_exception(SystemDownError(reason))
 
 
 def _bare(address: ActorAddress) -> ActorAddress:

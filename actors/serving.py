@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Request
     from .endpoint import Endpoint
+    from .pool import Job
 
 log = logging.getLogger("farref")
 
@@ -53,6 +54,16 @@ class Server:
         """Do not start *call*, if it waits for a thread still."""
         if call in self._waiting and call.caller == sender:
             self._stopped.add(call)
+
+    def close(self, forgotten: list[Job]) -> None:
+        """The pool forgot these. Requests end with us, but chains of futures must end too (G6)."""
+        for job, args in forgotten:
+            if getattr(job, "__self__", None) is not self:
+                try:
+                    job(*args)
+                except BaseException:
+                    text = traceback.format_exc()
+                    log.error("a callback raised on %s:\n%s", self._endpoint.me, text)  # noqa: TRY400
 
     def refuse(self, sender: WorkerId, request: Request, why: Refusal) -> None:
         """Answer a request that is not run."""

@@ -109,6 +109,45 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
         future.result()
 
 
+def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System) -> None:
+    release = threading.Event()
+    try:
+        for _ in range(alone.endpoint.pool.size):
+            alone.endpoint.pool.submit(release.wait)
+        future: Future[int] = Future(alone.endpoint, "the test's", 20)
+        chained = future.then(lambda _: "the end of the chain")
+        future.arrived(Cargo())
+        assert not chained.done()
+        alone.shutdown()
+        assert chained.result(1) == "the end of the chain"
+    finally:
+        release.set()
+
+
+def test_a_question_to_the_registrar_ends_with_the_system(alone: System) -> None:
+    answer: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            alone.endpoint.registry._ask(Unanswerable, 60)
+        except SystemDownError as error:
+            answer.append(error)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    assert until(alone, lambda: alone.endpoint.registry._asked)
+    alone.shutdown()
+    thread.join(30)
+    assert len(answer) == 1
+    ask()  # and one that comes too late
+    assert len(answer) == 2
+
+
+class Unanswerable:
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+
 class Late(RefActor):
     """Its handlers take longer than its system lives."""
 
