@@ -95,9 +95,11 @@ class Server:
 
     def _run(self, sender: WorkerId, request: Request) -> None:
         if isinstance(request, Call):
-            self._waiting.discard(request.call)
-            if request.call in self._stopped:
+            with self._endpoint.lock:  # `stop` must not find it waiting when it has started
+                self._waiting.discard(request.call)
+                stopped = request.call in self._stopped
                 self._stopped.discard(request.call)
+            if stopped:
                 self.refuse(sender, request, Refusal.CANCELLED)
                 return
         if isinstance(request, Fetch):

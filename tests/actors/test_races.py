@@ -204,3 +204,23 @@ def test_an_actors_finalizers_are_quiet_when_its_system_has_ended(
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(alone._asys, "_systemBase", None)
         endpoint.wake()  # as the last handle of a reference does
+
+
+def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: System) -> None:
+    endpoint, server = alone.endpoint, alone.endpoint.server
+    call = CallId(endpoint.me, 1000)
+    request = Call(call=call, cargo=Cargo(), chain=())
+    starts = threading.Thread(target=server._run, args=(endpoint.me, request))
+
+    class Meanwhile(set[CallId]):
+        def __contains__(self, what: object) -> bool:
+            found = super().__contains__(what)
+            starts.start()
+            starts.join(0.2)
+            return found
+
+    server._waiting = Meanwhile([call])
+    with endpoint.lock:
+        server.stop(endpoint.me, call)
+    starts.join(30)
+    assert not server._stopped
