@@ -363,7 +363,6 @@ class System:
             raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
 
     def __enter__(self) -> Self:
-        leave_program(self.endpoint)
         enter_program(self.endpoint)  # the innermost from here on
         return self
 

@@ -224,3 +224,23 @@ def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: Syste
         server.stop(endpoint.me, call)
     starts.join(30)
     assert not server._stopped
+
+
+def test_a_program_is_in_its_system_while_it_enters_it_again(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    class Watched(list[Any]):
+        def __setitem__(self, *what: Any) -> None:
+            super().__setitem__(*what)
+            lengths.append(len(self))
+
+        def remove(self, what: Any) -> None:
+            super().remove(what)
+            lengths.append(len(self))
+
+    monkeypatch.setattr(current, "_programs", Watched(current._programs))
+    alone.__enter__()
+    assert lengths == [1]
+    assert current.frame().endpoint is alone.endpoint
