@@ -206,6 +206,34 @@ def test_an_actors_finalizers_are_quiet_when_its_system_has_ended(
         endpoint.wake()  # as the last handle of a reference does
 
 
+def test_a_thread_that_waits_when_the_system_ends_just_waits_on(alone: System) -> None:
+    seen: list[object] = []
+
+    def wait() -> None:
+        try:
+            seen.append(alone._port.run_until(ended.is_set, 60))  # type: ignore[union-attr]
+        except BaseException as error:
+            seen.append(error)
+
+    ended = threading.Event()
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    alone.shutdown()
+    time.sleep(0.1)  # it pumps, or tries to
+    ended.set()
+    thread.join(30)
+    assert seen == [True]
+
+
+def test_a_thread_that_listens_waits_though_another_takes_what_came(alone: System) -> None:
+    port = alone._port
+    empty = port.inbox.empty
+    waits = iter([False, False])
+    port.inbox.empty = lambda: next(waits, empty())  # type: ignore[method-assign]
+    threading.Timer(0.2, port.inbox.put, ("it came",)).start()
+    assert alone.listen(30) == "it came"
+
+
 def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: System) -> None:
     endpoint, server = alone.endpoint, alone.endpoint.server
     call = CallId(endpoint.me, 1000)
