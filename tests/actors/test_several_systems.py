@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 import weakref
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,10 @@ from .conftest import BASES, GRACE, PROCESSES
 from .helpers import Box, assert_nothing_held, until
 from .scripts import started
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.processes
+
+ROOT = Path(__file__).parents[2]
+"""Where the other programs find these tests."""
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -93,7 +94,7 @@ def exchange(ref: RRef[object], name: str) -> RRef[list[str]]:
 def test_programs_started_apart_share_references(
     base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(__import__("pathlib").Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     name = f"shared-{uuid.uuid4().hex[:8]}"
     box = Box()
     watch = weakref.ref(box)
@@ -130,7 +131,7 @@ def _box(value: object) -> int:
 def test_a_killed_program_is_noticed(
     base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(__import__("pathlib").Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     name = f"killed-{uuid.uuid4().hex[:8]}"
     with System(base, name=name, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
