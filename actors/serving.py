@@ -61,7 +61,7 @@ class Server:
             if getattr(job, "__self__", None) is not self:
                 try:
                     job(*args)
-                except BaseException:
+                except Exception:  # an interrupt ends the wait for a callback that does not end
                     text = traceback.format_exc()
                     log.error("a callback raised on %s:\n%s", self._endpoint.me, text)  # noqa: TRY400
 
@@ -158,10 +158,15 @@ class Server:
             # Pickling a large result would hold up the loop: a thread does it.
             self._endpoint.pool.submit(self._finish, request, result)
 
+        running = run()
         if self.loop is None:
-            asyncio.run(run())
-        else:
-            asyncio.run_coroutine_threadsafe(run(), self.loop)
+            asyncio.run(running)
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(running, self.loop)
+        except RuntimeError:  # the loop has ended, and nobody waits for the result any more
+            running.close()
+            coroutine.close()
 
     def _finish(self, request: Request, result: Any) -> None:
         """Reply, or store; then let go of the request and free its object for the next one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import inspect
 import logging
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 
 import farref
 from farref import Future, RefActor, System, SystemDownError, WorkerDiedError
-from farref.actors import current
+from farref.actors import current, directory
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
 
@@ -110,16 +111,24 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
 
 
 def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System) -> None:
-    release = threading.Event()
+    size = alone.endpoint.pool.size
+    started, release = threading.Semaphore(0), threading.Event()
+
+    def occupy() -> None:
+        started.release()
+        release.wait(60)
+
     try:
-        for _ in range(alone.endpoint.pool.size):
-            alone.endpoint.pool.submit(release.wait)
+        for _ in range(size):
+            alone.endpoint.pool.submit(occupy)
+        for _ in range(size):
+            assert started.acquire(timeout=30)
         future: Future[int] = Future(alone.endpoint, "the test's", 20)
         chained = future.then(lambda _: "the end of the chain")
         future.arrived(Cargo())
         assert not chained.done()
         alone.shutdown()
-        assert chained.result(1) == "the end of the chain"
+        assert chained.result() == "the end of the chain"
     finally:
         release.set()
 
@@ -272,3 +281,30 @@ def test_a_program_is_in_its_system_while_it_enters_it_again(
     alone.__enter__()
     assert lengths == [1]
     assert current.frame().endpoint is alone.endpoint
+
+
+def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone: System) -> None:
+    mailbox = alone._asys._systemBase.actorRegistry[
+        str(farref.get_worker_info("B").address.addressDetails)
+    ].instance._mailbox
+    loop = mailbox.endpoint.server.loop
+    mailbox.close()
+    assert until(alone, loop.is_closed)
+    ended: list[str] = []
+
+    async def late() -> None:
+        ended.append("it ran")
+
+    request = Call(call=CallId(alone.endpoint.me, 1), cargo=Cargo(), chain=())
+    coroutine = late()
+    mailbox.endpoint.server._await(request, coroutine, ())
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+    assert not ended
+
+
+def test_a_system_that_ends_while_it_is_looked_up_is_said_to_have_ended(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "_runs", lambda _: True)
+    with pytest.raises(SystemDownError, match="just ended"):
+        directory.find("somebody-elses")
