@@ -24,9 +24,9 @@ FORMS: dict[str, Callable[[RRef[Any]], object]] = {
     "wait": lambda ref: farref.wait([ref]),
     "rpc_sync": lambda ref: farref.rpc_sync("C", pow, (2, 3)),
     "method": lambda ref: ref.rpc_sync().bit_length(),
-    "result": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).result(),
-    "future wait": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).wait(),
-    "exception": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).exception(),
+    "result": lambda ref: farref.rpc_async("C", time.sleep, (5.0,)).result(),
+    "future wait": lambda ref: farref.rpc_async("C", time.sleep, (5.0,)).wait(),
+    "exception": lambda ref: farref.rpc_async("C", time.sleep, (5.0,)).exception(),
 }
 
 
