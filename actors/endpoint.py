@@ -336,7 +336,8 @@ class Endpoint:
             try:
                 self._port.post(address, Envelope(me, worker, packet, self._introduce(packet)))
             except Exception as error:  # it counts as lost, and is sent again
-                log.warning("%s could not send to %s: %s", self.me, worker, error)
+                if not self.closed:
+                    log.warning("%s could not send to %s: %s", self.me, worker, error)
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
         named = {worker for message in packet.messages for _, worker in borrowers_in(message)}
@@ -562,10 +563,14 @@ class Endpoint:
             self.closed = True
             waiting = self.calls.end()
             self.room.notify_all()
-        self.pool.close()
+        forgotten = self.pool.close()
         self.chores.close()
+        why = f"{reason}; {self.me} waits for nothing any more"
         for future in waiting:
-            future.failed(SystemDownError(f"{reason}; {self.me} waits for nothing any more"))
+            future.failed(SystemDownError(why))
+        if hasattr(self, "registry"):
+            self.registry.end(why)
+        self.server.close(forgotten)
         if self._tracer:
             self._tracer.close()
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
 import importlib
 import inspect
@@ -230,7 +231,8 @@ class Mailbox(SelfRunning):
             self.endpoint.close(f"{self._name()} exits")
         loop, self._loop = self._loop, None
         if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            with contextlib.suppress(RuntimeError):  # another thread was faster
+                loop.call_soon_threadsafe(loop.stop)
 
     def _do_left(self) -> None:
         while self._left:
@@ -313,8 +315,10 @@ class Mailbox(SelfRunning):
     def _queue(self, work: Callable[[], Any]) -> None:
         """Run *work* on the loop after everything queued before; it may return a coroutine."""
         self._inbox.append(work)
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._begin)
+        loop = self._loop  # another thread may close it at any time
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(self._begin)
 
     def _begin(self) -> None:
         if not self._starting and self._inbox:
@@ -323,18 +327,19 @@ class Mailbox(SelfRunning):
 
     def _next(self) -> None:
         """Start one queued handler; an `async` one takes its first step before the next starts."""
-        if self._loop is None:
+        loop = self._loop  # the handler may take longer than the mailbox, and that ends it
+        if loop is None:
             return
         try:
             result = self._inbox.popleft()()
             if inspect.iscoroutine(result):
-                task = self._loop.create_task(result)
+                task = loop.create_task(result)
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         finally:  # whatever happened to one, the next gets its turn
             self._starting = bool(self._inbox)
             if self._starting:
-                self._loop.call_soon(self._next)
+                loop.call_soon(self._next)
 
     def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
         tag = getattr(cargo.payload, "tag", None)
