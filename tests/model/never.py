@@ -26,7 +26,7 @@ from farref.protocol.messages import (
 from farref.protocol.user import User
 
 from . import script as do
-from .always import View
+from .always import View, deletes_in
 from .endpoint import Endpoint
 from .steps import Act, Bury, Deliver, Notice
 from .task import Stage, Task
@@ -231,7 +231,7 @@ def _(taken: Taken) -> bool:
 
 @_claim(NEVER_STEP, "no delete names more than one fork")
 def _(taken: Taken) -> bool:
-    return any(isinstance(it.message, Delete) and len(it.message.forks) > 1 for it in taken.sent)
+    return any(len(each.forks) > 1 for it in taken.sent for each in deletes_in(it.message))
 
 
 @_claim(NEVER_STEP, "no value holds another object")
