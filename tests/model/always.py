@@ -267,7 +267,11 @@ def confirmed_means_counted(view: View) -> str | None:
 def forks_form_a_tree(view: View) -> str | None:
     """A fork has one child: it is at one endpoint, or on its way to one."""
     places = Counter(fork for facts in view.living.values() for fork in facts.children)
-    places.update(descriptor.fork for _, descriptor in view.descriptors())
+    places.update(
+        descriptor.fork
+        for _, descriptor in view.descriptors()
+        if descriptor.passing is not Passing.BACK
+    )
     twice = [fork for fork, number in places.items() if number > 1]
     return f"fork {twice[0]} is in two places" if twice else None
 
@@ -332,8 +336,9 @@ def sent_once(view: View) -> str | None:
     return next((f"{it.message} is sent twice" for it, n in twice.items() if n > 1), None)
 
 
+FREED = "no free while held or in flight (G4)"
 ALWAYS: dict[str, Callable[[View], str | None]] = {
-    "no free while held or in flight (G4)": not_freed_while_held,
+    FREED: not_freed_while_held,
     "unconfirmed children are pinned (G2)": children_are_pinned,
     "an ancestor is known (G2)": an_ancestor_is_known,
     "confirmed means counted": confirmed_means_counted,

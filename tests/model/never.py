@@ -360,22 +360,19 @@ def _(view: View) -> bool:
 @_claim(NEVER_STATE, "nobody deletes before the owner heard of its parent")
 def _(view: View) -> bool:
     for envelope in view.flying:
-        match envelope.message:
-            case Delete(rref=rref, forks=forks):
-                parents = (view.living.get(fork.parent) for fork in forks)
-                if any(facts is not None and rref in facts.unconfirmed for facts in parents):
-                    return True
-            case _:
-                pass
+        for delete in deletes_in(envelope.message):
+            parents = (view.living.get(fork.parent) for fork in delete.forks)
+            if any(facts is not None and delete.rref in facts.unconfirmed for facts in parents):
+                return True
     return False
 
 
 @_claim(NEVER_STATE, "nobody deletes what is on its way to him again")
 def _(view: View) -> bool:
     deletes = {
-        (envelope.sender, envelope.message.rref)
+        (envelope.sender, delete.rref)
         for envelope in view.flying
-        if isinstance(envelope.message, Delete)
+        for delete in deletes_in(envelope.message)
     }
     return bool(deletes) and any(
         (envelope.to, each.rref) in deletes for envelope, each in view.descriptors()
