@@ -21,6 +21,7 @@ from farref.protocol.messages import (
     Invoke,
     Message,
     NotifyRefRemoved,
+    Passing,
     RefRemoved,
     Reply,
     Tell,

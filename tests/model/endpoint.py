@@ -362,9 +362,9 @@ class Endpoint:
         frame = dict(task.frame) if task else {}
         if task is None or name not in frame:
             return self.variables.pop(name)
-        rref = frame.pop(name)
-        self._replace(task, replace(task, frame=tuple(frame.items())))
-        return rref
+        last = max(index for index, (each, _) in enumerate(task.frame) if each == name)
+        self._replace(task, replace(task, frame=task.frame[:last] + task.frame[last + 1 :]))
+        return frame[name]
 
     # ---- actions
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.ids import ForkId, RRefId, WorkerId
-from farref.protocol.lending import LendingUser
+from farref.protocol.lending import LendingOwner, LendingUser
 
 from .endpoint import Endpoint
 from .script import Script
@@ -72,7 +72,10 @@ def facts(endpoint: Endpoint) -> Facts:
         script=endpoint.script,
         held=frozenset(endpoint.holds()),
         freed=frozenset(endpoint.freed),
-        pins=counted | {fork for user in users for fork in user.children},
+        pins=counted.union(
+            *(owner.lent for owner in owners if isinstance(owner, LendingOwner)),
+            *(user.children for user in users),
+        ),
         counted=counted,
         confirmed={fork: user.rref for user in users for fork in user.known},
         owed=tuple((user.rref, fork) for user in users for fork in user.owed),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, LATE, View
+from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, FREED, LATE, View
 from .explorer import Mistake
 from .facts import Facts, facts
 from .never import NEVER_STATE, NEVER_STEP

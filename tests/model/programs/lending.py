@@ -168,10 +168,16 @@ LENDING = (
     Program(
         "returned at once, and kept",
         {
-            "A": (Remote("x", "B"), Ask("c", "C", ("x",), KEEP, ("x",), (Keep("x", "y"),)), *DROP,
-                  Drop("y")),
+            "A": (
+                Remote("x", "B"),
+                Ask("c", "C", ("x",), KEEP, ("x",), (Keep("x", "y"),)),
+                Drop("x"),
+                Wait("c"),
+                Ask("d", "C", (), DROP),
+                Drop("y"),
+            ),
             "B": (),
-            "C": DROP,
+            "C": (),
         },
     ),
     Program(
@@ -202,10 +208,12 @@ LENDING = (
                 lend("a", "A", *KEEP),
                 *DROP,
                 Wait("a"),
-                Ask("b", "A", (), (Keep("x"),), ("x",), (Keep("x", "y"),)),
+                Ask("b", "A", (), (), ("x",), (Keep("x", "y"),)),
+                Wait("b"),
+                Ask("d", "A", (), DROP),
                 Drop("y"),
             ),
-            "A": DROP,
+            "A": (),
         },
     ),
     Program(
@@ -267,7 +275,8 @@ LENDING = (
     Program(
         "lent twice in one call, and given back once",
         {
-            "A": (Remote("x", "B"), Ask("c", "C", ("x", "x"), (), ("x", "x"), KEEP), *DROP, *DROP),
+            "A": (Remote("x", "B"), Ask("c", "C", ("x", "x"), (), ("x", "x"), (Keep("x", "y"),)),
+                  *DROP, Drop("y")),
             "B": (),
             "C": (),
         },
@@ -280,7 +289,7 @@ LENDING = (
         "borrowed, and lent to itself",
         {"B": (Own("x"), lend("a", "A", lend("c", "A", *KEEP)), *DROP), "A": DROP},
     ),
-    Program("the owner lends to itself", {"B": (Own("x"), lend("b", "B", *KEEP), *DROP, *DROP)}),
+    Program("the owner lends to itself", {"B": (Own("x"), lend("b", "B", Keep("x", "y")), *DROP, Drop("y"))}),
     Program(
         "lent, cancelled, and kept if not",
         {
