@@ -102,28 +102,11 @@ def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
     return f"{endpoint.me} keeps an idle entry of {idle[0]}" if idle else None
 
 
-def nothing_is_lost(endpoint: Endpoint) -> str | None:
-    """G4: where nobody died every object gets its value, and nobody asks when it is gone."""
-    if endpoint.context.dead or not endpoint.lost:
-        return None
-    return f"{set(endpoint.lost)} is lost, and nobody died"
-
-
-def nobody_is_late(endpoint: Endpoint) -> str | None:
-    """G4, under the timing assumption: no object was freed while somebody needed it."""
-    return f"{set(endpoint.late)} was freed too early" if endpoint.late else None
-
-
-LATE = "nobody comes too late (G4)"
-"""Not for programs in which the grace may end too early."""
-
 ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
     "counts are right": counts_are_right,
     "one request runs per object": one_request_runs,
     "owner or user": one_role,
     "nothing idle is kept": nothing_idle_is_kept,
-    "nothing is lost without a death (G4)": nothing_is_lost,
-    LATE: nobody_is_late,
 }
 
 # ---- one step
@@ -277,6 +260,25 @@ def forks_form_a_tree(view: View) -> str | None:
     return f"fork {twice[0]} is in two places" if twice else None
 
 
+def nothing_is_lost(view: View) -> str | None:
+    """G4: where nobody died every object gets its value, and nobody asks when it is gone."""
+    if view.deaths:
+        return None
+    lost = [rref for facts in view.living.values() for rref in facts.lost]
+    return f"{lost[0]} is lost, and nobody died" if lost else None
+
+
+def nobody_is_late(view: View) -> str | None:
+    """G4: under the timing assumption nobody asks for what is gone, but for a table's sake.
+
+    Who takes a table back does not know whether it had been passed on and was settled.
+    """
+    late = {rref for facts in view.living.values() for rref in facts.late}
+    if late:
+        late -= {rref for facts in view.living.values() for rref in facts.took_back}
+    return f"{late} was freed too early" if late else None
+
+
 def owners_are_known(view: View) -> str | None:
     """Everybody who has a reference knows its owner, and all know the same."""
     homes: dict[RRefId, WorkerId] = {}
@@ -337,9 +339,12 @@ def sent_once(view: View) -> str | None:
     return next((f"{it.message} is sent twice" for it, n in twice.items() if n > 1), None)
 
 
+LATE = "nobody comes too late (G4)"
 FREED = "no free while held or in flight (G4)"
 ALWAYS: dict[str, Callable[[View], str | None]] = {
     FREED: not_freed_while_held,
+    LATE: nobody_is_late,
+    "nothing is lost without a death (G4)": nothing_is_lost,
     "unconfirmed children are pinned (G2)": children_are_pinned,
     "an ancestor is known (G2)": an_ancestor_is_known,
     "confirmed means counted": confirmed_means_counted,

@@ -92,6 +92,8 @@ class Endpoint:
         """Of these, the ones that had been freed before."""
         self.borrowed: set[ForkId] = set()
         """Every loan that was ever unpacked here (kept where notices exist: in "borrow")."""
+        self.took_back: set[RRefId] = set()
+        """The objects of which tables were taken back when their receivers had died."""
         self.over: dict[WorkerId, tuple[Message, ...]] = {}
         """The messages to each mortal endpoint that handed tables over."""
         self.serial = 0
@@ -108,7 +110,7 @@ class Endpoint:
         """Equal for endpoints that will behave the same."""
         books = (
             *(self.variables, self.calls, self.values, self.freed, self.handed, self.buried),
-            *(self.lost, self.late, self.borrowed, self.over),
+            *(self.lost, self.late, self.borrowed, self.took_back, self.over),
         )
         return (
             freeze(self.context),
@@ -166,6 +168,12 @@ class Endpoint:
                 self._perform(None, action)
             case Notice(worker=dead, unacknowledged=unacknowledged):
                 self.over.pop(dead, None)
+                self.took_back.update(
+                    report.rref
+                    for message in unacknowledged
+                    if isinstance(message, Reply | Returned)
+                    for report in message.loans
+                )
                 self._obey(self.context.died(dead, unacknowledged))
             case Bury(worker=dead):
                 self.buried.add(dead)

@@ -45,6 +45,12 @@ class Facts:
     """The forks lent to this endpoint for calls that run."""
     reported: frozenset[ForkId]
     """The loans kept, and reported to the lender, of which the owner has said nothing yet."""
+    lost: frozenset[RRefId]
+    """The objects here that got a loss for a value."""
+    late: frozenset[RRefId]
+    """Of these, the ones that had been freed."""
+    took_back: frozenset[RRefId]
+    """The objects of which tables were taken back here."""
     valueless: frozenset[RRefId]
     """The objects here that are resolved and counted, and have neither a value nor a loss."""
     dead: frozenset[WorkerId]
@@ -92,6 +98,9 @@ def facts(endpoint: Endpoint) -> Facts:
         reported=frozenset(
             fork for user in users if isinstance(user, BorrowingUser) for fork in user.reported
         ),
+        lost=frozenset(endpoint.lost),
+        late=frozenset(endpoint.late),
+        took_back=frozenset(endpoint.took_back),
         valueless=frozenset(
             owner.rref
             for owner in owners

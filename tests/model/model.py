@@ -43,7 +43,7 @@ class ProgramModel:
                 return self.world.broken[number]
         view = self._view(state)
         for name, wrong in ALWAYS.items():
-            if name == FREED and self.program.late:
+            if name in {FREED, LATE} and self.program.late:
                 continue
             reason = wrong(view)
             if reason is not None:
@@ -104,8 +104,6 @@ class ProgramModel:
             if reason is not None:
                 return Mistake(name, reason)
         for name, wrong in ALWAYS_HERE.items():
-            if name == LATE and self.program.late:
-                continue
             reason = wrong(taken.after)
             if reason is not None:
                 return Mistake(name, reason)
