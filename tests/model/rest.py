@@ -81,10 +81,8 @@ def loans_are_settled(living: Living, *, deaths: bool) -> str | None:
             if isinstance(user, BorrowingUser):
                 if user.loans or user.guardian or user.announcing:
                     return f"{endpoint.me} still borrows {user.loans or user.guardian}"
-                for fork, who in user.borrowers.items():
-                    other = living[who].context.users.get(user.rref) if who in living else None
-                    if not isinstance(other, BorrowingUser) or fork not in other.reported:
-                        return f"{endpoint.me} believes that {who} borrows {fork} of {user.rref}"
+                if any(who not in living for who in user.borrowers.values()):
+                    return f"{endpoint.me} believes that the dead borrow {user.rref}"
                 if user.borrowers and not user.known:
                     return f"{endpoint.me} is not counted, and has a table of {user.rref}"
     return None
