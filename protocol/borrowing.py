@@ -151,7 +151,9 @@ class BorrowingUser(User):
     def _hold_on(self) -> tuple[bool, tuple[tuple[ForkId, WorkerId], ...]]:
         """The guardian's call has run: whether the entry is still in use, and its table."""
         self.guardian = None
-        return (False, ()) if self.known else (self.in_use, self._take_table())
+        if self.known:
+            return False, ()
+        return self.in_use or self.announcing, self._take_table()
 
     def _take_table(self) -> tuple[tuple[ForkId, WorkerId], ...]:
         table, self.borrowers = tuple(sorted(self.borrowers.items())), {}
@@ -175,6 +177,8 @@ class BorrowingUser(User):
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:  # noqa: ARG002
         """See `User.died`. Whoever it was, the way from the owner to here may be broken."""
         exposed = self.guardian is not None or self.reported or self.borrowers
+        if self.guardian is not None and self.guardian.parent == worker:
+            self.guardian = None  # there is nobody to report to
         return self._announce(mint) if exposed else []
 
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:

@@ -419,6 +419,7 @@ class Context(Loans):
 
     def bury(self, worker: WorkerId) -> list[Effect]:
         """Release what the dead *worker* held, was sent, or was owed (G4 and G5)."""
+        self.buried.add(worker)
         effects: list[Effect] = []
         for owner in list(self.owners.values()):
             effects += self._after(owner, owner.forget(worker))
