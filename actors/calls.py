@@ -45,7 +45,7 @@ class Calls:
     def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> RRef[Any]:
         """Have *to* own the result of *what*; returns its reference at once."""
         endpoint = self._endpoint
-        cargo = self._pack(to, what, _label(what))
+        cargo = self._pack_request(to, what, replies=False)
         made: list[RRefId] = []
 
         def move() -> list[Effect]:
@@ -66,7 +66,7 @@ class Calls:
     ) -> Future[Any]:
         """Run *what* on *to*."""
         future = self._future(f"the reply of {to} to {_label(what)}()", timeout)
-        cargo = self._pack(to, what, _label(what))
+        cargo = self._pack_request(to, what)
         context = self._endpoint.context
         return self._request(future, cargo, lambda: context.call(to.id, cargo, chain))
 
@@ -76,7 +76,7 @@ class Calls:
         """Run a method of the object."""
         label = f"the reply of {what[0]}() of {rref.id}"
         future = self._future(label, timeout, rref.id)
-        cargo = self._pack(self._endpoint.owner(rref.id), what, what[0])
+        cargo = self._pack_request(self._endpoint.owner(rref.id), what)
         context = self._endpoint.context
         return self._request(future, cargo, lambda: context.invoke(rref.id, cargo, chain))
 
@@ -91,7 +91,12 @@ class Calls:
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """Send a one-way message."""
         name = type(message).__name__  # for traces: the receiver's too, before it unpickles
-        cargo = self._pack(to, message, (*tag, name) if tag else name)
+        self._admit(to)
+        cargo = self._endpoint.packer.pack(
+            message,
+            lambda rref: self._endpoint.context.fork(rref, to.id),
+            (*tag, name) if tag else name,
+        )
         self._step(cargo, lambda: self._endpoint.context.tell(to.id, cargo))
 
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
@@ -145,9 +150,13 @@ class Calls:
         seconds = check_timeout(timeout, self._endpoint.settings.timeout)
         return Future(self._endpoint, what, seconds, rref)
 
-    def _pack(self, to: WorkerInfo, value: object, tag: object) -> Cargo:
+    def _pack_request(self, to: WorkerInfo, what: Invocation, *, replies: bool = True) -> Cargo:
+        """Pickle a request; the references in it are lent."""
         self._admit(to)
-        return self._endpoint.packer.pack(to.id, value, tag)
+        context = self._endpoint.context
+        return self._endpoint.packer.pack(
+            what, lambda rref: context.lend(rref, to.id, replies=replies), _label(what)
+        )
 
     def _request(
         self,

@@ -58,7 +58,7 @@ from .calls import Calls
 from .links import Links
 from .packing import Packer
 from .pool import Pool
-from .serving import Server
+from .serving import Box, Server
 from .settings import Settings
 from .tracing import Tracer
 from .wire import Envelope, Joined, WorkerInfo
@@ -107,7 +107,7 @@ class Endpoint:
         self.me = me
         self.settings = settings
         self.address: ActorAddress | None = None
-        self.context = Context(me)
+        self.context = Context(me, settings.sharing)
         self.book = AddressBook()
         self.pool = Pool(threads, f"farref {me}")
         """Runs the functions that others call."""
@@ -131,7 +131,8 @@ class Endpoint:
         self.room = threading.Condition(self.lock)
         self._links = Links()
         self._self_sent: deque[Message] = deque()
-        self._garbage: deque[RRefId | tuple[Descriptor, ...]] = deque()
+        self._dropped: deque[RRefId] = deque()
+        self._given_up: deque[tuple[Descriptor, ...]] = deque()
         self._woken = False
         self._graves: dict[WorkerId, float] = {}
 
@@ -288,7 +289,7 @@ class Endpoint:
                 case Settle(_, reply):
                     future = self.calls.answered(reply.call)
                     if future is None:
-                        self._garbage.append(reply.cargo.descriptors)
+                        self._given_up.append(reply.cargo.descriptors)
                     else:
                         later.append(lambda f=future, c=reply.cargo: f.arrived(c))  # type: ignore[misc]
                 case Fail(call, worker, rref):
@@ -337,12 +338,11 @@ class Endpoint:
 
     def _sweep(self, later: list[Callable[[], None]]) -> None:
         """Settle the handles and messages that other threads gave up."""
-        while self._garbage:
-            gone = self._garbage.popleft()
-            if isinstance(gone, RRefId):
-                self._carry_out(self.context.drop(gone), later)
-            else:
-                self._carry_out(self.context.release(gone), later)
+        while self._dropped:  # all at once: the fewer messages are needed to say so
+            gone = [self._dropped.popleft() for _ in range(len(self._dropped))]
+            self._carry_out(self.context.drop(*gone), later)
+        while self._given_up:
+            self._carry_out(self.context.release(self._given_up.popleft()), later)
 
     def wake(self) -> None:
         """Have the mailbox thread take a turn; once is enough until it has."""
@@ -355,13 +355,13 @@ class Endpoint:
     def discard_handle(self, rref: RRefId) -> None:
         """A handle was collected."""
         if not self.closed:
-            self._garbage.append(rref)
+            self._dropped.append(rref)
             self.wake()
 
     def discard(self, descriptors: tuple[Descriptor, ...]) -> None:
         """A message was given up before it was unpickled."""
         if not self.closed:
-            self._garbage.append(descriptors)
+            self._given_up.append(descriptors)
             self.wake()
 
     def release(self, descriptors: tuple[Descriptor, ...]) -> None:
@@ -379,19 +379,18 @@ class Endpoint:
             self.values[rref] = Stored(value, on_delete)
         return rref
 
-    def resolve(self, rref: RRefId, value: object) -> None:
-        """The value of a creation, or its `Failure`, is there."""
+    def resolve(self, rref: RRefId, box: Box) -> None:
+        """The value of a creation, or its `Failure`, is there, in *box*."""
 
         def move() -> list[Effect]:
-            if rref not in self.context.owners:
-                return []
-            self.values[rref] = Stored(value)
+            self.values[rref] = Stored(box.take())
             return self.context.resolve(rref)
 
         self.step(move)
 
     def _store_lost(self, rref: RRefId, later: list[Callable[[], None]]) -> None:
-        error = RefLostError(f"{rref} was never created: its creator {rref.creator} died before")
+        why = f"its creator {rref.creator} died before it was created, or it was freed before this"
+        error = RefLostError(f"{rref} is lost: {why} reference to it was announced")
         self.values[rref] = Stored(Failure.of(error, self.me.name, "its creation"))
         self._carry_out(self.context.resolve(rref), later)
 
@@ -505,6 +504,8 @@ class Endpoint:
     def settle_in(self, joined: Joined) -> None:
         """The registrar said how this system works and who is dead already."""
         self.address = joined.address
+        if joined.settings.sharing != self.settings.sharing:  # nothing has been shared so far
+            self.context = Context(self.me, joined.settings.sharing)
         self.settings = joined.settings
         if self.settings.trace and self._tracer is None:
             self._tracer = Tracer(self.settings.trace, self.me)
@@ -533,7 +534,7 @@ class Endpoint:
                 continue
             if self._tracer:
                 self._tracer.died(worker)
-            self.step(lambda worker=worker: self.context.died(worker))  # type: ignore[misc]
+            self.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
             for ask in self.calls.asked(worker):
                 ask.failed(_death(worker, None))
             with self.lock:
@@ -544,6 +545,9 @@ class Endpoint:
                 # A further death restarts the graces that run: orphans of two announce later.
                 self._graves = dict.fromkeys(self._graves, now + self.settings.orphan_grace)
         self.wake()
+
+    def _died(self, worker: WorkerId) -> list[Effect]:
+        return self.context.died(worker, self._links.unacknowledged(worker))
 
     def close(self, reason: str) -> None:
         """End: every wait fails with `SystemDownError`, nothing more is sent."""

@@ -78,6 +78,11 @@ class Links:
         channel = self._channels.get(worker)
         return channel.backlog if channel is not None else 0
 
+    def unacknowledged(self, worker: WorkerId) -> list[Message]:
+        """The messages to *worker* that it may not have received, in order."""
+        channel = self._channels.get(worker)
+        return channel.unacknowledged if channel is not None else []
+
     @property
     def backlogged(self) -> bool:
         """Whether anything that was sent is not acknowledged."""

@@ -43,6 +43,7 @@ from thespian.actors import (
 from ..protocol.delivery import ACK_DELAY
 from ..protocol.errors import FarrefError, NotAnEndpointError
 from ..protocol.ids import WorkerId
+from ..serialization.contains import references_in
 from ..serialization.failures import Failure
 from ..serialization.pickling import dumps
 from . import bases, simple
@@ -152,7 +153,7 @@ class Mailbox(SelfRunning):
         if endpoint is None:
             return
         match message:
-            case Envelope():
+            case Envelope() if self._joined:
                 endpoint.take(message)
             case Found() | Spawned() | Died():
                 endpoint.registry.receive(message)
@@ -469,12 +470,14 @@ class _NoReferences:
 
 def refuse_references(message: object, address: ActorAddress) -> None:
     """Raise `NotAnEndpointError` if *message*, for a plain actor, contains a reference."""
+    hooks = _NoReferences(address)
     try:
-        dumps(message, _NoReferences(address), inert=ActorAddress)
+        dumps(message, hooks, inert=ActorAddress)
     except NotAnEndpointError:
         raise
-    except FarrefError:
-        pass  # whether it can be pickled otherwise is the framework's business
+    except FarrefError:  # whether it can be pickled is the framework's business
+        for reference in references_in(message, opaque=(Endpoint,)).references:
+            hooks.fork(reference)
 
 
 def _class_of(actor_class: Any) -> Any:

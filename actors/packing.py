@@ -15,12 +15,15 @@ from .rref import RRef
 from .wire import WorkerInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from ..protocol.ids import WorkerId
+    from ..protocol.ids import RRefId
     from ..protocol.messages import Descriptor
     from ..serialization.pickling import Reference
     from .endpoint import Endpoint
+
+    Share = Callable[[RRefId], Descriptor]
+    """Shares one reference; called under the endpoint's lock."""
 
 
 class Packer:
@@ -29,13 +32,14 @@ class Packer:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
-    def pack(self, to: WorkerId, value: object, tag: object = None) -> Cargo:
-        """Pickle *value* for *to*, forking the references in it.
+    def pack(self, value: object, share: Share, tag: object = None) -> Cargo:
+        """Pickle *value*, sharing the references in it by *share* with whoever will get it.
 
-        Raises `SerializationError`, or what forking raises; then nothing stays forked.
+        Raises `SerializationError`, or what sharing raises; then nothing stays shared.
         """
+        hooks = _Hooks(self._endpoint, share)
         payload, descriptors = dumps(
-            value, _Hooks(self._endpoint, to), inert=ActorAddress, peers=self._introduce, tag=tag
+            value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag
         )
         return Cargo(payload=payload, descriptors=descriptors)
 
@@ -43,7 +47,7 @@ class Packer:
         """Unpickle what came, or raise the exception that came in its place (G7)."""
         payload = cargo.payload
         if isinstance(payload, Payload):
-            hooks = _Hooks(self._endpoint, self._endpoint.me)
+            hooks = _Hooks(self._endpoint, _share_nothing)
             payload = loads(payload, cargo.descriptors, hooks)
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._endpoint.me} got a message without content")
@@ -58,14 +62,18 @@ class Packer:
         return tuple(WorkerInfo(owner, at) for owner, at in addresses if at is not None)
 
 
+def _share_nothing(rref: RRefId) -> Descriptor:
+    raise AssertionError(f"{rref} is shared by unpickling")
+
+
 class _Hooks:
     """The pickler's hooks for one message to one receiver."""
 
-    __slots__ = ("_endpoint", "_to")
+    __slots__ = ("_endpoint", "_share")
 
-    def __init__(self, endpoint: Endpoint, to: WorkerId) -> None:
+    def __init__(self, endpoint: Endpoint, share: Share) -> None:
         self._endpoint = endpoint
-        self._to = to
+        self._share = share
 
     def fork(self, reference: Reference) -> Descriptor:
         endpoint = self._endpoint
@@ -75,7 +83,7 @@ class _Hooks:
                 "message; a reference can be passed on only by the endpoint that holds it"
             )
         with endpoint.lock:
-            return endpoint.context.fork(reference.id, self._to)
+            return self._share(reference.id)
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         endpoint, forks = self._endpoint, tuple(descriptors)

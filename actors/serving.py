@@ -2,7 +2,11 @@
 
 Plain functions run in the endpoint's pool of threads, `async def` ones on its loop. What a
 request brought is unpickled there too, never in the mailbox thread. Each request is replied
-to exactly once, and its own hold on its references ends when it has been handled.
+to exactly once, and its own hold on its references ends with that.
+
+A reference lent for a call costs nothing if the callee does not keep it, so when the reply
+is made nothing of ours may hold what the call brought or made: arguments, the function, the
+error's frames and the result (in a `Box`, which whoever takes it empties) are let go before.
 """
 
 from __future__ import annotations
@@ -24,10 +28,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Request
+    from ..protocol.messages import Descriptor, Request
     from .endpoint import Endpoint
 
 log = logging.getLogger("farref")
+
+
+class Box:
+    """A value on its way through several calls, of which none may keep it."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    def take(self) -> Any:
+        """The value; the box is empty after that."""
+        content, self.content = self.content, None
+        return content
 
 
 class Server:
@@ -64,7 +82,7 @@ class Server:
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
                 "and an earlier call of this very chain runs on it; pass what it needs along"
             )
-        self._endpoint.chores.submit(self._finish, request, self._failure(error, request))
+        self._endpoint.chores.submit(self._finish, request, Box(self._failure(error, request)))
 
     def run_on_delete(self, rref: RRefId, on_delete: Callable[[Any], object], value: Any) -> None:
         """The object was freed: tell the program."""
@@ -90,21 +108,23 @@ class Server:
                 self.refuse(sender, request, Refusal.CANCELLED)
                 return
         if isinstance(request, Fetch):
-            self._finish(request, self._stored(request.rref) if request.copy else None)
+            self._finish(request, Box(self._stored(request.rref) if request.copy else None))
             return
         chain = self._chain(request)
+        box = self._call(request, chain)
+        if inspect.iscoroutine(box.content):
+            self._await(request, box, chain)
+        else:
+            self._finish(request, box)
+
+    def _call(self, request: Request, chain: tuple[RRefId, ...]) -> Box:
+        """What the function returns, or its `Failure`."""
         try:
             with running_in(self._endpoint, chain):
                 function, args, kwargs = self._function(request)
-                result = function(*args, **kwargs)
-                del args, kwargs
+                return Box(function(*args, **kwargs))
         except BaseException as error:
-            self._finish(request, self._failure(error, request))
-            return
-        if inspect.iscoroutine(result):
-            self._await(request, result, chain)
-        else:
-            self._finish(request, result)
+            return Box(self._failure(error, request))
 
     def _function(self, request: Request) -> tuple[Callable[..., Any], Any, Any]:
         what, args, kwargs = self._endpoint.packer.open(_cargo(request))
@@ -133,35 +153,31 @@ class Server:
             case Fetch():
                 return ()
 
-    def _await(self, request: Request, coroutine: Any, chain: tuple[RRefId, ...]) -> None:
+    def _await(self, request: Request, box: Box, chain: tuple[RRefId, ...]) -> None:
         """Run an `async def` function to its end, on the endpoint's loop."""
 
         async def run() -> None:
             try:
                 with running_in(self._endpoint, chain):
-                    result = await coroutine
+                    box.content = await box.take()
             except BaseException as error:
-                result = self._failure(error, request)
+                box.content = self._failure(error, request)
             # Pickling a large result would hold up the loop: a thread does it.
-            self._endpoint.pool.submit(self._finish, request, result)
+            self._endpoint.pool.submit(self._finish, request, box)
 
         if self.loop is None:
             asyncio.run(run())
         else:
             asyncio.run_coroutine_threadsafe(run(), self.loop)
 
-    def _finish(self, request: Request, result: Any) -> None:
-        """Reply, or store; then let go of the request and free its object for the next one."""
+    def _finish(self, request: Request, box: Box) -> None:
+        """Reply, or store; then free the request's object for the next one."""
         endpoint = self._endpoint
         if isinstance(request, Create):
-            endpoint.resolve(request.rref, result)
+            endpoint.resolve(request.rref, box)
         else:
-            cargo = self._outcome(request, result)
+            cargo = self._outcome(request, box)
             endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
-        del result
-        cargo_in = getattr(request, "cargo", None)
-        if cargo_in is not None:
-            endpoint.release(cargo_in.descriptors)
         target = _target(request)
         if target is not None and target in endpoint.context.owners:
             endpoint.step(lambda: self._done(target))
@@ -170,11 +186,17 @@ class Server:
         owner = self._endpoint.context.owners.get(target)
         return self._endpoint.context.done(target) if owner is not None and owner.running else []
 
-    def _outcome(self, request: Call | Invoke | Fetch, result: Any) -> Cargo:
+    def _outcome(self, request: Call | Invoke | Fetch, box: Box) -> Cargo:
+        result = box.take()
         if isinstance(result, Failure):
             return Cargo(payload=result)
+        context, call = self._endpoint.context, request.call
+
+        def share(rref: RRefId) -> Descriptor:
+            return context.give_back(rref, call) or context.fork(rref, call.caller)
+
         try:
-            return self._endpoint.packer.pack(request.call.caller, result)
+            return self._endpoint.packer.pack(result, share)
         except BaseException as error:
             return Cargo(payload=self._failure(error, request))
 

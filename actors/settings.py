@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..protocol.sharing import Sharing
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a wait takes at most unless it says otherwise (G6)."""
@@ -16,7 +20,7 @@ class Settings:
     """Carried to every endpoint when it joins."""
 
     system: str = "farref"
-    sharing: str = "fork"
+    sharing: Sharing = "lend"
     """The discipline of references in calls."""
     timeout: float = DEFAULT_TIMEOUT
     """Seconds; see `DEFAULT_TIMEOUT`."""

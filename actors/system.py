@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import cloudpickle
 import psutil
@@ -18,6 +18,7 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId
+from ..protocol.sharing import DISCIPLINES
 from . import bases, directory, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..protocol.messages import Cargo
+    from ..protocol.sharing import Sharing
 
 log = logging.getLogger("farref")
 
@@ -60,8 +62,9 @@ class System:
             capabilities; such a system cannot be attached to by name.
         name: by which `System.attach` finds it; by default a random one.
         capabilities: of the Thespian system, for actors that require some.
-        sharing: how references in calls are counted; ``"fork"`` is the remote reference
-            protocol to the letter.
+        sharing: what references in the arguments of calls cost. ``"lend"``: nothing, unless
+            the callee keeps them. ``"borrow"``: the same, and one that is kept is counted by
+            the borrowing protocol. ``"fork"``: the remote reference protocol to the letter.
         timeout: seconds that a wait takes at most unless it says otherwise (G6).
         orphan_grace: seconds between a death's notice and the release of what the dead held.
         trace: a folder in which every endpoint records its protocol steps.
@@ -77,13 +80,13 @@ class System:
         *,
         name: str | None = None,
         capabilities: dict[str, Any] | None = None,
-        sharing: Literal["fork"] = "fork",
+        sharing: Sharing = "lend",
         timeout: float = DEFAULT_TIMEOUT,
         orphan_grace: float = 5.0,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
-        if sharing != "fork":
-            raise ValueError(f"sharing must be 'fork', not {sharing!r}")
+        if sharing not in DISCIPLINES:
+            raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
         check_timeout(timeout, DEFAULT_TIMEOUT)
         check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
         if trace is not None:

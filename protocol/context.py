@@ -180,7 +180,8 @@ class Context(Loans):
         for descriptor in descriptors:
             entry = self._find(descriptor.rref)
             children = entry.forks if isinstance(entry, Owner) else entry.children if entry else {}
-            if entry is not None and descriptor.fork in children:
+            back = descriptor.passing is Passing.BACK  # the lender's fork, and none of ours
+            if entry is not None and descriptor.fork in children and not back:
                 effects += self._after(entry, entry.abandon(descriptor.fork))
         return effects
 

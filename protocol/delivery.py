@@ -91,6 +91,11 @@ class Channel:
         return len(self._unsent) + len(self._flight)
 
     @property
+    def unacknowledged(self) -> list[Message]:
+        """Those messages, in the order in which they were sent."""
+        return [*self._flight, *self._unsent]
+
+    @property
     def deadline(self) -> float | None:
         """When `tick` has something to do next; None while there is nothing to wait for."""
         times = [t for t in (self._retry_at, self._acknowledge_at) if t is not None]

@@ -61,7 +61,7 @@ def messages(to: WorkerId) -> list[Any]:
         Tell(cargo=Cargo(descriptors=bad)),
         Call(call=bad, cargo=Cargo()),
         Call(call=CallId(stranger, 3), cargo=Cargo()),
-        Create(rref=RRefId(stranger, 1), fork=fork, cargo=Cargo()),
+        Create(call=call, rref=RRefId(stranger, 1), fork=fork, cargo=Cargo()),
         Invoke(call=call, rref=rref, cargo=Cargo()),
         Fetch(call=call, rref=bad),
     ]

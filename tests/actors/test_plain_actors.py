@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,9 @@ def test_a_reference_to_a_plain_actor_is_refused(system: System) -> None:
     for send in (system.tell, system.ask):
         with pytest.raises(NotAnEndpointError, match="make it a RefActor"):
             send(plain, {"deep": [ref]})
+        for both in ([ref, threading.Lock()], [threading.Lock(), ref]):
+            with pytest.raises(NotAnEndpointError):
+                send(plain, both)
     for call in (farref.remote, farref.rpc_sync, farref.rpc_async):
         with pytest.raises(NotAnEndpointError):
             call(plain, pow, (2, 3))
