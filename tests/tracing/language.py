@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from farref.protocol.effects import Effect
     from farref.protocol.ids import RRefId
-    from farref.protocol.messages import Message
     from farref.protocol.sharing import Sharing
 
 # ---- setting the scene
@@ -285,18 +284,16 @@ def died(world: World, words: Words) -> None:
     """died X [at B...] [unacknowledged WORD...] - B, or everybody, is told that X died."""
     worker = words.worker()
     told, which = words.at(worker), words.clause("unacknowledged")
+    arrived = [
+        transit
+        for transit in world.delivered
+        if which and transit.to == worker and all(_in(word, transit) for word in which)
+    ]
+    if which and not arrived:
+        raise BadCommandError(f"{worker} has got nothing like that")
     for endpoint in told:
-        arrived: list[Message] = [
-            transit.what
-            for transit in world.delivered
-            if (transit.sender, transit.to) == (endpoint.me, worker)
-            and not isinstance(transit.what, Packet)
-            and which
-            and all(_in(word, transit) for word in which)
-        ]
-        if which and not arrived:
-            raise BadCommandError(f"{worker} has got nothing like that from {endpoint.me}")
-        world.died(endpoint, worker, arrived)
+        mine = [each.what for each in arrived if each.sender == endpoint.me]
+        world.died(endpoint, worker, [each for each in mine if not isinstance(each, Packet)])
 
 
 def bury(world: World, words: Words) -> None:

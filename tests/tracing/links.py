@@ -96,8 +96,7 @@ class Links:
 
     def unacknowledged(self, me: WorkerId, peer: WorkerId) -> list[Message]:
         """What *me* has for *peer*, who may not have received it."""
-        channel = self.channel(me, peer)
-        return [*channel._flight, *channel._unsent]
+        return self.channel(me, peer).unacknowledged
 
     def status(self) -> None:
         """Show both halves of every conversation."""
