@@ -172,10 +172,13 @@ class BorrowingUser(User):
 
     # ---- death and the end
 
-    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:  # noqa: ARG002
+    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
         """See `User.died`. Whoever it was, the way from the owner to here may be broken."""
         exposed = self.guardian is not None or self.reported or self.borrowers
-        return self._announce(mint) if exposed else []
+        effects = self._announce(mint) if exposed else []
+        if self.guardian is not None and self.guardian.parent == worker:
+            self.guardian = None  # nobody will take its table; the announcement stands in for it
+        return effects
 
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
         """The lender to whom this table went died, maybe before it could pass it on."""
