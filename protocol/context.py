@@ -366,7 +366,9 @@ class Context(Loans):
         lent: Mapping[ForkId, RRefId] = _NOTHING_LENT,
     ) -> None:
         """*lendable*: it is a request; *lent*: it is a reply, to a call that lent these."""
-        if len({descriptor.fork for descriptor in cargo.descriptors}) < len(cargo.descriptors):
+        # A loan comes back as often as the reply has handles of it.
+        new = [each.fork for each in cargo.descriptors if each.passing is not Passing.BACK]
+        if len(set(new)) < len(new):
             raise ProtocolError(f"{sender} sent one fork twice")
         for descriptor in cargo.descriptors:
             back = descriptor.passing is Passing.BACK
