@@ -73,7 +73,7 @@ class BorrowingOwner(LendingOwner):
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """See `Owner.delete`. Whom the sender lent it to is counted before the sender goes."""
-        self._check_delete(sender, message)
+        self.check_delete(sender, message)
         return self._merge(message.borrowers) + super().delete(sender, message)
 
     def _merge(self, borrowers: Borrowers) -> list[Effect]:
