@@ -186,7 +186,9 @@ class World:
         """Point at every violation of G4, whether a trace expects it or not."""
         for endpoint in self.endpoints.values():
             user = endpoint.context.users.get(rref)
-            if endpoint.alive and user is not None and user.handles and not user.lost:
+            if not endpoint.alive or user is None or user.lost:
+                continue
+            if user.handles or user.messages:
                 self.say(f"(but {endpoint.me} still holds {rref}!)")
 
     # ---- what the user's code does
