@@ -87,7 +87,7 @@ class Fields:
                     fork=ForkId(*self._id(fork)),
                     owner=self._worker(owner),
                     parent=self._worker(parent),
-                    passing=Passing(*passing) if passing else Passing.FORK,
+                    passing=_passing(passing),
                 )
             )
         return Cargo(descriptors=tuple(descriptors))
@@ -144,6 +144,15 @@ class Fields:
 
     def _id(self, text: str) -> tuple[WorkerId, int]:
         return parse_id(text, self._worker)
+
+
+def _passing(words: list[str]) -> Passing:
+    if not words:
+        return Passing.FORK
+    ways = {way.value: way for way in Passing}
+    if len(words) > 1 or words[0] not in ways:
+        raise BadCommandError(f"{','.join(words)!r} is none of {', '.join(ways)}")
+    return ways[words[0]]
 
 
 def parse_id(text: str, worker: Callable[[str], WorkerId]) -> tuple[WorkerId, int]:

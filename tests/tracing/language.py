@@ -30,10 +30,8 @@ if TYPE_CHECKING:
 
 
 def sharing(world: World, words: Words) -> None:
-    """sharing DISCIPLINE - how references in calls are shared: lend, borrow, or fork."""
+    """sharing DISCIPLINE - how the endpoints named from here on share in calls."""
     name = words.next("a discipline")
-    if world.endpoints:
-        raise BadCommandError("`sharing` stands before `endpoints`")
     if name not in DISCIPLINES:
         raise BadCommandError(f"{name!r} is none of {', '.join(DISCIPLINES)}")
     world.sharing = cast("Sharing", name)
