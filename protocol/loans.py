@@ -86,12 +86,24 @@ class Loans(Tables):
         message = replace(message, borrowers=self._unburied(message.borrowers))
         return self._after(owner, owner.delete(sender, message))
 
+    def _check_removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> None:
+        """All of them are right, before the first is taken."""
+        forks = [fork for each in removed for fork in each.forks]
+        if len(set(forks)) < len(forks):
+            raise ProtocolError(f"{sender} removed one fork twice")
+        for each in removed:
+            self._owner(each.rref).check_delete(sender, each)
+
+    def _check_notices(self, sender: WorkerId, notices: tuple[tuple[RRefId, ForkId], ...]) -> None:
+        for rref, _ in notices:
+            user = self.users.get(rref)
+            if user is not None and user.owner != sender:
+                raise ProtocolError(f"{sender} counts {rref}, which {user.owner} owns")
+
     def _notified(self, sender: WorkerId, rref: RRefId, fork: ForkId) -> list[Effect]:
         user = self.users.get(rref)
         if not isinstance(user, BorrowingUser):
             return [removal(rref, sender, fork)]
-        if user.owner != sender:
-            raise ProtocolError(f"{sender} counts {rref}, which {user.owner} owns")
         return self._after(user, user.notified(fork))
 
     def _take_back(self, message: Message) -> list[Effect]:
