@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from .look import KIND, MARK, QUIET, STAGE
+from .look import KIND, MARK, NOTE, QUIET, STAGE
 from .story import Arrow, Part
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def listing(story: Story, look: Glyphs) -> Iterator[Text]:
             owner = story.names.of(story.objects[change.fork.rref].owner)
             fork = story.names.id(change.fork.id)
             yield Text(f"    {fork} {change.stage.value} to {owner}", style=STAGE[change.stage])
+        for note in row.notes:
+            yield Text(f"    {note.text}", style=NOTE)
 
 
 def _line(story: Story, row: Row, look: Glyphs) -> Text:
