@@ -61,7 +61,12 @@ def parsed(steps: str) -> list[tuple[str, str]]:
 
 
 def of_discipline(steps: str, sharing: str) -> str:
-    """Those of *steps* that belong to *sharing*: a line may begin with ``[borrow]``."""
+    """Those of *steps* that belong to *sharing*: a line may begin with ``[borrow]``.
+
+    The other lines belong to each discipline that lends; where calls fork there are none.
+    """
+    if sharing == "fork":
+        return ""
     lines = (line.strip() for line in steps.splitlines())
     mine = (line.removeprefix(f"[{sharing}]") for line in lines)
     return "\n".join(line for line in mine if not line.startswith("["))
