@@ -110,11 +110,11 @@ class Labels:
         loans = [each for each in record.carries if each.passing == "loan"]
         if not loans:
             return ways
-        lends = [f"{self._names.id(each.rref)} as {self._names.id(each.fork)}" for each in loans]
-        if len(lends) > FEW:
-            lends = [f"{len(lends)} references"]
-        said = f"lends {', '.join(lends)}"
-        return f"{ways[0]}, {said}", f"{name}(), {said}", *ways
+        short = lends = f"lends {self._list([each.rref for each in loans])}"
+        if len(loans) <= FEW:
+            ids = (f"{self._names.id(loan.rref)} as {self._names.id(loan.fork)}" for loan in loans)
+            lends = f"lends {', '.join(ids)}"
+        return f"{ways[0]}, {lends}", f"{name}(), {lends}", f"{name}() {short}", short, *ways
 
     def _reply(self, record: Record) -> tuple[str, ...]:
         brings = self._list([each.rref for each in record.carries])

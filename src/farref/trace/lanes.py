@@ -292,8 +292,9 @@ class _Picture:
         """A line of its own, beside the lane of whoever took the step."""
         line = self._empty()
         if not self._plan.labelled:
-            return self._join(line, Text(note.text, style=NOTE), None)
-        at = min(self._at[note.at] + 1, self._width - len(note.text) - 2)
+            said = clip(note.text, self._plan.width - self._width - 1, self._look.more)
+            return line.text().append(said, style=NOTE)
+        at = min(self._at[note.at] + 1, self._width - len(note.text) - 1)
         line.write(max(LEFT + 1, at), f" {note.text} ", NOTE)
         return self._join(line, Text(), None)
 
