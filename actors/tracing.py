@@ -12,6 +12,10 @@ two, and an id as ``creator/number``. A message is named by its sender, its rece
 number between the two, at both ends; that is what a reader joins the files by (the time is
 for people: clocks of several hosts order nothing).
 
+A reference inside a message is ``[rref, fork, owner, passing]``, where *passing* is ``fork``,
+``loan`` or ``back`` (see `Passing`). What is made of several fields, such as the reports in a
+reply, is an object of those fields, and what is made of several things, a list.
+
 ===========  ============================================================================
 kind         what happened at the endpoint
 ===========  ============================================================================
@@ -39,14 +43,25 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.effects import Confirmed, Fail, Free, Lose, Run
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ..protocol.messages import Call, Cargo, Create, Fetch, ForkRequest, Invoke, Reply, Tell
+from ..protocol.messages import (
+    Call,
+    Cargo,
+    Create,
+    Delete,
+    Fetch,
+    ForkRequest,
+    Invoke,
+    Reply,
+    Report,
+    Tell,
+)
 
 if TYPE_CHECKING:
     from ..protocol.effects import Effect
     from ..protocol.messages import Message
 
-FORMAT = 1
-"""Of the lines; written with each `join`."""
+FORMAT = 2
+"""Of the lines; written with each `join`. Format 1 knew no loans."""
 _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 
 
@@ -112,7 +127,8 @@ class Tracer:
             if isinstance(value, Cargo):
                 fields["label"] = _label(value)
                 fields["carries"] = [
-                    [spell(d.rref), spell(d.fork), spell(d.owner)] for d in value.descriptors
+                    [spell(d.rref), spell(d.fork), spell(d.owner), d.passing.value]
+                    for d in value.descriptors
                 ]
             elif value not in (None, ()):
                 fields[field.name] = _plain(value)
@@ -152,6 +168,9 @@ def _plain(value: object) -> Any:
             return spell(value)
         case tuple():
             return [_plain(each) for each in value]
+        case Delete() | Report():
+            fields = (field.name for field in dataclasses.fields(value))
+            return {name: _plain(getattr(value, name)) for name in fields}
         case bool() | int() | str():
             return value
         case _:

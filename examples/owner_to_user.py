@@ -12,6 +12,8 @@ Look for
 from farref import RRef, System, rpc_async, rpc_sync
 from farref.commands.stage import run_alone
 
+SHARING = "fork"
+
 
 def func(rref: RRef[str]) -> str:
     return rref.to_here()

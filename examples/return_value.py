@@ -15,6 +15,8 @@ import operator
 from farref import System, remote, rpc_sync
 from farref.commands.stage import run_alone
 
+SHARING = "fork"
+
 
 def on_a() -> int:
     rref = remote("B", operator.add, args=(2, 1))

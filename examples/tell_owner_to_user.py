@@ -13,6 +13,8 @@ from thespian.actors import ActorAddress
 from farref import RefActor, RRef, System
 from farref.commands.stage import run_alone
 
+SHARING = "fork"
+
 
 @dataclass
 class Begin:

@@ -14,6 +14,8 @@ import farref
 from farref import RefActor, RRef, System
 from farref.commands.stage import run_alone
 
+SHARING = "fork"
+
 
 @dataclass
 class Begin:

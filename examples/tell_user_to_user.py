@@ -14,6 +14,8 @@ from thespian.actors import ActorAddress
 from farref import RefActor, RRef, System, WorkerInfo, remote
 from farref.commands.stage import run_alone
 
+SHARING = "fork"
+
 
 @dataclass
 class Begin:

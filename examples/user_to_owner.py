@@ -16,6 +16,8 @@ import operator
 from farref import RRef, System, remote, rpc_async, rpc_sync
 from farref.commands.stage import run_alone
 
+SHARING = "fork"
+
 
 def func(rref: RRef[int]) -> bool:
     copy = rref.to_here()  # waits until it has been computed

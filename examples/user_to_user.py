@@ -14,6 +14,8 @@ import operator
 from farref import RRef, System, remote, rpc_async, rpc_sync
 from farref.commands.stage import run_alone
 
+SHARING = "fork"
+
 
 def func(rref: RRef[int]) -> int:
     return rref.to_here()

@@ -26,6 +26,7 @@ from rich.table import Table
 
 import farref
 from farref import FarrefError, Future, RRef, System
+from farref.protocol.sharing import Sharing
 
 SENTENCE = "A real program: counts the words of the standard library, and checks the result."
 WORD = re.compile(r"[^\W\d_]+")
@@ -155,6 +156,7 @@ def run(
     as_json: bool = False,
     top: int = 10,
     base: str | None = None,
+    sharing: Sharing = "lend",
 ) -> int:
     """Count, compare, and say so; the exit code."""
     files = select(paths or [])
@@ -164,7 +166,7 @@ def run(
     columns = (TextColumn("{task.description:6}"), BarColumn(), TaskProgressColumn())
     begin = time.perf_counter()
     with Progress(*columns, TimeElapsedColumn(), console=say, transient=False) as progress:
-        with System(base) as system:
+        with System(base, sharing=sharing) as system:
             words = count_in_parallel(system, chunks, workers, progress)
         parallel = time.perf_counter() - begin
         bar = progress.add_task("check", total=len(chunks))

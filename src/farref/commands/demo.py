@@ -16,8 +16,18 @@ from rich.table import Table
 from rich.text import Text
 
 from ..protocol.errors import FarrefError
-from ..trace import show
-from .stage import Demo, check_suffix, demo_of, perform, prose, save_story
+from ..protocol.sharing import Sharing
+from .stage import (
+    Demo,
+    SharingOption,
+    check_suffix,
+    chosen,
+    demo_of,
+    perform,
+    present,
+    save_story,
+    well,
+)
 
 NAMES = (
     "return-value",
@@ -28,6 +38,8 @@ NAMES = (
     "tell-user-to-owner",
     "tell-owner-to-user",
     "tell-user-to-user",
+    "forward-owned",
+    "return-owned",
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
 PROGRAM = "wordcount"
@@ -68,13 +80,14 @@ def demo(
         str | None,
         typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
     ] = None,
+    sharing: SharingOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="List the demos, or the summary of one, as JSON.")
     ] = False,
 ) -> None:
     """List the demos, or play one on real actors and show its trace.
 
-    The exit code is 0 only if nothing was left: every object freed, every fork ended.
+    The exit code is 0 only if nothing was left: every object freed, every fork and loan ended.
     """  # fmt: skip
     if save is not None:
         if name in (None, ALL, PROGRAM):
@@ -89,11 +102,12 @@ def demo(
             f"there is no demo {name!r}; there are: {known}", param_hint="NAME"
         )
     try:
-        well = _tour(base) if name == ALL else _one(name, base, save, as_json=as_json)
+        how = chosen(sharing)
+        right = _tour(base, how) if name == ALL else _one(name, base, how, save, as_json=as_json)
     except FarrefError as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from error
-    raise typer.Exit(0 if well else 1)
+    raise typer.Exit(0 if right else 1)
 
 
 def _listed() -> Iterator[tuple[str, str]]:
@@ -116,11 +130,14 @@ def _list(*, as_json: bool) -> None:
     console.print(Text("\nPlay one: farref demo NAME   All of them: farref demo all"))
 
 
-def _one(name: str, base: str | None, save: Path | None, *, as_json: bool) -> bool:
+def _one(
+    name: str, base: str | None, sharing: Sharing | None, save: Path | None, *, as_json: bool
+) -> bool:
     if name == PROGRAM:
-        return bool(_wordcount().run(as_json=as_json, base=base) == 0)
+        how = sharing or "lend"
+        return bool(_wordcount().run(as_json=as_json, base=base, sharing=how) == 0)
     played = find(name)
-    story = perform(played, base)
+    story = perform(played, base, sharing)
     if save is not None:  # first: a pipe that closes early ends what is shown
         save_story(story, save)
     if as_json:
@@ -130,33 +147,31 @@ def _one(name: str, base: str | None, save: Path | None, *, as_json: bool) -> bo
                 {
                     "name": name,
                     "sentence": played.sentence,
+                    "sharing": sharing or played.sharing,
                     "user": dict(said.user),
                     "control": dict(said.control),
                     "objects": said.objects,
                     "freed": said.freed,
                     "left": list(said.left),
+                    "missing": list(said.missing),
                 },
                 indent=2,
             )
         )
     else:
-        console = Console()
-        show(story, console)
-        console.print()
-        for line in prose(played.look_for, console.width):
-            console.print(Text(line), no_wrap=True)
-    return not story.summary.left
+        present(played, story, sharing)
+    return well(story)
 
 
-def _tour(base: str | None) -> bool:
+def _tour(base: str | None, sharing: Sharing | None) -> bool:
     console = Console()
-    well = True
+    right = True
     for number, name in enumerate(NAMES, 1):
         console.print(Rule(f"{number}/{len(NAMES) + 1}  {name}", align="left", style="dim"))
-        well &= _one(name, base, None, as_json=False)
+        right &= _one(name, base, sharing, None, as_json=False)
         console.print()
     console.print(Rule(f"{len(NAMES) + 1}/{len(NAMES) + 1}  {PROGRAM}", align="left", style="dim"))
-    return _one(PROGRAM, base, None, as_json=False) and well
+    return _one(PROGRAM, base, sharing, None, as_json=False) and right
 
 
 def _wordcount() -> ModuleType:

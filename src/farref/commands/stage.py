@@ -1,10 +1,13 @@
 """The stage on which a demo is played: a system, its trace, and the end that must come.
 
 A demo is a module in ``farref.examples`` with a docstring (its first line says in one
-sentence what happens; the rest, what to look for), and a function ``play(system)``. It runs
-on real actors, every endpoint recording its steps; when the function returns the stage waits,
-for a bounded time, until nothing is left: every object freed, every fork ended, every message
-received. Then the system is shut down and the trace is shown.
+sentence what happens; the rest, what to look for), a function ``play(system)``, and the
+discipline that it is about, ``SHARING``. One that plays a published example lists its
+``STEPS`` (see `farref.trace.notes`), and they are looked for in what was recorded.
+
+It runs on real actors, every endpoint recording its steps; when the function returns the
+stage waits, for a bounded time, until nothing is left: every object freed, every fork and loan
+ended, every message received. Then the system is shut down and the trace is shown.
 """
 
 from __future__ import annotations
@@ -12,21 +15,27 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import sys
 import tempfile
 import textwrap
 import time
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from ..actors.system import System
 from ..trace import Story, TraceError, read, save, saver, show
+from ..trace.notes import of_discipline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ..protocol.sharing import Sharing
 
 PATIENCE = 10.0
 """Seconds for everything to be freed once a demo's function has returned."""
@@ -42,25 +51,75 @@ class Demo:
     sentence: str
     look_for: str
     play: Callable[[System], object]
+    sharing: Sharing
+    """The discipline that it is about."""
+    steps: str = ""
+    """Those of the published example that it plays."""
+
+
+class Choice(StrEnum):
+    """A discipline, as a choice on the command line."""
+
+    LEND = "lend"
+    BORROW = "borrow"
+    FORK = "fork"
+
+
+SharingOption = Annotated[
+    Choice | None,
+    typer.Option(
+        "--sharing",
+        help="How references in the arguments of calls are shared; by default as the demo says.",
+        show_default=False,
+    ),
+]
+
+
+def chosen(sharing: Choice | None) -> Sharing | None:
+    """What the command line says, if it does."""
+    return None if sharing is None else sharing.value
 
 
 def demo_of(name: str, doc: str | None, play: Callable[[System], object]) -> Demo:
-    """The demo that a module's docstring and function make."""
+    """The demo that the module of *play*, with the docstring *doc*, is."""
     sentence, _, rest = inspect.cleandoc(doc or "").partition("\n")
-    return Demo(name, sentence.strip(), rest.strip(), play)
+    module = sys.modules[play.__module__]
+    steps: str = getattr(module, "STEPS", "")
+    sharing: Sharing = module.SHARING
+    return Demo(name, sentence.strip(), rest.strip(), play, sharing, steps)
 
 
-def perform(demo: Demo, base: str | None = None) -> Story:
+def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None) -> Story:
     """Play *demo* on the system base *base*; its story, complete or not.
 
     Raises whatever the demo raises.
     """
+    sharing = sharing or demo.sharing
     with tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
         trace = Path(folder)
-        with System(base, sharing="fork", trace=trace) as system:
+        with System(base, sharing=sharing, trace=trace) as system:
             demo.play(system)
             _settle(system, trace)
-        return read(trace, demo.sentence)
+        return read(
+            trace, f"{demo.sentence} [sharing: {sharing}]", of_discipline(demo.steps, sharing)
+        )
+
+
+def present(demo: Demo, story: Story, sharing: Sharing | None) -> None:
+    """Show *story* on the terminal, and what to look for in it."""
+    console = Console()
+    show(story, console)
+    console.print()
+    if sharing not in (None, demo.sharing):
+        warning = f'Played with sharing="{sharing}"; the demo is written for "{demo.sharing}".'
+        console.print(Text(f"  {warning}", style="bold"), end="\n\n")
+    for line in prose(demo.look_for, console.width):
+        console.print(Text(line), no_wrap=True)
+
+
+def well(story: Story) -> bool:
+    """Whether nothing was left, and every step of the published example was found."""
+    return not story.summary.left and not story.summary.missing
 
 
 def _settle(system: System, trace: Path) -> None:
@@ -100,18 +159,15 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
             Path | None, typer.Option("--save", help="Save the trace: .jsonl, .svg or .html.")
         ] = None,
         base: Annotated[str | None, typer.Option(help="The Thespian system base.")] = None,
+        sharing: SharingOption = None,
     ) -> None:
         if save_to is not None:
             check_suffix(save_to)
-        story = perform(demo, base)
+        story = perform(demo, base, chosen(sharing))
         if save_to is not None:
             save_story(story, save_to)
-        console = Console()
-        show(story, console)
-        console.print()
-        for line in prose(demo.look_for, console.width):
-            console.print(line, no_wrap=True, markup=False, highlight=False)
-        raise typer.Exit(1 if story.summary.left else 0)
+        present(demo, story, chosen(sharing))
+        raise typer.Exit(0 if well(story) else 1)
 
     main.__doc__ = f"{demo.sentence}\n\n{demo.look_for}"
     typer.run(main)

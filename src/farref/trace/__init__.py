@@ -21,6 +21,6 @@ __all__ = [
 ]
 
 
-def read(path: Path, title: str = "") -> Story:
+def read(path: Path, title: str = "", notes: str = "") -> Story:
     """The story of the folder or file *path*. Raises `TraceError` if there is none to tell."""
-    return tell(load(path), title)
+    return tell(load(path), title, notes)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from .names import Names
     from .records import Record
+    from .view import Fork
 
 FEW = 3
 """References that are named one by one; more are counted."""
@@ -15,17 +18,14 @@ FEW = 3
 class Labels:
     """Words for the messages of one trace. A reply says what it answers, so order matters."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, lent: Mapping[str, tuple[Fork, ...]]) -> None:
         self._names = names
+        self._lent = lent
+        """The loans of each call that has not been answered, by the call."""
         self._asked: dict[str, str] = {}
 
     def of(self, record: Record) -> tuple[str, ...]:
         """The labels of a message; they name what fits in the picture, which takes the first."""
-        if record.message in ("ForkRequest", "Ack", "ChildAck", "Delete"):
-            return self._control(record)
-        return self._user(record)
-
-    def _control(self, record: Record) -> tuple[str, ...]:
         fork = self._names.id(record.text("fork"))
         match record.message:
             case "ForkRequest":
@@ -34,31 +34,110 @@ class Labels:
                 return f"ACK {fork}", "ACK"
             case "ChildAck":
                 return f"child ACK {fork}", f"cACK {fork}", "cACK"
+            case "Delete":
+                return self._removed(record, "delete")
+            case "RefRemoved":
+                return self._removed(record, "removed")
+            case "Returned":
+                reports = self._reports(record)
+                return reports, *reports.split("; "), "returned"
+            case "NotifyRefRemoved":
+                which = self._list([loan for _, loan in record.notices])
+                return (
+                    f"notify when {which} ends",
+                    f"notify of {which}",
+                    f"notify {which}",
+                    "notify",
+                )
+            case "Create" | "Call" | "Invoke":
+                return self._request(record)
+            case "Reply":
+                return self._reply(record)
             case _:
-                return f"delete {self._list(list(record.forks))}", "delete"
+                return self._other(record)
 
-    def _user(self, record: Record) -> tuple[str, ...]:
+    # ---- what the protocol says for itself
+
+    def _removed(self, record: Record, verb: str) -> tuple[str, ...]:
+        removals = record.removals
+        which = self._list([fork for removal in removals for fork in removal.forks])
+        borrowers = self._borrowers(pair for removal in removals for pair in removal.borrowers)
+        short = f"{verb} {which}", verb
+        return (f"{verb} {which}; {borrowers}", *short) if borrowers else short
+
+    def _reports(self, record: Record) -> str:
+        """What a `Reply` or a `Returned` says of the loans of its call."""
+        reports = record.reports
+        held = [report.fork for report in reports if report.held]
+        back = [report.fork for report in reports if not report.held]
+        if record.message == "Reply":
+            lent = self._lent.get(record.text("call"), ())
+            back = [loan.id for loan in lent if loan.id not in held]
+        parts = (
+            f"holds {self._list(held)}" if held else "",
+            f"{self._list(back)} returned" if back else "",
+            self._borrowers(pair for report in reports for pair in report.borrowers),
+        )
+        return "; ".join(filter(None, parts))
+
+    def _borrowers(self, borrowers: Iterable[tuple[str, str]]) -> str:
+        pairs = list(borrowers)
+        if not pairs:
+            return ""
+        if len(pairs) > FEW:
+            return f"{len(pairs)} borrowers"
+        names = self._names
+        return "borrowers: " + ", ".join(
+            f"{names.of(who)} by {names.id(loan)}" for loan, who in pairs
+        )
+
+    # ---- what carries something of the user's
+
+    def _request(self, record: Record) -> tuple[str, ...]:
         name, rref = record.text("label"), self._names.id(record.text("rref"))
         brings = self._list([each.rref for each in record.carries])
-        call = record.text("call")
+        made = f"{name}({brings})"
+        ways: tuple[str, ...]
         match record.message:
             case "Create":
-                made = f"{name}({brings})"
-                return f"remote {made} as {rref}", f"remote {made}", f"remote {name}()", f"{name}()"
-            case "Call":
-                self._asked[call] = f"{name}()"
-                return f"call {name}({brings})", f"{name}({brings})", f"{name}()"
+                ways = f"remote {made} as {rref}", f"remote {made}", f"remote {name}()", f"{name}()"
             case "Invoke":
-                self._asked[call] = f"{name}()"
-                return f"call {rref}.{name}({brings})", f"{rref}.{name}()", f".{name}()"
+                self._asked[record.text("call")] = f"{name}()"
+                ways = f"call {rref}.{made}", f"{rref}.{name}()", f".{name}()"
+            case _:
+                self._asked[record.text("call")] = f"{name}()"
+                ways = f"call {made}", made, f"{name}()"
+        loans = [each for each in record.carries if each.passing == "loan"]
+        if not loans:
+            return ways
+        short = lends = f"lends {self._list([each.rref for each in loans])}"
+        if len(loans) <= FEW:
+            ids = (f"{self._names.id(loan.rref)} as {self._names.id(loan.fork)}" for loan in loans)
+            lends = f"lends {', '.join(ids)}"
+        return f"{ways[0]}, {lends}", f"{name}(), {lends}", f"{name}() {short}", short, *ways
+
+    def _reply(self, record: Record) -> tuple[str, ...]:
+        brings = self._list([each.rref for each in record.carries])
+        reply = f"reply [{brings}]" if brings else "reply"
+        asked = self._asked.get(record.text("call"))
+        whole = f"{reply} to {asked}" if asked else reply
+        reports = self._reports(record)
+        if not reports:
+            return (whole, reply, "reply") if asked else (reply, "reply")
+        said = tuple(dict.fromkeys((whole, reply, "reply")))
+        first = reports.partition("; ")[0]  # that it is held, if it is
+        if brings or not any(report.held for report in record.reports):
+            return (*(f"{way}, {reports}" for way in said), first, *said)
+        return (*(f"{way}, {reports}" for way in said), reports, first, "holds")
+
+    def _other(self, record: Record) -> tuple[str, ...]:
+        name, rref = record.text("label"), self._names.id(record.text("rref"))
+        brings = self._list([each.rref for each in record.carries])
+        match record.message:
             case "Fetch":
                 wanted = "to_here" if record.fields.get("copy", True) else "wait"
-                self._asked[call] = f"{wanted} {rref}"
+                self._asked[record.text("call")] = f"{wanted} {rref}"
                 return f"{wanted} {rref}", wanted
-            case "Reply":
-                reply = f"reply [{brings}]" if brings else "reply"
-                asked = self._asked.get(call)
-                return (f"{reply} to {asked}", reply, "reply") if asked else (reply, "reply")
             case "Tell":
                 said = name if name.startswith(("ask ", "answer ")) else f"tell {name}".rstrip()
                 brings = f"({brings})" if brings else ""

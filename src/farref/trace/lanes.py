@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from .look import KIND, MARK, QUIET, STAGE, clip
+from .look import KIND, MARK, NOTE, QUIET, STAGE, clip
 from .story import Arrow, Mark, Part
 from .view import Stage
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .look import Glyphs
+    from .notes import Note
     from .story import Row, Story
     from .view import Change, Fork
 
@@ -69,11 +70,13 @@ class Plan:
 def plan(story: Story, width: int) -> Plan | None:
     """What to show in *width* cells; None if no picture fits."""
     lanes, forks = max(1, len(story.lanes)), len(story.forks)
+    stages = {change.stage for row in story.rows for change in row.changes}
+    word = max((len(stage.value) for stage in stages), default=7)
     longest = max((len(_fork_head(story, fork)) for fork in story.forks.values()), default=3)
     last = _last(story)
     widest = max((len(story.names.of(lane)) for lane in story.lanes), default=1)
     sides = (
-        (Side.WORDS, max(longest, 7) + 1, 19),
+        (Side.WORDS, max(longest, word) + 1, 19),
         (Side.SIGNS, max(longest - 2, 3) + 1, 15),
         (Side.CHANGES, 16, 15),
         (Side.SIGNS, max(longest - 2, 3) + 1, 13),
@@ -161,6 +164,8 @@ class _Picture:
             line = self._empty()
             said = self._arrow(line, row) if isinstance(row, Arrow) else self._mark(line, row)
             yield self._join(line, said, row)
+            for note in row.notes:
+                yield self._note(note)
 
     # ---- the head
 
@@ -282,6 +287,16 @@ class _Picture:
             last = lane == self._story.lanes[-1]
             room = (self._plan.last if last else self._plan.space) - 3
             line.write(self._at[lane] + 2, _fitting(says, room, self._look.more), style)
+
+    def _note(self, note: Note) -> Text:
+        """A line of its own, beside the lane of whoever took the step."""
+        line = self._empty()
+        if not self._plan.labelled:
+            said = clip(note.text, self._plan.width - self._width - 1, self._look.more)
+            return line.text().append(said, style=NOTE)
+        at = min(self._at[note.at] + 1, self._width - len(note.text) - 1)
+        line.write(max(LEFT + 1, at), f" {note.text} ", NOTE)
+        return self._join(line, Text(), None)
 
     # ---- the view
 

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from .look import KIND, MARK, QUIET, STAGE
+from .look import KIND, MARK, NOTE, QUIET, STAGE
 from .story import Arrow, Part
+from .view import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .look import Glyphs
     from .story import Row, Story
+    from .view import Change
 
 
 def listing(story: Story, look: Glyphs) -> Iterator[Text]:
@@ -21,9 +23,23 @@ def listing(story: Story, look: Glyphs) -> Iterator[Text]:
     for row in story.rows:
         yield _line(story, row, look)
         for change in row.changes:
-            owner = story.names.of(story.objects[change.fork.rref].owner)
             fork = story.names.id(change.fork.id)
-            yield Text(f"    {fork} {change.stage.value} to {owner}", style=STAGE[change.stage])
+            yield Text(
+                f"    {fork} {change.stage.value} {_whom(story, change)}", style=STAGE[change.stage]
+            )
+        for note in row.notes:
+            yield Text(f"    {note.text}", style=NOTE)
+
+
+def _whom(story: Story, change: Change) -> str:
+    holder = story.names.of(change.fork.holder)
+    match change.stage:
+        case Stage.LENT:
+            return f"to {holder}"
+        case Stage.HELD | Stage.RETURNED:
+            return f"by {holder}"
+        case _:
+            return f"to {story.names.of(story.objects[change.fork.rref].owner)}"
 
 
 def _line(story: Story, row: Row, look: Glyphs) -> Text:

@@ -26,11 +26,17 @@ KIND = {
     "Ack": "color(136)",
     "ChildAck": "color(101)",
     "Delete": "color(167)",
+    "Returned": "color(71)",
+    "NotifyRefRemoved": "color(166)",
+    "RefRemoved": "color(167)",
     "Cancel": "color(244)",
 }
 STAGE = {
     Stage.UNKNOWN: "color(166)",
+    Stage.LENT: "color(73)",
+    Stage.HELD: "color(166)",
     Stage.KNOWN: "color(71)",
+    Stage.RETURNED: "color(33)",
     Stage.DELETED: "color(167)",
     Stage.HOME: "color(33)",
     Stage.JOINED: "color(33)",
@@ -43,6 +49,8 @@ MARK = {
     "fail": "color(160)",
 }
 QUIET = "color(244)"
+NOTE = "italic color(134)"
+"""A step of a published example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +101,15 @@ UNICODE = Glyphs(
     marks={"run": "▸", "free": "✕", "died": "†", "buried": "†"},
     stages={
         Stage.UNKNOWN: "?",
+        Stage.LENT: "○",
+        Stage.HELD: "◐",
         Stage.KNOWN: "●",
+        Stage.RETURNED: "↲",
         Stage.DELETED: "✕",
         Stage.HOME: "⌂",
         Stage.JOINED: "≡",
     },
-    lives={Stage.UNKNOWN: "┊", Stage.KNOWN: "┃"},
+    lives={Stage.UNKNOWN: "┊", Stage.LENT: "╎", Stage.HELD: "┇", Stage.KNOWN: "┃"},
 )
 ASCII = Glyphs(
     lane="|",
@@ -115,12 +126,15 @@ ASCII = Glyphs(
     marks={"run": ">", "free": "x", "died": "!", "buried": "!"},
     stages={
         Stage.UNKNOWN: "?",
+        Stage.LENT: "l",
+        Stage.HELD: "k",
         Stage.KNOWN: "o",
+        Stage.RETURNED: "r",
         Stage.DELETED: "x",
         Stage.HOME: "h",
         Stage.JOINED: "u",
     },
-    lives={Stage.UNKNOWN: ":", Stage.KNOWN: "|"},
+    lives={Stage.UNKNOWN: ":", Stage.LENT: ":", Stage.HELD: ":", Stage.KNOWN: "|"},
 )
 
 

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FORMAT = 1
+FORMAT = 2
+"""What this farref writes. Of format 1, which knew no loans, every line means the same in 2."""
+OLDER = (1,)
 
 
 class TraceError(Exception):
@@ -28,11 +30,34 @@ class TraceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A reference inside a message: which object, which fork, and whose object."""
+    """A reference inside a message: which object, which fork, whose object, and how it goes."""
 
     rref: str
     fork: str
     owner: str
+    passing: str = "fork"
+    """``fork``, ``loan`` (for a call) or ``back`` (a loan, in the reply to its call)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What a callee says of a loan when its call has run."""
+
+    rref: str
+    fork: str
+    owner: str
+    held: bool
+    borrowers: tuple[tuple[str, str], ...]
+    """The loan and the borrower: those who have it through this callee, and hold it still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What a user or borrower says at its end: these forks of *rref* are gone."""
+
+    rref: str
+    forks: tuple[str, ...]
+    borrowers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +90,45 @@ class Record:
     @property
     def carries(self) -> tuple[Carried, ...]:
         """The references inside the message."""
-        return tuple(Carried(*each) for each in self.fields.get("carries", ()))
+        carries = tuple(Carried(*_words(each, 3, 4)) for each in self.fields.get("carries", ()))
+        if any(each.passing not in ("fork", "loan", "back") for each in carries):
+            raise ValueError("there are forks, loans and those that come back")
+        return carries
 
     @property
-    def forks(self) -> tuple[str, ...]:
-        """The forks that a `Delete` ends."""
-        return tuple(self.fields.get("forks", ()))
+    def reports(self) -> tuple[Reported, ...]:
+        """What a `Reply` or a `Returned` says of loans."""
+        if self.message not in ("Reply", "Returned"):
+            return ()
+        return tuple(
+            Reported(rref, fork, owner, bool(each["held"]), _pairs(each["borrowers"]))
+            for each in self.fields.get("loans", ())
+            for rref, fork, owner in (_words([each["rref"], each["fork"], each["owner"]], 3),)
+        )
+
+    @property
+    def notices(self) -> tuple[tuple[str, str], ...]:
+        """The reference and the loan of each notice in a `NotifyRefRemoved`."""
+        return _pairs(self.fields.get("loans", ())) if self.message == "NotifyRefRemoved" else ()
+
+    @property
+    def removals(self) -> tuple[Removal, ...]:
+        """What a `Delete` or a `RefRemoved` ends."""
+        match self.message:
+            case "Delete":
+                told = [self.fields]
+            case "RefRemoved":
+                told = self.fields.get("removed", [])
+            case _:
+                told = []
+        return tuple(
+            Removal(
+                each["rref"],
+                tuple(_words(each["forks"], len(each["forks"]))),
+                _pairs(each.get("borrowers", ())),
+            )
+            for each in told
+        )
 
     @property
     def name(self) -> tuple[str, str, int]:
@@ -86,6 +144,8 @@ class Recording:
     steps: dict[str, list[Record]]
     problems: tuple[str, ...] = ()
     title: str = ""
+    notes: str = ""
+    """The steps of a published example that are to be found in it; see `notes`."""
 
 
 _NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
@@ -118,23 +178,23 @@ def load(path: Path) -> Recording:
         found, said = _lines(content, file.name)
         records += found
         problems += said
-    titles = [str(record.fields.get("title", "")) for record in records if record.kind == "trace"]
-    recording = group(
-        (record for record in records if record.kind != "trace"),
-        problems,
-        titles[0] if titles else "",
-    )
+    heads = [record for record in records if record.kind == "trace"]
+    head = heads[0] if heads else Record("", "trace", {})
+    steps = (record for record in records if record.kind != "trace")
+    recording = group(steps, problems, head.text("title"), head.text("notes"))
     if not recording.steps:
         raise TraceError(f"{path} holds no steps")
     return recording
 
 
-def group(records: Iterable[Record], problems: Iterable[str] = (), title: str = "") -> Recording:
+def group(
+    records: Iterable[Record], problems: Iterable[str] = (), title: str = "", notes: str = ""
+) -> Recording:
     """Sort *records* by endpoint, keeping each one's own order."""
     steps: dict[str, list[Record]] = {}
     for record in records:
         steps.setdefault(record.at, []).append(record)
-    return Recording(dict(sorted(steps.items())), tuple(problems), title)
+    return Recording(dict(sorted(steps.items())), tuple(problems), title, notes)
 
 
 def parse(line: str) -> Record:
@@ -152,14 +212,36 @@ def parse(line: str) -> Record:
     for name, type_ in needed.items():
         if not isinstance(fields.get(name), type_):
             raise ValueError(f"it has no proper {name!r}")  # noqa: TRY004 - of a line again
-    carries = fields.get("carries", [])
-    if not isinstance(carries, list) or any(
-        not isinstance(each, list) or len(each) != 3 for each in carries
-    ):
-        raise ValueError("its 'carries' is no list of [rref, fork, owner]")
-    if fields.get("format", FORMAT) != FORMAT:
+    if fields.get("format", FORMAT) not in (FORMAT, *OLDER):
         raise ValueError(f"it is of format {fields['format']}, and this farref reads {FORMAT}")
-    return Record(fields.get("at", ""), str(kind), fields)
+    record = Record(fields.get("at", ""), str(kind), fields)
+    for what, form in _FORMS.items():
+        try:
+            getattr(record, what)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise ValueError(f"its {form}") from None
+    return record
+
+
+_FORMS = {
+    "carries": "'carries' is no list of [rref, fork, owner, passing]",
+    "reports": "'loans' is no list of reports",
+    "notices": "'loans' is no list of [rref, fork]",
+    "removals": "'forks' or 'removed' does not say what was removed",
+}
+
+
+def _words(value: object, *sizes: int) -> list[str]:
+    """*value*, a list of as many strings as one of *sizes* says."""
+    if not isinstance(value, list) or len(value) not in sizes:
+        raise ValueError(f"{value!r} is no such list")
+    if not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{value!r} is no list of strings")
+    return value
+
+
+def _pairs(pairs: Iterable[object]) -> tuple[tuple[str, str], ...]:
+    return tuple((first, second) for first, second in (_words(pair, 2) for pair in pairs))
 
 
 def _lines(content: bytes, name: str) -> tuple[list[Record], list[str]]:

@@ -99,7 +99,7 @@ def save(story: Story, path: Path, width: int = WIDTH) -> None:
 
 
 def _save_lines(story: Story, path: Path, _width: int) -> None:
-    head = {"kind": "trace", "format": FORMAT, "title": story.title}
+    head = {"kind": "trace", "format": FORMAT, "title": story.title, "notes": story.notes}
     lines = [head, *(record.fields for record in story.records)]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     path.write_text(text, encoding="utf-8")

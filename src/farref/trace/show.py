@@ -29,6 +29,8 @@ WORDS = {
     "ForkRequest": "fork request",
     "Ack": "ACK",
     "ChildAck": "child ACK",
+    "NotifyRefRemoved": "notify",
+    "RefRemoved": "removed",
 }
 
 
@@ -93,6 +95,11 @@ def summary(story: Story, look: Glyphs) -> Iterator[Text]:
     yield text
     for line in said.left:
         yield Text(f"     left: {line}", style="color(167)")
+    if said.noted or said.missing:
+        steps = said.noted + len(said.missing)
+        yield Text(f"{said.noted:4} of {_count(steps, 'step')} of the note found", style="bold")
+    for line in said.missing:
+        yield Text(f"     missing: {line}", style="color(167)")
 
 
 def _counts(counts: Counter[str], dot: str) -> str:

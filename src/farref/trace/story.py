@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
+from .facts import facts
 from .labels import Labels
 from .merge import merge
 from .names import Names, base
-from .view import Change, Fork, Object, View
+from .notes import Fact, Note, found
+from .view import Change, Fork, Object, Stage, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +49,7 @@ class Arrow:
     part: Part = Part.WHOLE
     tag: str = ""
     changes: tuple[Change, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Mark:
     kind: str
     text: str
     changes: tuple[Change, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 Row = Arrow | Mark
@@ -72,6 +76,10 @@ class Summary:
     freed: int
     left: tuple[str, ...]
     """What has not come to its end, one line each; empty is what one hopes for."""
+    noted: int = 0
+    """Steps of a published example that were found."""
+    missing: tuple[str, ...] = ()
+    """Those that were not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +95,18 @@ class Story:
     summary: Summary
     problems: tuple[str, ...] = ()
     title: str = ""
+    notes: str = ""
+    """The steps of a published example that were looked for; see `notes`."""
 
 
-def tell(recording: Recording, title: str = "") -> Story:
-    """Merge *recording* and tell its story. Raises `TraceError` as `merge` does."""
+def tell(recording: Recording, title: str = "", notes: str = "") -> Story:
+    """Merge *recording*, tell its story, and find the steps *notes* in it.
+
+    Raises `TraceError` as `merge` does.
+    """
     records = merge(recording)
-    return _Teller(records, recording, title or recording.title).story()
+    title, notes = title or recording.title, notes or recording.notes
+    return _Teller(records, recording, title, notes).story()
 
 
 @dataclass(slots=True)
@@ -100,10 +114,13 @@ class _Teller:
     records: list[Record]
     recording: Recording
     title: str
+    notes: str
     view: View = field(default_factory=View)
     names: Names = field(init=False)
     labels: Labels = field(init=False)
     rows: list[Row] = field(default_factory=list)
+    facts: list[list[Fact]] = field(default_factory=list)
+    """Of each row."""
     tags: dict[tuple[str, str, int], str] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
     said: dict[tuple[str, str, int], tuple[str, ...]] = field(default_factory=dict)
@@ -112,18 +129,19 @@ class _Teller:
         ends = {r.at for r in self.records}
         ends |= {r.peer for r in self.records if r.kind in ("send", "receive")}
         self.names = Names(ends)
-        self.labels = Labels(self.names)
+        self.labels = Labels(self.names, self.view.lent)
         self.left = {r.at for r in self.records if r.kind == "leave"}
         letters = _letters()
         skip = False
         for record, after in itertools.zip_longest(self.records, self.records[1:]):
+            says = [Fact(record.at, each) for each in facts(record, self.names, self.view.lent)]
             changes = tuple(self.view.take(record))
             if skip:  # the second half of a row that stands already
                 skip = False
-                self._add(changes)
+                self._add(changes, says)
                 continue
             if record.kind not in ("send", "receive"):
-                self._mark(record, changes)
+                self._mark(record, changes, says)
                 continue
             whole = (
                 record.kind == "send"
@@ -136,27 +154,39 @@ class _Teller:
                 part = Part.LEAVES if record.kind == "send" else Part.ARRIVES
                 if record.name not in self.tags:
                     self.tags[record.name] = next(letters)
-            self.rows.append(self._arrow(record, part, changes))
+            self._append(self._arrow(record, part, changes), says)
             skip = whole
+        notes, missing = found(self.notes, self.facts)
+        rows = (
+            replace(row, notes=tuple(mine)) if mine else row
+            for row, mine in zip(self.rows, notes, strict=True)
+        )
         return Story(
             self.records,
             tuple(sorted(ends, key=_lane_order)),
             self.names,
-            tuple(self.rows),
+            tuple(rows),
             self.view.objects,
             self.view.forks,
-            self._summary(),
+            replace(self._summary(), noted=sum(map(len, notes)), missing=missing),
             self.recording.problems,
             self.title,
+            self.notes,
         )
 
-    def _add(self, changes: tuple[Change, ...]) -> None:
+    def _append(self, row: Row, says: list[Fact]) -> None:
+        self.rows.append(row)
+        self.facts.append(says)
+
+    def _add(self, changes: tuple[Change, ...], says: list[Fact]) -> None:
         """To the row that stands last."""
-        if changes and self.rows:
+        if not self.rows:
+            return
+        self.facts[-1] += says
+        if changes:
             row = self.rows[-1]
             said = {change.fork.id: change for change in (*row.changes, *changes)}
-            fields = {name: getattr(row, name) for name in row.__slots__}
-            self.rows[-1] = type(row)(**{**fields, "changes": tuple(said.values())})
+            self.rows[-1] = replace(row, changes=tuple(said.values()))
 
     def _arrow(self, record: Record, part: Part, changes: tuple[Change, ...]) -> Arrow:
         sender, receiver, _ = record.name
@@ -174,7 +204,7 @@ class _Teller:
             changes,
         )
 
-    def _mark(self, record: Record, changes: tuple[Change, ...]) -> None:
+    def _mark(self, record: Record, changes: tuple[Change, ...], says: list[Fact]) -> None:
         rref = self.names.id(record.text("rref"))
         peer = self.names.of(record.peer)
         match record.kind:
@@ -187,18 +217,18 @@ class _Teller:
             case "fail":
                 text = f"call {self.names.id(record.text('call'))} fails"
             case "died" | "buried" if record.peer in self.left:
-                self._add(changes)  # it ended in order
+                self._add(changes, says)  # it ended in order
                 return
             case "died":
                 text = f"{peer} is dead"
             case "buried":
                 text = f"buries {peer}"
             case "known" | "confirmed" | "join" | "leave":
-                self._add(changes)  # the row above tells it
+                self._add(changes, says)  # the row above tells it
                 return
             case _:
                 text = record.kind
-        self.rows.append(Mark(record.at, record.kind, text, changes))
+        self._append(Mark(record.at, record.kind, text, changes), says)
 
     def _summary(self) -> Summary:
         sent = [record for record in self.records if record.kind == "send"]
@@ -210,12 +240,7 @@ class _Teller:
             for each in objects
             if not each.freed
         ]
-        left += [
-            f"fork {self.names.id(fork.id)} of {self.names.id(fork.rref)}, held by "
-            f"{self.names.of(fork.holder)}, is {fork.stage.value} to the owner still"
-            for fork in self.view.forks.values()
-            if not fork.stage.over
-        ]
+        left += [self._unended(fork) for fork in self.view.forks.values() if not fork.stage.over]
         left += [
             f"a {record.message} from {self.names.of(record.at)} to {self.names.of(record.peer)} "
             "did not arrive"
@@ -229,6 +254,18 @@ class _Teller:
             sum(each.freed for each in objects),
             tuple(left),
         )
+
+    def _unended(self, fork: Fork) -> str:
+        rref, holder = self.names.id(fork.rref), self.names.of(fork.holder)
+        match fork.stage:
+            case Stage.LENT:
+                parent = self.names.of(fork.parent)
+                how = f"lent by {parent} to {holder}, is not returned"
+            case Stage.HELD:
+                how = f"held by {holder}, has not been told to the owner"
+            case stage:
+                how = f"held by {holder}, is {stage.value} to the owner still"
+        return f"{'loan' if fork.loan else 'fork'} {self.names.id(fork.id)} of {rref}, {how}"
 
 
 def _lane_order(endpoint: str) -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-"""The owners' view of every fork, as it changes along a trace.
+"""The owners' view of every fork and loan, as it changes along a trace.
 
 The note's three stages, and two ends of a fork that it does not number::
 
@@ -7,8 +7,17 @@ The note's three stages, and two ends of a fork that it does not number::
     unknown --> joined                 it reached a user that the owner counts already, under
                                        another fork; that one stands for both
 
-A fork that the owner itself made is known from the start. `View.take` is given the merged
-records one by one and says which forks changed.
+A fork that the owner itself made is known from the start. A loan is a fork that may never
+concern the owner::
+
+    lent --> returned                  the call has run, and the lender has it back
+    lent --> known --> deleted         the callee kept it, and the owner has been told
+    lent --> held --> known            the same by borrowing: the lender has been told, and the
+                                       owner is told by and by, reply by reply
+    lent --> home, joined              as for forks
+
+So it is over when its call has been answered and nobody holds the reference by this loan.
+`View.take` is given the merged records one by one and says which forks changed.
 """
 
 from __future__ import annotations
@@ -27,7 +36,10 @@ class Stage(Enum):
     """What the owner of an object knows of one fork of it."""
 
     UNKNOWN = "unknown"
+    LENT = "lent"
+    HELD = "held"
     KNOWN = "known"
+    RETURNED = "returned"
     DELETED = "deleted"
     HOME = "home"
     JOINED = "joined"
@@ -35,17 +47,19 @@ class Stage(Enum):
     @property
     def over(self) -> bool:
         """Whether the fork has come to an end."""
-        return self not in (Stage.UNKNOWN, Stage.KNOWN)
+        return self not in (Stage.UNKNOWN, Stage.LENT, Stage.HELD, Stage.KNOWN)
 
 
 @dataclass(slots=True)
 class Fork:
-    """One fork: of which object, and whose it is."""
+    """One fork: of which object, whose it is, whether it is a loan, and who passed it on."""
 
     id: str
     rref: str
     holder: str
     stage: Stage
+    loan: bool = False
+    parent: str = ""
 
 
 @dataclass(slots=True)
@@ -72,6 +86,8 @@ class View:
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
         self.forks: dict[str, Fork] = {}
+        self.lent: dict[str, tuple[Fork, ...]] = {}
+        """The loans of each call that has not been answered, by the call."""
 
     def take(self, record: Record) -> list[Change]:
         """One more step; the forks whose stage it changes."""
@@ -81,10 +97,11 @@ class View:
             case "receive":
                 return list(self._received(record))
             case "known":
-                fork, holder = record.text("fork"), record.text("holder")
+                rref, fork, holder = (record.text(each) for each in ("rref", "fork", "holder"))
                 if holder == record.at and fork not in self.forks:
                     return []  # it created the object for itself: that is a handle, no fork
-                return list(self._move([fork], Stage.KNOWN, record, holder))
+                self._object(rref, record.at)
+                return list(self._move([fork], Stage.KNOWN, rref, holder))
             case "free":
                 self._object(record.text("rref"), record.at).freed = True
             case "died":
@@ -96,44 +113,81 @@ class View:
                 pass
         return []
 
+    # ---- messages
+
     def _sent(self, record: Record) -> Iterator[Change]:
         if record.message == "Create":
             self._object(record.text("rref"), record.peer)
             if record.peer != record.at:
                 yield from self._mention(record, record.text("fork"), record.at)
-        for carried in record.carries:
-            self._object(carried.rref, carried.owner)
-            fork = Fork(carried.fork, carried.rref, record.peer, Stage.UNKNOWN)
-            if carried.owner == record.at:
-                fork.stage = Stage.KNOWN
-            self.forks[fork.id] = fork
-            yield Change(fork, fork.stage)
+        yield from self._shared(record, record.at, record.peer)
         if record.message == "ForkRequest":
             self._object(record.text("rref"), record.peer)
         if record.message == "ChildAck":
             yield from self._child_ack(record)
 
-    def _child_ack(self, record: Record) -> Iterator[Change]:
-        fork = self.forks.get(record.text("fork"))
-        if fork is None or fork.stage is not Stage.UNKNOWN:
-            return
-        owner = self.objects[fork.rref].owner
-        fork.stage = Stage.HOME if owner == record.at else Stage.JOINED
-        yield Change(fork, fork.stage)
-
     def _received(self, record: Record) -> Iterator[Change]:
+        yield from self._shared(record, record.peer, record.at)  # if its send was not recorded
         for carried in record.carries:
             fork = self.forks.get(carried.fork)
-            if fork is None:  # its send was not recorded
-                self._object(carried.rref, carried.owner)
-                fork = Fork(carried.fork, carried.rref, record.at, Stage.UNKNOWN)
-                self.forks[fork.id] = fork
-                yield Change(fork, fork.stage)
-            if carried.owner == record.at and not fork.stage.over:
-                fork.stage = Stage.HOME
-                yield Change(fork, fork.stage)
-        if record.message == "Delete":
-            yield from self._move(record.forks, Stage.DELETED, record, record.peer)
+            arrives = carried.owner == record.at and carried.passing != "back"
+            if arrives and fork is not None and not fork.stage.over:
+                yield self._now(fork, Stage.HOME)
+        yield from self._answered(record)
+        for rref, _ in record.notices:
+            self._object(rref, record.peer)
+        for removal in record.removals:
+            self._object(removal.rref, record.at)
+            yield from self._borrowed(removal.borrowers, removal.rref, Stage.KNOWN)
+            yield from self._move(removal.forks, Stage.DELETED, removal.rref, record.peer)
+
+    def _shared(self, record: Record, sender: str, receiver: str) -> Iterator[Change]:
+        loans = []
+        for carried in record.carries:
+            self._object(carried.rref, carried.owner)
+            if carried.fork in self.forks or carried.passing == "back":
+                continue
+            fork = Fork(carried.fork, carried.rref, receiver, Stage.UNKNOWN, parent=sender)
+            if carried.passing == "loan":
+                fork.loan, fork.stage = True, Stage.LENT
+                loans.append(fork)
+            elif carried.owner == sender:
+                fork.stage = Stage.KNOWN
+            self.forks[fork.id] = fork
+            yield Change(fork, fork.stage)
+        if loans:
+            self.lent[record.text("call")] = tuple(loans)
+
+    def _child_ack(self, record: Record) -> Iterator[Change]:
+        fork = self.forks.get(record.text("fork"))
+        if fork is not None and fork.stage in (Stage.UNKNOWN, Stage.LENT, Stage.HELD):
+            home = self.objects[fork.rref].owner == record.at
+            yield self._now(fork, Stage.HOME if home else Stage.JOINED)
+
+    def _answered(self, record: Record) -> Iterator[Change]:
+        """The lender has the reply: what was reported is still held, and the rest is back."""
+        loans = self.lent.pop(record.text("call"), ()) if record.message == "Reply" else ()
+        held = {report.fork for report in record.reports if report.held}
+        for fork in loans:
+            if fork.stage is Stage.LENT and fork.id not in held:
+                yield self._now(fork, Stage.RETURNED)
+        for report in record.reports:
+            mine = Stage.KNOWN if report.owner == record.at else Stage.HELD
+            self._object(report.rref, report.owner)
+            yield from self._borrowed(report.borrowers, report.rref, mine)
+            loan = self.forks.get(report.fork)
+            # Or else it came home, or the owner was asked, or told of the end, meanwhile.
+            if loan is not None and loan.stage is Stage.LENT:
+                yield self._now(loan, mine if report.held else Stage.RETURNED)
+
+    def _borrowed(
+        self, borrowers: Iterable[tuple[str, str]], rref: str, stage: Stage
+    ) -> Iterator[Change]:
+        """A table was handed over: to the owner, who counts them, or to one nearer to it."""
+        for loan, borrower in borrowers:
+            fork = self.forks.get(loan)
+            if fork is None or not (fork.stage.over or fork.stage is Stage.KNOWN):
+                yield from self._move([loan], stage, rref, borrower)
 
     def _mention(self, record: Record, fork_id: str, holder: str) -> Iterator[Change]:
         if fork_id not in self.forks:
@@ -141,23 +195,28 @@ class View:
             self.forks[fork_id] = fork
             yield Change(fork, fork.stage)
 
-    def _move(
-        self, forks: Iterable[str], stage: Stage, record: Record, holder: str
-    ) -> Iterator[Change]:
-        self._object(record.text("rref"), record.at)
+    def _move(self, forks: Iterable[str], stage: Stage, rref: str, holder: str) -> Iterator[Change]:
         for fork_id in forks:
-            fork = self.forks.setdefault(
-                fork_id, Fork(fork_id, record.text("rref"), holder, Stage.UNKNOWN)
-            )
-            fork.stage = stage
-            yield Change(fork, stage)
+            fork = self.forks.setdefault(fork_id, Fork(fork_id, rref, holder, Stage.UNKNOWN))
+            if fork.stage is not stage:
+                yield self._now(fork, stage)
 
-    def _buried(self, owner: str, dead: str) -> Iterator[Change]:
+    # ---- death
+
+    def _buried(self, at: str, dead: str) -> Iterator[Change]:
         for fork in self.forks.values():
-            mine = self.objects[fork.rref].owner == owner
+            mine = self.objects[fork.rref].owner == at
             if mine and fork.holder == dead and not fork.stage.over:
-                fork.stage = Stage.DELETED
-                yield Change(fork, fork.stage)
+                yield self._now(fork, Stage.DELETED)
+            elif (
+                # Its borrower is counted under a fork that it announced, or has let go of it.
+                (fork.holder, fork.parent) == (at, dead) and fork.stage in (Stage.LENT, Stage.HELD)
+            ):
+                yield self._now(fork, Stage.JOINED)
+
+    def _now(self, fork: Fork, stage: Stage) -> Change:
+        fork.stage = stage
+        return Change(fork, stage)
 
     def _object(self, rref: str, owner: str) -> Object:
         return self.objects.setdefault(rref, Object(rref, owner))

@@ -1,0 +1,82 @@
+"""What a recorded step says, in plain sentences, so that a published step can be looked for.
+
+A sentence names endpoints and objects as the trace does (``F lends F/1 to G``). It is about
+the one endpoint that took the step: what a sender says and what a receiver learns are two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .names import Names
+    from .records import Record
+    from .view import Fork
+
+_PASSES = {"loan": "lends {rref} to", "fork": "shares {rref} with", "back": "gives {rref} back to"}
+
+
+def facts(record: Record, names: Names, lent: Mapping[str, tuple[Fork, ...]]) -> Iterator[str]:
+    """The sentences of one step; *lent* are the loans of each call not answered so far."""
+    at, peer = names.of(record.at), names.of(record.peer)
+    rref = names.id(record.text("rref"))
+    match record.kind:
+        case "send":
+            for said in _sent(record, names):
+                yield f"{at} {said.format(peer=peer)}"
+        case "receive":
+            for said in _received(record, names, lent):
+                yield f"{at} {said.format(peer=peer)}"
+        case "run":
+            yield f"{at} runs {record.text('label')}"
+        case "free":
+            yield f"{at} frees {rref}"
+        case "confirmed":
+            yield f"{at} is counted for {rref}"
+        case _:
+            pass
+
+
+def _sent(record: Record, names: Names) -> Iterator[str]:
+    match record.message:
+        case "Call" | "Invoke" | "Create":
+            yield f"calls {record.text('label')} on {{peer}}"
+        case "Reply":
+            yield "replies to {peer}"
+        case _:
+            pass
+    for each in record.carries:
+        yield _PASSES[each.passing].format(rref=names.id(each.rref)) + " {peer}"
+    for report in record.reports:
+        rref = names.id(report.rref)
+        if report.held:
+            yield f"tells {{peer}} that it holds {rref}"
+        for _, borrower in report.borrowers:
+            yield f"tells {{peer}} that {names.of(borrower)} holds {rref}"
+    for asked, _ in record.notices:
+        yield f"asks {{peer}} for word of the end of {names.id(asked)}"
+    for removal in record.removals:
+        yield f"tells {{peer}} that it let go of {names.id(removal.rref)}"
+
+
+def _received(record: Record, names: Names, lent: Mapping[str, tuple[Fork, ...]]) -> Iterator[str]:
+    for each in record.carries:
+        yield f"gets {names.id(each.rref)} from {{peer}}"
+    if record.message == "Reply":
+        yield "has the reply of {peer}"
+        held = {report.fork for report in record.reports if report.held}
+        for loan in lent.get(record.text("call"), ()):
+            if loan.id not in held:
+                yield f"has {names.id(loan.rref)} back from {{peer}}"
+    for report in record.reports:
+        rref = names.id(report.rref)
+        if report.held:
+            yield f"learns that {{peer}} holds {rref}"
+        for _, borrower in report.borrowers:
+            yield f"learns that {names.of(borrower)} holds {rref}"
+    for asked, _ in record.notices:
+        yield f"is asked by {{peer}} for word of the end of {names.id(asked)}"
+    for removal in record.removals:
+        yield f"learns that {{peer}} let go of {names.id(removal.rref)}"

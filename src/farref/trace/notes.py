@@ -1,0 +1,72 @@
+"""The steps of a published example, found again in what endpoints recorded.
+
+A demo of such an example lists its steps, a line each::
+
+    3b  F: x.borrowers.append(g)      <= F learns that G holds F/1
+
+Left stands what the publication calls the step, and what it does; right the fact (see
+`facts`) by which it is known to have happened here. Steps are looked for in the order of the
+list, each where the one before it was found or later. One that is not found is *missing*:
+nothing is shown of a step for which there is no record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A published step, under the row that shows it, beside the lane of *at*."""
+
+    at: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A sentence, and the endpoint that took the step."""
+
+    at: str
+    text: str
+
+
+def found(steps: str, rows: Sequence[Iterable[Fact]]) -> tuple[list[list[Note]], tuple[str, ...]]:
+    """The notes of each row, and the steps that are missing."""
+    notes: list[list[Note]] = [[] for _ in rows]
+    missing: list[str] = []
+    place = 0
+    for step, sentence in parsed(steps):
+        for row in range(place, len(rows)):
+            at = next((fact.at for fact in rows[row] if fact.text == sentence), None)
+            if at is not None:
+                notes[row].append(Note(at, step))
+                place = row
+                break
+        else:
+            missing.append(f"{step} ({sentence})")
+    return notes, tuple(missing)
+
+
+def parsed(steps: str) -> list[tuple[str, str]]:
+    """Each step, and the sentence that shows it. Raises `ValueError` for a line without one."""
+    lines = [line.partition("<=") for line in steps.splitlines() if line.strip()]
+    if any(not arrow or not sentence.strip() for _, arrow, sentence in lines):
+        raise ValueError("a step is written: its text <= the fact that shows it")
+    return [(" ".join(step.split()), sentence.strip()) for step, _, sentence in lines]
+
+
+def of_discipline(steps: str, sharing: str) -> str:
+    """Those of *steps* that belong to *sharing*: a line may begin with ``[borrow]``.
+
+    The other lines belong to each discipline that lends; where calls fork there are none.
+    """
+    if sharing == "fork":
+        return ""
+    lines = (line.strip() for line in steps.splitlines())
+    mine = (line.removeprefix(f"[{sharing}]") for line in lines)
+    return "\n".join(line for line in mine if not line.startswith("["))
