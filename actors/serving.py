@@ -186,7 +186,7 @@ class Server:
             asyncio.run_coroutine_threadsafe(running, self.loop)
         except RuntimeError:  # the loop has ended, and nobody waits for the result any more
             running.close()
-            coroutine.close()
+            box.take().close()
 
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store; then free the request's object for the next one."""
