@@ -4,8 +4,22 @@ B owns, A creates or is lent first, C and D borrow. What a callee keeps outlives
 its own script drops it at some time.
 """
 
-from ..script import Abandon, Action, Ask, Drop, Get, Keep, Method, Own, Pickle, Remote, Revoke
-from ..script import Say, Script, Wait
+from ..script import (
+    Abandon,
+    Action,
+    Ask,
+    Drop,
+    Get,
+    Keep,
+    Method,
+    Own,
+    Pickle,
+    Remote,
+    Revoke,
+    Say,
+    Script,
+    Wait,
+)
 from ..world import Program
 
 KEEP: Script = (Keep("x"),)
