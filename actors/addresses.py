@@ -7,6 +7,7 @@ details, local ones by comparison.
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from thespian.system.addressManager import ActorLocalAddress
@@ -20,23 +21,25 @@ if TYPE_CHECKING:
 
 
 class AddressBook:
-    """Both directions, for the endpoints that one endpoint has heard of."""
+    """Both directions, for the endpoints that one endpoint has heard of. Thread-safe."""
 
     def __init__(self) -> None:
         self._addresses: dict[WorkerId, ActorAddress] = {}
         self._ids: dict[Hashable, WorkerId] = {}
         self._local: list[tuple[ActorAddress, WorkerId]] = []
+        self._writing = threading.Lock()
 
     def learn(self, worker: WorkerId, address: ActorAddress) -> None:
         """*worker* is reached at *address*."""
-        known = self._addresses.get(worker)
-        if known is not None and not _is_local(known):
-            return
-        self._addresses[worker] = address
-        if _is_local(address):
-            self._local.append((address, worker))
-        else:
-            self._ids[address.addressDetails] = worker
+        with self._writing:
+            known = self._addresses.get(worker)
+            if known is not None and not _is_local(known):
+                return
+            self._addresses[worker] = address
+            if _is_local(address):
+                self._local.append((address, worker))
+            else:
+                self._ids[address.addressDetails] = worker
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
         """Where *worker* is reached; None if nobody introduced it."""
@@ -52,11 +55,12 @@ class AddressBook:
 
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead; its address may come to belong to another."""
-        self._addresses.pop(worker, None)
-        for details, known in list(self._ids.items()):  # other threads learn meanwhile
-            if known == worker:
-                self._ids.pop(details, None)
-        self._local = [each for each in self._local if each[1] != worker]
+        with self._writing:
+            self._addresses.pop(worker, None)
+            for details, known in list(self._ids.items()):
+                if known == worker:
+                    del self._ids[details]
+            self._local = [each for each in self._local if each[1] != worker]
 
 
 def _is_local(address: ActorAddress) -> bool:

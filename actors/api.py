@@ -5,10 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..protocol.owner import Owner
 from .current import frame
 from .rref import RRef
 from .settings import check_timeout
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..protocol.ids import RRefId
-    from ..protocol.user import User
-    from .endpoint import Endpoint, Stored
     from .futures import Future
     from .wire import WorkerInfo
 
@@ -172,60 +168,3 @@ def get_worker_info(name: str | None = None) -> WorkerInfo:
     if name is not None:
         return endpoint.registry.find(name)
     return endpoint.registry.find(endpoint.me.name)
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceInfo:
-    """One row of `references`: what an endpoint knows of one object."""
-
-    rref: str
-    role: Literal["owner", "user"]
-    owner: str
-    state: str
-    """At the owner: placeholder, created or resolved. At a user: unconfirmed, confirmed, lost."""
-    handles: int
-    pending: int
-    """Calls on the object that are not answered yet, or wait or run at the owner."""
-    forks: dict[str, str]
-    """At the owner: the known forks and who holds each."""
-    children: dict[str, str]
-    """At a user: the forks that pin it and to whom each went (G2)."""
-    type: str | None
-    """The value's type, at the owner."""
-
-
-def references() -> list[ReferenceInfo]:
-    """Everything that the calling endpoint knows about references, sorted by id."""
-    endpoint = frame().endpoint
-    endpoint.turn()
-    with endpoint.lock:  # the tables change in other threads
-        rows = [_row(endpoint, entry, stored) for entry, stored in endpoint.rows()]
-    return sorted(rows, key=lambda row: row.rref)
-
-
-def _row(endpoint: Endpoint, entry: Owner | User, stored: Stored | None) -> ReferenceInfo:
-    if isinstance(entry, Owner):
-        state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
-        return ReferenceInfo(
-            rref=str(entry.rref),
-            role="owner",
-            owner=endpoint.me.name,
-            state=state,
-            handles=entry.handles,
-            pending=len(entry.pending) + len(entry.queue) + entry.running,
-            forks={str(fork): str(to) for fork, to in entry.forks.items()},
-            children={},
-            type=type(stored.value).__name__ if stored else None,
-        )
-    state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
-    return ReferenceInfo(
-        rref=str(entry.rref),
-        role="user",
-        owner=str(entry.owner),
-        state=state,
-        handles=entry.handles,
-        pending=len(entry.pending),
-        forks={},
-        children={str(fork): str(to) for fork, to in entry.children.items()},
-        type=None,
-    )

@@ -103,19 +103,21 @@ class Calls:
         """Send a message; a future for what is sent back to the address it came from."""
         number = next(self._ask_numbers)
         future = self._future(f"the answer of {to}", timeout)
-        self._asks[number] = to.id, future
+        with self._endpoint.lock:
+            self._asks[number] = to.id, future
         try:
             self.tell(to, message, tag=("ask", number))
         except BaseException:
-            del self._asks[number]
+            self.ask_answered(number)  # if nobody has failed it already
             raise
         return future
 
     def forget(self, ask: Future[Any]) -> None:
         """Nobody waits for this answer any more: if it comes, it is dropped."""
-        for number, (_, future) in list(self._asks.items()):
-            if future is ask:
-                self._asks.pop(number, None)
+        with self._endpoint.lock:
+            for number, (_, future) in list(self._asks.items()):
+                if future is ask:
+                    del self._asks[number]
 
     def cancel(self, call: CallId) -> None:
         """Take back a call that has not started."""
@@ -129,16 +131,18 @@ class Calls:
 
     def ask_answered(self, number: int) -> Future[Any] | None:
         """The future of an ask, if anybody waits for it still."""
-        return self._asks.pop(number, (None, None))[1]
+        with self._endpoint.lock:  # or `end` might fail it too
+            return self._asks.pop(number, (None, None))[1]
 
     def asked(self, dead: WorkerId) -> list[Future[Any]]:
         """The asks of an actor that died: it will not answer any more."""
-        mine = [number for number, (worker, _) in list(self._asks.items()) if worker == dead]
-        futures = [self.ask_answered(number) for number in mine]
+        with self._endpoint.lock:
+            mine = [number for number, (worker, _) in self._asks.items() if worker == dead]
+            futures = [self.ask_answered(number) for number in mine]
         return [future for future in futures if future is not None]
 
     def end(self) -> list[Future[Any]]:
-        """The endpoint closes: the futures that nobody will complete any more."""
+        """The endpoint closes: the futures that nobody will complete any more. Under its lock."""
         left = [*self._waiting.values(), *(future for _, future in self._asks.values())]
         self._waiting.clear()
         self._asks.clear()
@@ -170,8 +174,8 @@ class Calls:
             self._waiting[call] = future
             return effects
 
-        self._check_open()
         self._step(cargo, step)
+        self._check_open()  # it may have closed meanwhile, and then nobody completes the future
         return future
 
     def _step(self, cargo: Cargo | None, move: Callable[[], list[Effect]]) -> None:

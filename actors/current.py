@@ -7,7 +7,7 @@ an actor's, a worker function's, or else the innermost system that the program e
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -45,13 +45,23 @@ def running_in(endpoint: Endpoint, chain: tuple[RRefId, ...] = ()) -> Iterator[N
 
 
 def enter_program(endpoint: Endpoint) -> None:
-    """Code of this program outside any actor belongs to *endpoint* from now on."""
-    _programs.append((os.getpid(), endpoint))
+    """Code of this program outside any actor belongs to *endpoint* from now on.
+
+    Entered again, it is the innermost. There is no moment at which it is not entered: other
+    threads run meanwhile.
+    """
+    entry = (os.getpid(), endpoint)
+    _programs.append(entry)
+    while _programs.count(entry) > 1:
+        _programs.remove(entry)  # the outer one
 
 
 def leave_program(endpoint: Endpoint) -> None:
     """Undo `enter_program`."""
-    _programs[:] = [each for each in _programs if each[1] is not endpoint]
+    for each in _programs.copy():
+        if each[1] is endpoint:
+            with suppress(ValueError):  # another thread was faster
+                _programs.remove(each)
 
 
 def frame() -> Frame:
@@ -65,7 +75,7 @@ def frame() -> Frame:
         found.endpoint.check_process()
         return found
     pid = os.getpid()
-    for owner, endpoint in reversed(_programs):
+    for owner, endpoint in reversed(_programs.copy()):  # other threads enter and leave
         if owner == pid:
             return Frame(endpoint)
     raise SystemDownError(

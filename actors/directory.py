@@ -74,10 +74,13 @@ def find(name: str) -> dict[str, Any]:
         names = ", ".join(sorted(p.stem for p in folder().glob("*.json") if _runs(p))) or "none"
         raise SystemDownError(f"no system named {name!r} runs; of yours there are: {names}")
     end = time.monotonic() + START_PATIENCE
-    while "door" not in (entry := _read(path)):
-        if time.monotonic() > end:
-            raise SystemDownError(f"system {name!r} has been starting for {START_PATIENCE:g} s")
-        time.sleep(0.02)
+    try:
+        while "door" not in (entry := _read(path)):
+            if time.monotonic() > end:
+                raise SystemDownError(f"system {name!r} has been starting for {START_PATIENCE:g} s")
+            time.sleep(0.02)
+    except FileNotFoundError:
+        raise SystemDownError(f"system {name!r} has just ended") from None
     return entry
 
 

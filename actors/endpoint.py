@@ -48,7 +48,7 @@ from ..protocol.errors import (
     WouldBlockError,
 )
 from ..protocol.ids import RRefId
-from ..protocol.messages import Create, ForkRequest, Message, Tell
+from ..protocol.messages import Create, ForkRequest, Message, Tell, borrowers_in
 from ..protocol.owner import Owner
 from ..protocol.user import User
 from ..serialization.failures import Failure
@@ -234,7 +234,9 @@ class Endpoint:
             with self.lock:
                 if sender.id in self.context.dead or self.closed:
                     return
-                self.book.learn(sender.id, sender.address)
+                for peer in (sender, *envelope.peers):
+                    if peer.id not in self.context.dead:
+                        self.book.learn(peer.id, peer.address)
                 self._sweep(later)
                 for message in self._links.receive(sender.id, packet, time.monotonic()):
                     self._receive(sender.id, message, later)
@@ -332,9 +334,15 @@ class Endpoint:
                 continue
             me = WorkerInfo(self.me, self.address)
             try:
-                self._port.post(address, Envelope(me, worker, packet))
+                self._port.post(address, Envelope(me, worker, packet, self._introduce(packet)))
             except Exception as error:  # it counts as lost, and is sent again
-                log.warning("%s could not send to %s: %s", self.me, worker, error)
+                if not self.closed:
+                    log.warning("%s could not send to %s: %s", self.me, worker, error)
+
+    def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
+        named = {worker for message in packet.messages for _, worker in borrowers_in(message)}
+        known = ((worker, self.address_of(worker)) for worker in named)
+        return tuple(WorkerInfo(worker, address) for worker, address in known if address)
 
     def _sweep(self, later: list[Callable[[], None]]) -> None:
         """Settle the handles and messages that other threads gave up."""
@@ -555,10 +563,14 @@ class Endpoint:
             self.closed = True
             waiting = self.calls.end()
             self.room.notify_all()
-        self.pool.close()
+        forgotten = self.pool.close()
         self.chores.close()
+        why = f"{reason}; {self.me} waits for nothing any more"
         for future in waiting:
-            future.failed(SystemDownError(f"{reason}; {self.me} waits for nothing any more"))
+            future.failed(SystemDownError(why))
+        if hasattr(self, "registry"):
+            self.registry.end(why)
+        self.server.close(forgotten)
         if self._tracer:
             self._tracer.close()
 

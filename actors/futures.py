@@ -43,8 +43,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self._rref = rref
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
-        self._deciding = threading.Lock()
-        """Either an outcome comes or somebody cancels."""
+        self._deciding = threading.RLock()
+        """Either an outcome comes or somebody cancels. A callback of a cancel may cancel again."""
         self._taking = threading.Lock()
         self._taken = False
         self._cargo: Cargo | None = None
@@ -53,11 +53,11 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def arrived(self, cargo: Cargo) -> None:
         """The reply is there, pickled still."""
-        self._cargo = cargo
         if self._begin():
+            self._cargo = cargo
             super().set_result(None)
-        else:
-            self._give_back()
+        elif cargo.descriptors:
+            self._endpoint.discard(cargo.descriptors)
 
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
@@ -103,8 +103,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         chained: Future[U] = Future(self._endpoint, f"what follows {self._what}", self._timeout)
 
         def run(_: object) -> None:
-            if not chained.set_running_or_notify_cancel():
-                return
+            if not chained._begin():
+                return  # it was cancelled
             try:
                 chained.set_result(callback(self))
             except BaseException as error:
@@ -214,11 +214,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         cargo, self._cargo = self._cargo, None
         return cargo
 
-    def _give_back(self) -> None:
-        cargo = self._pop()
-        if cargo is not None and cargo.descriptors:
-            self._endpoint.discard(cargo.descriptors)
-
     def __del__(self) -> None:
-        if self._endpoint.pid == os.getpid():
-            self._give_back()
+        cargo = self._pop()
+        if cargo is not None and cargo.descriptors and self._endpoint.pid == os.getpid():
+            self._endpoint.discard(cargo.descriptors)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
 import importlib
 import inspect
@@ -43,6 +44,7 @@ from thespian.actors import (
 from ..protocol.delivery import ACK_DELAY
 from ..protocol.errors import FarrefError, NotAnEndpointError
 from ..protocol.ids import WorkerId
+from ..serialization.contains import references_in
 from ..serialization.failures import Failure
 from ..serialization.pickling import dumps
 from . import bases, simple
@@ -229,7 +231,8 @@ class Mailbox(SelfRunning):
             self.endpoint.close(f"{self._name()} exits")
         loop, self._loop = self._loop, None
         if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            with contextlib.suppress(RuntimeError):  # another thread was faster
+                loop.call_soon_threadsafe(loop.stop)
 
     def _do_left(self) -> None:
         while self._left:
@@ -312,8 +315,10 @@ class Mailbox(SelfRunning):
     def _queue(self, work: Callable[[], Any]) -> None:
         """Run *work* on the loop after everything queued before; it may return a coroutine."""
         self._inbox.append(work)
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._begin)
+        loop = self._loop  # another thread may close it at any time
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(self._begin)
 
     def _begin(self) -> None:
         if not self._starting and self._inbox:
@@ -322,18 +327,19 @@ class Mailbox(SelfRunning):
 
     def _next(self) -> None:
         """Start one queued handler; an `async` one takes its first step before the next starts."""
-        if self._loop is None:
+        loop = self._loop  # the handler may take longer than the mailbox, and that ends it
+        if loop is None:
             return
         try:
             result = self._inbox.popleft()()
             if inspect.iscoroutine(result):
-                task = self._loop.create_task(result)
+                task = loop.create_task(result)
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         finally:  # whatever happened to one, the next gets its turn
             self._starting = bool(self._inbox)
             if self._starting:
-                self._loop.call_soon(self._next)
+                loop.call_soon(self._next)
 
     def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
         tag = getattr(cargo.payload, "tag", None)
@@ -469,12 +475,14 @@ class _NoReferences:
 
 def refuse_references(message: object, address: ActorAddress) -> None:
     """Raise `NotAnEndpointError` if *message*, for a plain actor, contains a reference."""
+    hooks = _NoReferences(address)
     try:
-        dumps(message, _NoReferences(address), inert=ActorAddress)
+        dumps(message, hooks, inert=ActorAddress)
     except NotAnEndpointError:
         raise
-    except FarrefError:
-        pass  # whether it can be pickled otherwise is the framework's business
+    except FarrefError:  # whether it can be pickled is the framework's business
+        for reference in references_in(message, opaque=(Endpoint,)).references:
+            hooks.fork(reference)
 
 
 def _class_of(actor_class: Any) -> Any:

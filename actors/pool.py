@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Job = tuple[Callable[..., object], tuple[Any, ...]]
+
 log = logging.getLogger("farref")
 
 IDLE_SECONDS = 5.0
@@ -30,7 +32,7 @@ class Pool:
             raise ValueError(f"a worker needs at least 1 thread, not {size}")
         self.size = size
         self._name = name
-        self._jobs: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._jobs: deque[Job] = deque()
         self._ready = threading.Condition()
         self._places = size
         """Jobs that may still start."""
@@ -49,12 +51,14 @@ class Pool:
                 self._start_some()
             return not self._closed
 
-    def close(self) -> None:
-        """Forget what has not started; threads end when their job does."""
+    def close(self) -> list[Job]:
+        """Take back what has not started; threads end when their job does."""
         with self._ready:
             self._closed = True
+            left = list(self._jobs)
             self._jobs.clear()
             self._ready.notify_all()
+        return left
 
     @contextmanager
     def waiting(self) -> Iterator[None]:

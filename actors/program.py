@@ -168,13 +168,20 @@ class CallInPort(_Receiver):
         self._base = asys._systemBase
         self._me = ActorAddress("System:ExternalRequester")
         self._pumping = threading.Lock()
+        self._stopped = False
 
     def start(self) -> None:
         """Nothing runs in the background."""
 
     def stop(self) -> None:
-        """Let the actors settle what the program just sent."""
+        """Let the actors settle what the program just sent, then run them no more.
+
+        The system ends next. A thread that pumps meanwhile must not find it half gone.
+        """
         self.pump()
+        self._stopped = True
+        if self._pumping.acquire(timeout=5):
+            self._pumping.release()
 
     def end(self) -> None:
         """The system ends, and with it the actors in this process."""
@@ -197,6 +204,20 @@ class CallInPort(_Receiver):
         self.pump()
         return True
 
+    def receive(self, timeout: float) -> Any:
+        """The next message to the program; the actors run meanwhile. Raises `queue.Empty`."""
+        got: list[Any] = []
+
+        def came() -> bool:
+            if not got:
+                with contextlib.suppress(queue.Empty):  # or another thread took it
+                    got.append(self.inbox.get_nowait())
+            return bool(got)
+
+        if not self.run_until(came, timeout):
+            raise queue.Empty
+        return got[0]
+
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
         """See `Port.holds_back`."""
         return False
@@ -217,6 +238,8 @@ class CallInPort(_Receiver):
         if not self._pumping.acquire(blocking=False):
             return
         try:
+            if self._stopped:
+                return
             while (message := self._asys.listen(timedelta(milliseconds=1))) is not None:
                 self._dispatch(message)
             if self.endpoint is not None:

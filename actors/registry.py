@@ -7,6 +7,7 @@ reorders when both sides send.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import itertools
 import time
 from typing import TYPE_CHECKING, Any
@@ -88,7 +89,9 @@ class Registry:
             raise WorkerDiedError(f"the worker at {address} died; nothing can be sent to it")
         if found.workers:
             info: WorkerInfo = found.workers[0]
-            self._endpoint.book.learn(info.id, info.address)
+            with self._endpoint.lock:
+                if info.id not in self._endpoint.context.dead:  # or it would stay in the book
+                    self._endpoint.book.learn(info.id, info.address)
             return info
         if key is not None:
             self._plain[key] = time.monotonic() + BELIEVED
@@ -132,6 +135,8 @@ class Registry:
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._asked[token] = answer
         try:
+            if self._endpoint.closed:  # asked after the question was noted: `end` sees it or we do
+                raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
             self._port.post(self.registrar, kind(token=token, **what))
             if not self._endpoint.wait_for(answer, patience):
                 raise FetchTimeoutError(
@@ -153,8 +158,15 @@ class Registry:
                     self._names.pop(name, None)
             return
         answer = self._asked.get(message.token)
-        if answer is not None and not answer.done():
-            answer.set_result(message)
+        if answer is not None:
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # we end meanwhile
+                answer.set_result(message)
+
+    def end(self, reason: str) -> None:
+        """The endpoint closes, in whatever thread: nobody answers any more."""
+        for answer in list(self._asked.values()):
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # it has come
+                answer.set_exception(SystemDownError(reason))
 
 
 def _bare(address: ActorAddress) -> ActorAddress:

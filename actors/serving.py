@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Descriptor, Request
     from .endpoint import Endpoint
+    from .pool import Job
 
 log = logging.getLogger("farref")
 
@@ -72,6 +73,16 @@ class Server:
         if call in self._waiting and call.caller == sender:
             self._stopped.add(call)
 
+    def close(self, forgotten: list[Job]) -> None:
+        """The pool forgot these. Requests end with us, but chains of futures must end too (G6)."""
+        for job, args in forgotten:
+            if getattr(job, "__self__", None) is not self:
+                try:
+                    job(*args)
+                except Exception:  # an interrupt ends the wait for a callback that does not end
+                    text = traceback.format_exc()
+                    log.error("a callback raised on %s:\n%s", self._endpoint.me, text)  # noqa: TRY400
+
     def refuse(self, sender: WorkerId, request: Request, why: Refusal) -> None:
         """Answer a request that is not run."""
         error: BaseException
@@ -102,9 +113,11 @@ class Server:
 
     def _run(self, sender: WorkerId, request: Request) -> None:
         if isinstance(request, Call):
-            self._waiting.discard(request.call)
-            if request.call in self._stopped:
+            with self._endpoint.lock:  # `stop` must not find it waiting when it has started
+                self._waiting.discard(request.call)
+                stopped = request.call in self._stopped
                 self._stopped.discard(request.call)
+            if stopped:
                 self.refuse(sender, request, Refusal.CANCELLED)
                 return
         if isinstance(request, Fetch):
@@ -165,10 +178,15 @@ class Server:
             # Pickling a large result would hold up the loop: a thread does it.
             self._endpoint.pool.submit(self._finish, request, box)
 
+        running = run()
         if self.loop is None:
-            asyncio.run(run())
-        else:
-            asyncio.run_coroutine_threadsafe(run(), self.loop)
+            asyncio.run(running)
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(running, self.loop)
+        except RuntimeError:  # the loop has ended, and nobody waits for the result any more
+            running.close()
+            box.take().close()
 
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store; then free the request's object for the next one."""

@@ -59,7 +59,8 @@ def close_actors(base: Any) -> None:
 def send(actor: Any, address: ActorAddress, message: object) -> None:
     """Queue *message* from *actor*, from any thread, without a lock."""
     base = actor._myRef._system._systemBase
-    put(base, actor.myAddress, address, message)
+    if base is not None:  # else the system has ended, and nobody receives any more
+        put(base, actor.myAddress, address, message)
 
 
 def put(base: Any, sender: ActorAddress, address: ActorAddress, message: object) -> None:

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import logging
 import os
+import queue
 import secrets
 import threading
 import time
@@ -294,12 +295,12 @@ class System:
         self._check_up()
         seconds = check_timeout(timeout, self.endpoint.settings.timeout)
         inbox = self._port.inbox
-        if isinstance(self._port, CallInPort):
-            self._port.run_until(lambda: not inbox.empty(), seconds)
-            seconds = 0.0
         try:
-            message = inbox.get(timeout=seconds) if seconds else inbox.get_nowait()
-        except Exception as error:
+            if isinstance(self._port, CallInPort):
+                message = self._port.receive(seconds)
+            else:
+                message = inbox.get(timeout=seconds)
+        except queue.Empty as error:
             raise FetchTimeoutError("no message came in time") from error
         return message() if isinstance(message, _Unopened) else message
 
@@ -366,7 +367,6 @@ class System:
             raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
 
     def __enter__(self) -> Self:
-        leave_program(self.endpoint)
         enter_program(self.endpoint)  # the innermost from here on
         return self
 

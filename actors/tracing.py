@@ -116,8 +116,8 @@ class Tracer:
 
     def close(self) -> None:
         """Write no more."""
-        self._write("leave")
-        with self._lock:
+        with self._lock:  # nothing comes after it
+            self._put("leave")
             self._file.close()
 
     def _message(self, kind: str, peer: WorkerId, message: Message) -> None:

@@ -61,6 +61,8 @@ class Envelope:
     sender: WorkerInfo
     to: WorkerId
     packet: Packet
+    peers: tuple[WorkerInfo, ...] = ()
+    """Borrowers that the packet names, and how they are reached: the receiver may not know them."""
 
     def __str__(self) -> str:
         return "Envelope"

@@ -73,7 +73,7 @@ class BorrowingOwner(LendingOwner):
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """See `Owner.delete`. Whom the sender lent it to is counted before the sender goes."""
-        self._check_delete(sender, message)
+        self.check_delete(sender, message)
         return self._merge(message.borrowers) + super().delete(sender, message)
 
     def _merge(self, borrowers: Borrowers) -> list[Effect]:
@@ -151,7 +151,9 @@ class BorrowingUser(User):
     def _hold_on(self) -> tuple[bool, tuple[tuple[ForkId, WorkerId], ...]]:
         """The guardian's call has run: whether the entry is still in use, and its table."""
         self.guardian = None
-        return (False, ()) if self.known else (self.in_use, self._take_table())
+        if self.known:
+            return False, ()
+        return self.in_use or self.announcing, self._take_table()
 
     def _take_table(self) -> tuple[tuple[ForkId, WorkerId], ...]:
         table, self.borrowers = tuple(sorted(self.borrowers.items())), {}
@@ -172,9 +174,11 @@ class BorrowingUser(User):
 
     # ---- death and the end
 
-    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:  # noqa: ARG002
+    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
         """See `User.died`. Whoever it was, the way from the owner to here may be broken."""
         exposed = self.guardian is not None or self.reported or self.borrowers
+        if self.guardian is not None and self.guardian.parent == worker:
+            self.guardian = None  # nobody will take its table; the announcement stands in for it
         return self._announce(mint) if exposed else []
 
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:

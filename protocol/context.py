@@ -255,8 +255,10 @@ class Context(Loans):
             case Returned(loans=loans):
                 return [e for r in loans for e in self._loan_ended(sender, r.rref, r.fork, r)]
             case NotifyRefRemoved(loans=notices):
+                self._check_notices(sender, notices)
                 return [e for rref, fork in notices for e in self._notified(sender, rref, fork)]
             case RefRemoved(removed=removed):
+                self._check_removed(sender, removed)
                 return [effect for each in removed for effect in self._delete(sender, each)]
             case Tell(cargo=cargo):
                 return [*self._accept(sender, cargo), Hand(sender, message)]
@@ -366,7 +368,9 @@ class Context(Loans):
         lent: Mapping[ForkId, RRefId] = _NOTHING_LENT,
     ) -> None:
         """*lendable*: it is a request; *lent*: it is a reply, to a call that lent these."""
-        if len({descriptor.fork for descriptor in cargo.descriptors}) < len(cargo.descriptors):
+        # A loan comes back as often as the reply has handles of it.
+        new = [each.fork for each in cargo.descriptors if each.passing is not Passing.BACK]
+        if len(set(new)) < len(new):
             raise ProtocolError(f"{sender} sent one fork twice")
         for descriptor in cargo.descriptors:
             back = descriptor.passing is Passing.BACK
@@ -377,6 +381,8 @@ class Context(Loans):
                 raise ProtocolError(f"{sender} gives {descriptor.rref} back, which it was not lent")
             if descriptor.passing is Passing.LOAN and not lendable:
                 raise ProtocolError(f"{sender} lent {descriptor.rref}, but not for a call")
+            if descriptor.passing is Passing.LOAN and not self.discipline.lends:
+                raise ProtocolError(f"{sender} lent {descriptor.rref}; this system forks in calls")
             user = self.users.get(descriptor.rref)
             if user is not None and user.owner != descriptor.owner:
                 raise ProtocolError(f"{sender} names a wrong owner of {descriptor.rref}")
@@ -419,6 +425,7 @@ class Context(Loans):
 
     def bury(self, worker: WorkerId) -> list[Effect]:
         """Release what the dead *worker* held, was sent, or was owed (G4 and G5)."""
+        self.buried.add(worker)
         effects: list[Effect] = []
         for owner in list(self.owners.values()):
             effects += self._after(owner, owner.forget(worker))

@@ -21,7 +21,8 @@ Why nothing is freed early (G4): follow from any borrower the loans to their len
 path ends at a lender that the owner counts, since a loan is covered by another one only if
 *that* lender was counted when it lent, and whoever is counted stays so while a child pins
 it: an entry in use gives up its last known fork to no loan. So no two endpoints can be kept
-by each other alone.
+by each other alone. Nor does an entry that has asked to be counted and waits for the answer:
+it may have told the parent for whom it asked that it is counted by another fork.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class LendingUser(User):
     def _hold_on(self, fork: ForkId, loan: Loan) -> tuple[bool, list[Effect]]:
         """Whether the entry cannot do without the ending loan, and what must be asked then."""
         if loan.lender == self.owner:
-            if self.in_use and self.known == {fork}:
+            if self.known == {fork} and (self.in_use or self.requested is not None):
                 return True, []
             self.known.discard(fork)
             return False, []

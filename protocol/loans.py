@@ -76,36 +76,49 @@ class Loans(Tables):
         if entry is None:
             return []  # its owner died
         if report is not None:
-            report = replace(report, borrowers=self._living(report.borrowers))
+            report = replace(report, borrowers=self._unburied(report.borrowers))
         return self._after(entry, entry.loan_ended(sender, fork, report))
 
     # ---- between the owner and those who borrow
 
     def _delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         owner = self._owner(message.rref)
-        message = replace(message, borrowers=self._living(message.borrowers))
+        message = replace(message, borrowers=self._unburied(message.borrowers))
         return self._after(owner, owner.delete(sender, message))
+
+    def _check_removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> None:
+        """All of them are right, before the first is taken."""
+        forks = [fork for each in removed for fork in each.forks]
+        if len(set(forks)) < len(forks):
+            raise ProtocolError(f"{sender} removed one fork twice")
+        for each in removed:
+            self._owner(each.rref).check_delete(sender, each)
+
+    def _check_notices(self, sender: WorkerId, notices: tuple[tuple[RRefId, ForkId], ...]) -> None:
+        for rref, _ in notices:
+            user = self.users.get(rref)
+            if user is not None and user.owner != sender:
+                raise ProtocolError(f"{sender} counts {rref}, which {user.owner} owns")
 
     def _notified(self, sender: WorkerId, rref: RRefId, fork: ForkId) -> list[Effect]:
         user = self.users.get(rref)
         if not isinstance(user, BorrowingUser):
             return [removal(rref, sender, fork)]
-        if user.owner != sender:
-            raise ProtocolError(f"{sender} counts {rref}, which {user.owner} owns")
         return self._after(user, user.notified(fork))
 
     def _take_back(self, message: Message) -> list[Effect]:
         """The receiver of *message* died, and nobody knows whether it had passed the tables on."""
         effects: list[Effect] = []
         for report in message.loans if isinstance(message, Reply | Returned) else ():
-            borrowers = self._living(report.borrowers)
+            borrowers = self._unburied(report.borrowers)
             if borrowers and report.owner not in self.dead:
                 user = self._use(report.rref, report.owner)
                 if isinstance(user, BorrowingUser):
                     effects += self._after(user, user.take_back(borrowers, self._mint_fork))
         return effects
 
-    def _living(
+    def _unburied(
         self, borrowers: tuple[tuple[ForkId, WorkerId], ...]
     ) -> tuple[tuple[ForkId, WorkerId], ...]:
-        return tuple(each for each in borrowers if each[1] not in self.dead)
+        """Who counts: the dead do until their orphans had time to announce (G4)."""
+        return tuple(each for each in borrowers if each[1] not in self.buried)

@@ -32,8 +32,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from .ids import CallId, ForkId, RRefId, WorkerId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Passing(Enum):
@@ -232,3 +236,16 @@ Request = Call | Create | Invoke | Fetch
 ObjectRequest = Create | Invoke | Fetch
 UserMessage = Tell | Reply | Request
 Message = Control | UserMessage
+
+
+def borrowers_in(message: Message) -> Iterator[tuple[ForkId, WorkerId]]:
+    """The borrowers that *message* hands over, whom its receiver may never have heard of."""
+    match message:
+        case Reply(loans=reports) | Returned(loans=reports):
+            for report in reports:
+                yield from report.borrowers
+        case RefRemoved(removed=removed):
+            for each in removed:
+                yield from each.borrowers
+        case _:
+            pass

@@ -110,11 +110,14 @@ class Owner:
         self.fork(fork, to)
         return Passing.FORK
 
-    def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
+    def loan_ended(
+        self,
+        sender: WorkerId,
+        fork: ForkId,
+        report: Report | None,  # noqa: ARG002
+    ) -> list[Effect]:
         """The call for which *fork* was lent to *sender* has run."""
-        raise ProtocolError(
-            f"{sender} returned {fork} of {self.rref}, which was not lent: {report}"
-        )
+        raise ProtocolError(f"{sender} returned {fork} of {self.rref}, which was not lent")
 
     def abandon(self, fork: ForkId) -> list[Effect]:
         """Undo a fork whose message never left."""
@@ -142,12 +145,13 @@ class Owner:
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """known -> deleted (G1)."""
-        self._check_delete(sender, message)
+        self.check_delete(sender, message)
         for fork in message.forks:
             del self.forks[fork]
         return self.settle()
 
-    def _check_delete(self, sender: WorkerId, message: Delete) -> None:
+    def check_delete(self, sender: WorkerId, message: Delete) -> None:
+        """Raise `ProtocolError` if *sender* does not hold what it deletes."""
         if len(set(message.forks)) < len(message.forks):
             raise ProtocolError(f"{sender} deleted a fork of {self.rref} twice")
         for fork in message.forks:

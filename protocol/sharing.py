@@ -43,6 +43,11 @@ class Discipline(NamedTuple):
     owner: type[Owner]
     user: type[User]
 
+    @property
+    def lends(self) -> bool:
+        """References in calls are lent, and do not fork like all others."""
+        return self.user is not User
+
     def own(self, rref: RRefId) -> Owner:
         """An owner's view of *rref*."""
         return self.owner(rref)

@@ -50,6 +50,8 @@ class Tables:
         self.users: dict[RRefId, User] = {}
         self.waiting: dict[CallId, Waiting] = {}
         self.dead: set[WorkerId] = set()
+        self.buried: set[WorkerId] = set()
+        """Those of the dead whose grace is over: they hold nothing any more."""
         self._asked: dict[WorkerId, Asked] = {}
         self._seen: dict[WorkerId, Seen] = {}
         self._rrefs = self._forks = self._calls = 0

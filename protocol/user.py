@@ -129,15 +129,18 @@ class User:
         self.fork(fork, to)
         return Passing.FORK
 
-    def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
+    def loan_ended(
+        self,
+        sender: WorkerId,
+        fork: ForkId,
+        report: Report | None,  # noqa: ARG002
+    ) -> list[Effect]:
         """The call for which *fork* was lent to *sender* has run."""
-        raise ProtocolError(
-            f"{sender} returned {fork} of {self.rref}, which was not lent: {report}"
-        )
+        raise ProtocolError(f"{sender} returned {fork} of {self.rref}, which was not lent")
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """The reference came as a loan, whose message holds the entry."""
-        raise ProtocolError(f"{descriptor.parent} lent {self.rref}; this system forks in calls")
+        raise AssertionError(f"{descriptor.fork} of {self.rref} is no loan: this system forks")
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         """The call for which *fork* was lent to this endpoint has run here: what to report."""

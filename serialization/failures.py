@@ -11,9 +11,8 @@ import pickle
 import traceback
 from dataclasses import dataclass
 
-import cloudpickle
-
 from ..protocol.errors import RemoteError
+from . import deep
 
 
 class RemoteTraceback(Exception):
@@ -43,7 +42,7 @@ class Failure:
         """Describe *error*, raised by *where* (a function, a method) on *worker*."""
         text = "".join(traceback.format_exception(error))
         try:
-            pickled = cloudpickle.dumps(error, protocol=5)
+            pickled = deep.dumps(error)
             pickle.loads(pickled)  # noqa: S301 - just pickled; an exception that cannot be rebuilt is known here already
         except Exception:
             pickled = None

@@ -6,14 +6,16 @@ in the side list. The bytes therefore hold no reference and no address at all:
 
 * the descriptors travel beside the bytes, so a receiver that cannot unpickle still
   settles them (G5);
-* pickling happens once, eagerly, in the sending call: an error is raised there, and forks
-  made before it are undone (`dumps` calls *abandon*), so nothing leaks;
+* pickling happens once, eagerly, in the sending call: an error is raised there. References
+  are forked only when the bytes are complete, so what cannot be pickled has forked nothing,
+  and no fork is made (and maybe left half made) at the end of a deep recursion;
 * one object is forked once per message, however often it occurs in it, and is one handle
   again on the other side.
 
 Everything else is cloudpickle's: lambdas, closures, classes and functions of ``__main__``
-travel by value. Large contiguous buffers (NumPy arrays and the like) go out of band; they
-are copied once, here, so that the sender may change them as soon as the call returns.
+travel by value, nested to any depth (see `deep`). Large contiguous buffers (NumPy arrays and
+the like) go out of band; they are copied once, here, so that the sender may change them as
+soon as the call returns.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import cloudpickle
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
+from . import deep
 from .payload import Payload
 
 if TYPE_CHECKING:
@@ -68,34 +71,41 @@ class Hooks(Protocol):
         """Fork a child of *reference* for the receiver of the message."""
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
-        """Undo forks: their message cannot be pickled."""
+        """Undo forks: their message will not be sent."""
 
     def join(self, descriptor: Descriptor) -> Reference:
         """A handle for a reference that arrived."""
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle with the two kinds of persistent ids."""
+class _PersistentIds:
+    """The two kinds of persistent ids, for either pickler."""
 
-    def __init__(self, file: io.BytesIO, hooks: Hooks, inert: type, **options: Any) -> None:
-        super().__init__(file, protocol=5, **options)
-        self._hooks = hooks
+    def __init__(self, file: io.BytesIO, inert: type, **options: Any) -> None:
+        super().__init__(file, **options)  # type: ignore[call-arg]
         self._special = (Reference, inert)
-        self._numbers: dict[object, int] = {}
-        self.descriptors: list[Descriptor] = []
+        self._numbers: dict[Reference, int] = {}
         self.inert: list[object] = []
+
+    @property
+    def references(self) -> list[Reference]:
+        """One handle for each object that is referred to."""
+        return list(self._numbers)
 
     def persistent_id(self, obj: object) -> tuple[str, int] | None:
         if not isinstance(obj, self._special):
             return None
         if isinstance(obj, Reference):
-            number = self._numbers.get(obj)
-            if number is None:
-                self.descriptors.append(self._hooks.fork(obj))
-                number = self._numbers[obj] = len(self.descriptors) - 1
-            return REFERENCE, number
+            return REFERENCE, self._numbers.setdefault(obj, len(self._numbers))
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
+
+
+class _Pickler(_PersistentIds, cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle, in C."""
+
+
+class _DeepPickler(_PersistentIds, deep.DeepPickler):
+    """cloudpickle, to any depth."""
 
 
 class _Unpickler(pickle.Unpickler):
@@ -129,9 +139,44 @@ def dumps(
     """Pickle *value* for one receiver, forking every reference in it.
 
     Raises:
-        SerializationError: something in it cannot be pickled. Forks are undone.
+        SerializationError: something in it cannot be pickled. Nothing was forked.
         FarrefError: whatever a hook raised, for instance `OwnerDiedError`. Forks are undone.
     """
+    try:
+        data, buffers, pickler = _pickle(value, inert)
+    except FarrefError:
+        raise
+    except Exception as error:
+        raise SerializationError(
+            f"cannot pickle {_shorten(value)} for a message: {type(error).__name__}: {error}; "
+            "pass something picklable, or keep it where it is and pass an RRef to it"
+        ) from error
+    descriptors: list[Descriptor] = []
+    try:
+        for reference in pickler.references:
+            descriptors.append(hooks.fork(reference))  # noqa: PERF401 - to undo if the next fails
+        introduced = peers(descriptors)
+    except BaseException:
+        hooks.abandon(descriptors)
+        raise
+    return Payload(data, buffers, tuple(pickler.inert), introduced, tag), tuple(descriptors)
+
+
+def _pickle(
+    value: object, inert: type
+) -> tuple[bytes, tuple[bytes | bytearray, ...], _PersistentIds]:
+    """The bytes, the buffers beside them, and the pickler that met the references."""
+    try:
+        return _pickle_with(_Pickler, value, inert)
+    except Exception as error:
+        if not deep.too_deep(error):
+            raise
+    return _pickle_with(_DeepPickler, value, inert)
+
+
+def _pickle_with(
+    kind: type[_Pickler | _DeepPickler], value: object, inert: type
+) -> tuple[bytes, tuple[bytes | bytearray, ...], _PersistentIds]:
     buffers: list[bytes | bytearray] = []
 
     def out_of_band(buffer: pickle.PickleBuffer) -> bool:
@@ -143,21 +188,9 @@ def dumps(
         return False
 
     file = io.BytesIO()
-    pickler = _Pickler(file, hooks, inert, buffer_callback=out_of_band)
-    try:
-        pickler.dump(value)
-    except BaseException as error:
-        hooks.abandon(pickler.descriptors)
-        if isinstance(error, FarrefError) or not isinstance(error, Exception):
-            raise
-        raise SerializationError(
-            f"cannot pickle {_shorten(value)} for a message: {type(error).__name__}: {error}; "
-            "pass something picklable, or keep it where it is and pass an RRef to it"
-        ) from error
-    payload = Payload(
-        file.getvalue(), tuple(buffers), tuple(pickler.inert), peers(pickler.descriptors), tag
-    )
-    return payload, tuple(pickler.descriptors)
+    pickler = kind(file, inert, protocol=5, buffer_callback=out_of_band)
+    pickler.dump(value)
+    return file.getvalue(), tuple(buffers), pickler
 
 
 def loads(payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -> Any:

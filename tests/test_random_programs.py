@@ -32,9 +32,15 @@ from farref.protocol.messages import (
     ForkRequest,
     Invoke,
     Message,
+    NotifyRefRemoved,
+    Passing,
+    RefRemoved,
     Reply,
+    Returned,
     Tell,
 )
+from farref.protocol.messages import Report as MessageReport
+from farref.protocol.sharing import DISCIPLINES, Sharing
 
 from .model.endpoint import worker
 from .model.model import ProgramModel
@@ -128,7 +134,11 @@ def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...]) -> Script:
             script.append(Drop(name))
         elif choice == 9:
             plain = draw(st.booleans())
-            script += (Say(to), Ask(call, to)) if plain else (Pickle(name, to), Abandon())
+            script += (
+                (Say(to), Ask(call, to))
+                if plain
+                else (Pickle(name, to, for_call=draw(st.booleans())), Abandon())
+            )
         else:
             new = f"x{number}"
             held.append(new)
@@ -160,14 +170,17 @@ def _rename(action: Action, name: str) -> Action:
 
 
 @st.composite
-def programs(draw: st.DrawFn, *, deaths: bool) -> Program:
+def programs(draw: st.DrawFn, *, deaths: bool, sharing: Sharing) -> Program:
     """A program of 4 or 5 endpoints."""
     endpoints = ENDPOINTS[: draw(st.integers(4, 5))]
     parts = {me: draw(scripts(me, endpoints)) for me in endpoints}
     mortal = draw(st.lists(st.sampled_from(endpoints), unique=True, max_size=2)) if deaths else []
-    return Program("random", parts, tuple(mortal))
+    return Program("random", parts, tuple(mortal), sharing)
 
 
+ANY_SHARING = st.sampled_from(tuple(DISCIPLINES)).flatmap(
+    lambda sharing: programs(deaths=False, sharing=sharing)  # type: ignore[arg-type]
+)
 SCHEDULES = st.lists(st.integers(0, 97), max_size=250)
 
 
@@ -221,23 +234,18 @@ def run(program: Program, schedule: list[int]) -> None:
     it.finish()
 
 
-@QUICK
-@given(programs(deaths=False), SCHEDULES)
-def test_random_programs(program: Program, schedule: list[int]) -> None:
-    run(program, schedule)
-
-
-@QUICK
-@given(programs(deaths=True), SCHEDULES)
-def test_random_programs_with_deaths(program: Program, schedule: list[int]) -> None:
-    run(program, schedule)
+@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_random_programs(sharing: Sharing, deaths: bool) -> None:
+    QUICK(given(programs(deaths=deaths, sharing=sharing), SCHEDULES)(run))()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("deaths", [False, True])
-def test_many_random_programs(deaths: bool) -> None:
-    LONG(given(programs(deaths=deaths), SCHEDULES)(run))()
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_many_random_programs(sharing: Sharing, deaths: bool) -> None:
+    LONG(given(programs(deaths=deaths, sharing=sharing), SCHEDULES)(run))()
 
 
 # ---- messages that no correct peer sends
@@ -247,7 +255,23 @@ NUMBERS = st.integers(1, 4)
 RREFS = st.builds(RRefId, WORKERS, NUMBERS)
 FORKS = st.builds(ForkId, WORKERS, NUMBERS)
 CALLS = st.builds(CallId, WORKERS, NUMBERS)
-DESCRIPTORS = st.builds(Descriptor, rref=RREFS, fork=FORKS, owner=WORKERS, parent=WORKERS)
+DESCRIPTORS = st.builds(
+    Descriptor,
+    rref=RREFS,
+    fork=FORKS,
+    owner=WORKERS,
+    parent=WORKERS,
+    passing=st.sampled_from(Passing),
+    counted=st.booleans(),
+)
+BORROWERS = st.lists(st.tuples(FORKS, WORKERS), max_size=2).map(tuple)
+REPORTS = st.builds(
+    MessageReport, rref=RREFS, fork=FORKS, owner=WORKERS, held=st.booleans(), borrowers=BORROWERS
+)
+LOANS = st.lists(REPORTS, max_size=2).map(tuple)
+DELETES = st.builds(
+    Delete, rref=RREFS, forks=st.lists(FORKS, max_size=3).map(tuple), borrowers=BORROWERS
+)
 CARGOES = st.builds(
     lambda references: Cargo(descriptors=tuple(references)), st.lists(DESCRIPTORS, max_size=2)
 )
@@ -255,19 +279,32 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(ForkRequest, rref=RREFS, fork=FORKS),
     st.builds(Ack, rref=RREFS, fork=FORKS),
     st.builds(ChildAck, rref=RREFS, fork=FORKS),
-    st.builds(Delete, rref=RREFS, forks=st.lists(FORKS, max_size=3).map(tuple)),
+    DELETES,
+    st.builds(Returned, loans=LOANS),
+    st.builds(
+        NotifyRefRemoved, loans=st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple)
+    ),
+    st.builds(RefRemoved, removed=st.lists(DELETES, max_size=2).map(tuple)),
     st.builds(Cancel, call=CALLS, rref=st.none() | RREFS),
     st.builds(Tell, cargo=CARGOES),
     st.builds(Call, call=CALLS, cargo=CARGOES),
-    st.builds(Create, rref=RREFS, fork=FORKS, cargo=CARGOES, target=st.none() | RREFS),
+    st.builds(
+        Create,
+        call=CALLS,
+        rref=RREFS,
+        fork=FORKS,
+        cargo=CARGOES,
+        target=st.none() | RREFS,
+        settled=st.integers(0, 4),
+    ),
     st.builds(Invoke, call=CALLS, rref=RREFS, cargo=CARGOES),
     st.builds(Fetch, call=CALLS, rref=RREFS),
-    st.builds(Reply, call=CALLS, cargo=CARGOES),
+    st.builds(Reply, call=CALLS, cargo=CARGOES, loans=LOANS),
 )
 
 
 @settings(QUICK, max_examples=100)
-@given(programs(deaths=False), SCHEDULES, st.lists(st.tuples(WORKERS, MESSAGES), max_size=60))
+@given(ANY_SHARING, SCHEDULES, st.lists(st.tuples(WORKERS, MESSAGES), max_size=60))
 def test_what_is_refused_changes_nothing(
     program: Program, schedule: list[int], wrong: list[tuple[object, Message]]
 ) -> None:
@@ -286,7 +323,7 @@ def test_what_is_refused_changes_nothing(
 
 
 @settings(QUICK, max_examples=100)
-@given(programs(deaths=False), SCHEDULES)
+@given(ANY_SHARING, SCHEDULES)
 def test_what_comes_twice_is_refused_or_harmless(program: Program, schedule: list[int]) -> None:
     """The machines assume at most once; a repetition still never does half of something."""
     it = Run(program)

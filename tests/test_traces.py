@@ -50,6 +50,17 @@ def trace(tmp_path: Path, *lines: str) -> Path:
         (["endpoints A", "tick 1", "----"], "there are no channels here"),
         (["endpoints A B", "forge A->B Ack rref=A/1", "----"], "the field fork= is missing"),
         (["endpoints A", "reply A A/1", "----"], "A does not run call A/1; it runs nothing"),
+        (["sharing mine", "----"], "'mine' is none of lend, fork, borrow"),
+        (["endpoints A B", "own A", "pickle A B A/1 for fun", "----"], "'fun' is neither call nor"),
+        (["endpoints A B", "died B unacknowledged Reply", "----"], "B has got nothing like that"),
+        (
+            ["endpoints A B", "forge A->B Tell child=A/1,A/1,A,A,lent", "----"],
+            "'lent' is none of fork, loan, back",
+        ),
+        (
+            ["endpoints A B", "forge A->B Returned loans=A/1,A/1", "----"],
+            "loans=A/1,A/1: give reference,fork,owner,held",
+        ),
         (["endpoints A"], "story.txt:3: this block has no line '----'"),
         (["----"], "story.txt:3: '----' without a command before it"),
     ],

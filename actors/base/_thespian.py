@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     class ActorExitRequest(ActorSystemMessage): ...
 
     class WakeupMessage(ActorSystemMessage):
+        payload: object
+
         def __init__(self, delayPeriod: Duration, payload: object = None) -> None: ...
 
     class WatchMessage(ActorSystemMessage):

@@ -138,5 +138,6 @@ class Poller:
 
     def close(self) -> None:
         """Close our own two descriptors; the owners close theirs."""
+        self._wakened = True  # a late `wake` must not write to whoever gets its descriptor next
         self._epoll.close()
         os.close(self._waking)

@@ -4,16 +4,15 @@ The façade: everything public is importable from here, and only re-exported her
 """
 
 from .actors.api import (
-    ReferenceInfo,
     get,
     get_worker_info,
-    references,
     remote,
     rpc_async,
     rpc_sync,
     wait,
 )
 from .actors.futures import Future
+from .actors.inspection import ReferenceInfo, references
 from .actors.ref_actor import RefActor
 from .actors.rref import RRef
 from .actors.system import System

@@ -13,6 +13,7 @@ from .helpers import assert_nothing_held
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+    from pathlib import Path
 
 PROCESSES = [
     pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
@@ -49,6 +50,17 @@ def system(shared_system: System, request: pytest.FixtureRequest) -> Iterator[Sy
     yield shared_system
     if not request.node.stash.get(FAILED, False):  # a traceback would hold what the test held
         assert_nothing_held(shared_system)
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """What `hold` waits for: a file that the test makes, or, at the latest, its end.
+
+    Name it after the system: it is opened before the system is looked at.
+    """
+    gate = tmp_path / "gate"
+    yield gate
+    gate.touch()
 
 
 @pytest.fixture(params=BASES)

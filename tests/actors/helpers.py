@@ -11,11 +11,14 @@ from farref.actors.program import CallInPort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from farref import ReferenceInfo, System
 
 PATIENCE = 20.0
 """Seconds within which everything that these tests wait for has long happened."""
+HELD = 60.0
+"""Seconds after which a gate that nobody opens is a mistake of the test's."""
 
 
 def until(system: System, condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
@@ -78,6 +81,15 @@ def assert_nothing_held(system: System, seconds: float = 15.0) -> None:
         tables = references_everywhere(system)
         text = "\n".join(f"{name}: {row}" for name, rows in tables.items() for row in rows)
         raise AssertionError(f"references are left after {seconds:g} s:\n{text}")
+
+
+def hold(gate: Path, value: Any = None) -> Any:
+    """*value*, once *gate* is open (see the fixture), in whatever process."""
+    end = time.monotonic() + HELD
+    while not gate.exists():
+        assert time.monotonic() < end, "nobody opened the gate"
+        time.sleep(0.005)
+    return value
 
 
 class Box:

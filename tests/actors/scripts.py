@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from .helpers import PATIENCE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -62,7 +64,7 @@ def family(mark: str) -> list[psutil.Process]:
     return found
 
 
-def all_gone(mark: str, seconds: float) -> bool:
+def all_gone(mark: str, seconds: float = PATIENCE) -> bool:
     """Whether every process of the family ends before *seconds* are over."""
     end = time.monotonic() + seconds
     while family(mark):

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
-import statistics
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import RefActor, RRef
+from farref import RefActor, RRef, System
 
-from .helpers import make_box, until
+from .conftest import BASES, GRACE, PROCESSES
+from .helpers import HELD, PATIENCE, hold, make_box, until
 
 if TYPE_CHECKING:
-    from farref import System
+    from collections.abc import Iterator
 
-BUSY = 1.5
-"""Seconds that the owner's user code is busy."""
+
+@pytest.fixture(params=BASES)
+def forking_system(request: pytest.FixtureRequest) -> Iterator[System]:
+    """Where a reference in a call is shared at once: the owner must answer while it is busy."""
+    with System(request.param, sharing="fork", timeout=20, orphan_grace=GRACE) as system:
+        yield system
 
 
 class Blocking(RefActor):
-    def receiveMsg_float(self, message: float, sender: ActorAddress) -> None:
+    def receiveUnrecognizedMessage(self, message: Path, sender: ActorAddress) -> None:
         self.send(sender, "busy")
-        time.sleep(message)
+        self.send(sender, hold(message, "no more"))
 
 
-def share(system: System, ref: RRef[Any]) -> float:
-    """Seconds from the call until C's share of B's object is confirmed, and dropped again."""
-    start = time.monotonic()
-    assert farref.rpc_sync("C", _confirmed, (ref,), timeout=10)
-    return time.monotonic() - start
+def share(ref: RRef[Any]) -> None:
+    """C gets B's object, is confirmed, and drops it again."""
+    assert farref.rpc_sync("C", _confirmed, (ref,))
 
 
 def _confirmed(ref: RRef[Any]) -> bool:
-    end = time.monotonic() + 8
+    end = time.monotonic() + PATIENCE
     while not ref.confirmed_by_owner():
         if time.monotonic() > end:
             return False
@@ -43,54 +46,66 @@ def _confirmed(ref: RRef[Any]) -> bool:
     return True
 
 
-def spin(seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        sum(range(100))
+def spin(gate: Path) -> None:
+    """Compute until *gate* is open."""
+    end = time.monotonic() + HELD
+    while not gate.exists() and time.monotonic() < end:
+        sum(range(10_000))
 
 
-@pytest.mark.parametrize("how", [time.sleep, spin], ids=["sleeping", "computing"])
-def test_two_busy_functions_delay_no_share(own_system: System, how: Any) -> None:
-    system = own_system
+@pytest.mark.parametrize("how", [hold, spin], ids=["sleeping", "computing"])
+def test_two_busy_functions_delay_no_share(forking_system: System, gate: Path, how: Any) -> None:
+    system = forking_system
     system.worker("B", threads=2)
     system.worker("C")
     ref = farref.remote("B", make_box)
     ref.to_here()
-    idle = statistics.median(share(system, ref) for _ in range(10))
-    busy = [farref.rpc_async("B", how, (BUSY,)) for _ in range(2)]
-    times: list[float] = []
-    while not any(future.done() for future in busy) and len(times) < 20:
-        times.append(share(system, ref))
-    assert len(times) >= 5, f"only {len(times)} shares while B was busy"
-    # A share that waited for a function would take about as long as that is busy.
-    assert statistics.median(times) < max(50 * idle, BUSY / 5), (idle, times)
+    busy = [farref.rpc_async("B", how, (gate,)) for _ in range(2)]
+    for _ in range(5):
+        share(ref)
+    assert not any(future.done() for future in busy)
+    gate.touch()
     assert all(future.result() is None for future in busy)
 
 
-def test_a_blocking_handler_delays_no_share(own_system: System) -> None:
-    system = own_system
+def test_a_blocking_handler_delays_no_share(forking_system: System, gate: Path) -> None:
+    system = forking_system
     actor = system.create(Blocking, "B")
     system.worker("C")
     ref = farref.remote("B", make_box)
     ref.to_here()
-    idle = statistics.median(share(system, ref) for _ in range(10))
-    assert system.ask(actor, BUSY) == "busy"
-    start = time.monotonic()
-    times: list[float] = []
-    while time.monotonic() < start + BUSY * 0.8 and len(times) < 20:
-        times.append(share(system, ref))
-        assert ref.rpc_sync(timeout=5).get() is None
-    assert len(times) >= 5
-    assert statistics.median(times) < max(50 * idle, BUSY / 5), (idle, times)
+    me = farref.get_worker_info().address
+    asker = system.create(Asker)
+    system.tell(asker, (actor, gate, me))
+    assert system.listen() == "busy"
+    for _ in range(5):
+        share(ref)
+        assert ref.rpc_sync().get() is None
+    gate.touch()
+    assert system.listen() == "no more"
 
 
-def test_a_busy_program_delays_no_share(process_system: System) -> None:
-    system = process_system
+class Asker(RefActor):
+    """Passes on to the program what it is told."""
+
+    def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
+        actor, gate, self.program = message
+        self.send(actor, gate)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(self.program, message)
+
+
+@pytest.mark.parametrize("forking_system", PROCESSES, indirect=True)  # others need its calls
+def test_a_busy_program_delays_no_share(forking_system: System) -> None:
+    system = forking_system
     for name in "BC":
         system.worker(name)
     ref = RRef([1])
     future = farref.rpc_async("B", _pass_to, ("C", ref))
-    spin(0.5)
+    end = time.monotonic() + PATIENCE
+    while not future.done() and time.monotonic() < end:
+        sum(range(100))
     assert future.done()
     assert future.result()
 

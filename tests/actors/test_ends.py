@@ -17,6 +17,7 @@ from farref.actors import directory
 
 from ..conftest import listening_ports
 from .conftest import BASES, PROCESSES
+from .helpers import hold
 from .scripts import all_gone, family, run, started
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def test_after_shutdown(base: str, mark: str) -> None:
     system = System(base)
     system.worker("B")
     assert system.shutdown() == []
-    assert all_gone(mark, 2)
+    assert all_gone(mark)
     assert system.shutdown() == []
     for use in (
         lambda: system.worker("C"),
@@ -63,20 +64,20 @@ def test_after_an_exception_in_the_body(base: str, mark: str) -> None:
     with pytest.raises(KeyError), System(base) as system:  # noqa: PT012
         system.worker("B")
         raise KeyError
-    assert all_gone(mark, 2)
+    assert all_gone(mark)
 
 
 @pytest.mark.parametrize("base", BASES)
-def test_what_waits_ends_with_the_system(base: str, mark: str) -> None:
+def test_what_waits_ends_with_the_system(base: str, mark: str, gate: Path) -> None:
     with System(base) as system:
         system.worker("B")
-        ref = farref.remote("B", time.sleep, (0.5,))
-        future = farref.rpc_async("B", time.sleep, (0.5,))
+        ref = farref.remote("B", hold, (gate,))
+        future = farref.rpc_async("B", hold, (gate,))
         chained = future.then(lambda done: done.result())
     with pytest.raises(SystemDownError, match="was shut down"):
         future.result()
     with pytest.raises(SystemDownError):
-        chained.result(2)
+        chained.result()
     with pytest.raises(SystemDownError):
         ref.to_here()
 
@@ -87,10 +88,8 @@ def test_with_a_stuck_worker(base: str, mark: str) -> None:
         system.worker("B")
         farref.rpc_async("B", _spin)
         time.sleep(0.1)
-        start = time.monotonic()
         system.shutdown()
-        assert time.monotonic() - start < 20
-    assert all_gone(mark, 1)
+    assert all_gone(mark)
 
 
 def _spin() -> None:
@@ -105,7 +104,7 @@ def test_with_a_stopped_worker_that_is_killed_and_named(base: str, mark: str) ->
         pid = farref.rpc_sync("B", os.getpid)
         os.kill(pid, signal.SIGSTOP)
         said = system.shutdown(graceful=False)
-    assert all_gone(mark, 1)
+    assert all_gone(mark)
     assert any(str(pid) in line for line in said)
 
 
@@ -134,9 +133,9 @@ def test_after_a_signal(base: str, name: str, mark: str, tmp_path: Path) -> None
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
         process.send_signal(getattr(signal, name))
-        process.wait(20)
+        process.wait(60)
         assert process.returncode != 0
-        assert all_gone(mark, 5)
+        assert all_gone(mark)
 
 
 @pytest.mark.parametrize("base", PROCESSES)
@@ -150,7 +149,7 @@ def test_after_the_program_just_ends(base: str, mark: str, tmp_path: Path) -> No
         print(farref.rpc_sync("B", pow, (2, 3)))
     """
     assert run(tmp_path, text, base) == "8\n"
-    assert all_gone(mark, 5)
+    assert all_gone(mark)
 
 
 @pytest.mark.parametrize("base", PROCESSES)
@@ -184,7 +183,7 @@ def test_a_forked_child_is_inert(base: str, mark: str, tmp_path: Path) -> None:
             print("fine")
     """
     assert run(tmp_path, text, base) == "fine\n"
-    assert all_gone(mark, 5)
+    assert all_gone(mark)
 
 
 def test_a_killed_programs_name_is_free_again(mark: str, tmp_path: Path) -> None:
@@ -196,7 +195,7 @@ def test_a_killed_programs_name_is_free_again(mark: str, tmp_path: Path) -> None
             System("farrefBase", name=name)
         process.kill()
         process.wait(10)
-    assert all_gone(mark, 5)
+    assert all_gone(mark)
     with System("farrefBase", name=name) as system:
         system.worker("B")
 

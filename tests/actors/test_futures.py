@@ -13,9 +13,11 @@ import pytest
 import farref
 from farref import FetchTimeoutError, RRef
 
-from .helpers import until
+from .helpers import hold, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from farref import System
 
 
@@ -41,19 +43,21 @@ def test_a_future_is_a_concurrent_future(system: System) -> None:
     assert [f.result() for f in concurrent.futures.as_completed([future], 5)] == [8]
 
 
-def test_a_timeout_leaves_the_future_usable(system: System) -> None:
-    future = farref.rpc_async("B", time.sleep, (0.3,))
-    with pytest.raises(FetchTimeoutError, match="sleep") as caught:
+def test_a_timeout_leaves_the_future_usable(system: System, gate: Path) -> None:
+    future = farref.rpc_async("B", hold, (gate,))
+    with pytest.raises(FetchTimeoutError, match="hold") as caught:
         future.result(0.05)
+    gate.touch()
     assert isinstance(caught.value, TimeoutError)
     assert future.result() is None
 
 
-def test_a_future_polls_with_0(system: System) -> None:
-    future = farref.rpc_async("B", time.sleep, (0.3,))
+def test_a_future_polls_with_0(system: System, gate: Path) -> None:
+    future = farref.rpc_async("B", hold, (gate,))
     with pytest.raises(FetchTimeoutError):
         future.result(0)
-    assert future.wait(5) is None
+    gate.touch()
+    assert future.wait() is None
     assert future.result(0) is None
 
 
@@ -68,13 +72,13 @@ def test_then_chains(system: System) -> None:
     future = farref.rpc_async("B", pow, (2, 3))
     chained = future.then(lambda done: done.result() + 1)
     assert until(system, chained.done)
-    assert chained.result(5) == 9
+    assert chained.result() == 9
 
 
 def test_then_passes_the_error_on(system: System) -> None:
     chained = farref.rpc_async("B", divmod, (1, 0)).then(lambda done: done.result())
     assert until(system, chained.done)
-    assert isinstance(chained.exception(5), ZeroDivisionError)
+    assert isinstance(chained.exception(), ZeroDivisionError)
 
 
 def test_many_threads_take_one_result(system: System) -> None:
@@ -88,22 +92,25 @@ def test_many_threads_take_one_result(system: System) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
     assert len(taken) == 8
     assert all(isinstance(each, SlowToRebuild) for each in taken)
     assert len({id(each) for each in taken}) == 1
 
 
-def test_cancel_takes_back_what_has_not_started(own_system: System) -> None:
-    own_system.worker("one", threads=1)
+def test_cancel_takes_back_what_has_not_started(own_system: System, gate: Path) -> None:
+    one = own_system.worker("one", threads=1)
     ran: RRef[list[int]] = RRef([])
-    busy = farref.rpc_async("one", time.sleep, (0.5,))
+    busy = farref.rpc_async("one", hold, (gate,))
     future = farref.rpc_async("one", _append, (ran, 1))
     assert future.cancel()
     assert future.cancel()
     assert future.cancelled()
     with pytest.raises(concurrent.futures.CancelledError):
         future.result()
+    # Until the cancel has arrived: what one peer is sent takes effect in the order sent.
+    assert until(own_system, lambda: not own_system.endpoint.backlog(one.id))
+    gate.touch()
     busy.result()
     assert farref.rpc_sync("one", pow, (2, 2)) == 4
     assert ran.local_value() == []
@@ -132,8 +139,8 @@ def idle_until_started(system: System, ran: RRef[list[str]]) -> None:
     assert until(system, lambda: ran.local_value() == ["started"])
 
 
-def test_cancel_wakes_the_threads_that_wait(system: System) -> None:
-    future = farref.rpc_async("B", time.sleep, (1.0,))
+def test_cancel_wakes_the_threads_that_wait(system: System, gate: Path) -> None:
+    future = farref.rpc_async("B", hold, (gate,))
     seen: list[BaseException] = []
 
     def wait() -> None:
@@ -146,9 +153,8 @@ def test_cancel_wakes_the_threads_that_wait(system: System) -> None:
     thread.start()
     time.sleep(0.1)
     assert future.cancel()
-    thread.join(0.6)
+    thread.join(30)
     assert len(seen) == 1
-    farref.rpc_sync("B", time.sleep, (1.0,))
 
 
 def test_a_dropped_future_gives_back_its_references(system: System) -> None:
@@ -175,12 +181,12 @@ def test_futures_and_references_are_awaited_on_the_programs_own_loop(system: Sys
         ref = farref.remote("B", list, ((1, 2),))
         return [await farref.rpc_async("B", pow, (2, 3)), await ref, await ref.future()]
 
-    assert asyncio.run(asyncio.wait_for(main(), 10)) == [8, [1, 2], [1, 2]]
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == [8, [1, 2], [1, 2]]
 
 
-def test_an_await_ends_with_the_calls_own_timeout(system: System) -> None:
+def test_an_await_ends_with_the_calls_own_timeout(system: System, gate: Path) -> None:
     async def main() -> None:
-        await farref.rpc_async("B", time.sleep, (0.5,), timeout=0.05)
+        await farref.rpc_async("B", hold, (gate,), timeout=0.05)
 
     with pytest.raises(FetchTimeoutError):
         asyncio.run(main())

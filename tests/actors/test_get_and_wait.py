@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,15 +11,24 @@ import pytest
 import farref
 from farref import FetchTimeoutError
 
-from .helpers import until
+from .helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from farref import System
 
 
-def later(seconds: float, value: int) -> int:
-    time.sleep(seconds)
-    return value
+_met: defaultdict[str, list[int]] = defaultdict(list)
+
+
+def meet(where: str, number: int, count: int) -> int:
+    """*number*, as soon as *count* of these calls run at once."""
+    _met[where].append(number)
+    end = time.monotonic() + PATIENCE
+    while len(_met[where]) < count and time.monotonic() < end:
+        time.sleep(0.001)
+    return number if len(_met[where]) == count else -1
 
 
 def test_get_takes_one_or_many(system: System) -> None:
@@ -30,41 +40,40 @@ def test_get_takes_one_or_many(system: System) -> None:
 
 
 def test_get_fetches_in_parallel(system: System) -> None:
-    start = time.monotonic()
-    refs = [farref.remote("B", later, (0.4, n)) for n in range(8)]
+    refs = [farref.remote("B", meet, (system.name, n, 8)) for n in range(8)]
     assert farref.get(refs) == list(range(8))
-    assert time.monotonic() - start < 8 * 0.4 / 2
 
 
-def test_get_raises_the_first_error_and_ends_in_time(system: System) -> None:
+def test_get_raises_the_first_error_and_ends_in_time(system: System, gate: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         farref.get([farref.remote("B", pow, (2, 2)), farref.remote("B", divmod, (1, 0))])
     with pytest.raises(FetchTimeoutError):
-        farref.get([farref.remote("B", later, (0.5, 1))], timeout=0.05)
+        farref.get([farref.remote("B", hold, (gate, 1))], timeout=0.05)
 
 
-def test_wait_returns_the_ready_ones_in_order(system: System) -> None:
-    slow = farref.remote("B", later, (0.6, 1))
+def test_wait_returns_the_ready_ones_in_order(system: System, gate: Path) -> None:
+    slow = farref.remote("B", hold, (gate, 1))
     quick = [farref.remote("C", pow, (2, n)) for n in range(2)]
     ready, rest = farref.wait([slow, *quick], num_returns=2)
     assert ready == quick
     assert rest == [slow]
+    gate.touch()
     ready, rest = farref.wait([slow, *quick], num_returns=3)
     assert ready == [slow, *quick]
     assert rest == []
 
 
-def test_wait_polls_with_0(system: System) -> None:
-    slow = farref.remote("B", later, (0.5, 1))
-    start = time.monotonic()
+def test_wait_polls_with_0(system: System, gate: Path) -> None:
+    slow = farref.remote("B", hold, (gate, 1))
     assert farref.wait([slow], timeout=0) == ([], [slow])
-    assert time.monotonic() - start < 0.4
+    gate.touch()
     assert until(system, lambda: farref.wait([slow], timeout=0) == ([slow], []))
 
 
-def test_wait_ends_with_fewer_at_its_timeout(system: System) -> None:
-    slow, quick = farref.remote("B", later, (0.6, 1)), farref.remote("C", later, (0, 1))
-    assert farref.wait([slow, quick], num_returns=2, timeout=0.2) == ([quick], [slow])
+def test_wait_ends_with_fewer_at_its_timeout(system: System, gate: Path) -> None:
+    slow, quick = farref.remote("B", hold, (gate, 1)), farref.remote("C", abs, (1,))
+    fewer = [quick], [slow]
+    assert until(system, lambda: farref.wait([slow, quick], 2, timeout=0.2) == fewer)
 
 
 def test_wait_counts_an_error_as_ready(system: System) -> None:
@@ -90,22 +99,26 @@ def test_wait_checks_its_count(system: System, count: int) -> None:
         farref.wait([ref], num_returns=count)
 
 
-def test_polling_leaves_nothing_queued_at_the_owner(system: System) -> None:
-    slow = farref.remote("B", later, (1.2, 1))
+def test_polling_leaves_nothing_queued_at_the_owner(system: System, gate: Path) -> None:
+    slow = farref.remote("B", hold, (gate, 1))
     for _ in range(10):
         farref.wait([slow], timeout=0)
-    assert until(system, lambda: _pending() == 0, 0.5)
+    assert until(system, lambda: _pending() == 0)
+    gate.touch()
     assert slow.to_here() == 1
 
 
 def _pending() -> int:
-    return sum(row.pending for row in farref.references())
+    return sum(row.tasks for row in farref.references())
 
 
-def test_fetches_that_timed_out_leave_nothing_queued_at_the_owner(system: System) -> None:
-    slow = farref.remote("B", later, (1.0, 1))
+def test_fetches_that_timed_out_leave_nothing_queued_at_the_owner(
+    system: System, gate: Path
+) -> None:
+    slow = farref.remote("B", hold, (gate, 1))
     for _ in range(10):
         with pytest.raises(FetchTimeoutError):
             slow.to_here(timeout=0.01)
-    assert until(system, lambda: _pending() == 0, 0.5)
+    assert until(system, lambda: _pending() == 0)
+    gate.touch()
     assert slow.to_here() == 1

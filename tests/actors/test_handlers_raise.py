@@ -72,7 +72,7 @@ def test_it_runs_once_and_the_actor_goes_on(system: System, end: str, kind: type
     actor = system.create(Unlucky)
     for _ in range(3):
         system.tell(actor, kind([end, RRef([1])]))
-    assert until(system, lambda: system.ask(actor, "runs", timeout=3) == 3)
+    assert until(system, lambda: system.ask(actor, "runs") == 3)
 
 
 @pytest.mark.parametrize("kind", [tuple, list], ids=["plain", "async"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -91,10 +90,8 @@ def test_who_sends_too_much_waits_and_nothing_is_lost(
     actor = system.create(Counter)
     info = system.endpoint.registry.find(actor)
     most = 0
-    start = time.monotonic()
     for number in range(1000):
         system.tell(actor, number)
         most = max(most, system.endpoint.backlog(info.id))
     assert most <= 101
-    assert time.monotonic() - start < 20
     assert until(system, lambda: system.ask(actor, "count") == 1000)

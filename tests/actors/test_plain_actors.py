@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,9 @@ def test_a_reference_to_a_plain_actor_is_refused(system: System) -> None:
     for send in (system.tell, system.ask):
         with pytest.raises(NotAnEndpointError, match="make it a RefActor"):
             send(plain, {"deep": [ref]})
+        for both in ([ref, threading.Lock()], [threading.Lock(), ref]):
+            with pytest.raises(NotAnEndpointError):
+                send(plain, both)
     for call in (farref.remote, farref.rpc_sync, farref.rpc_async):
         with pytest.raises(NotAnEndpointError):
             call(plain, pow, (2, 3))
@@ -111,7 +115,7 @@ def test_an_endpoint_that_a_plain_actor_creates(system: System) -> None:
     child = system.ask(parent, "create")
     assert system.ask(child, "got") == []  # it is an endpoint from its first message on
     ref = RRef([1])
-    assert until(system, lambda: _is_endpoint(child), 3)
+    assert until(system, lambda: _is_endpoint(child))
     back, _ = system.ask(child, ref)
     assert back == ref
     assert farref.rpc_sync(child, pow, (2, 3)) == 8
@@ -153,7 +157,7 @@ def test_global_names_work(system: System) -> None:
     first = system.ask(system.create(Namer), "the one")
     second = system.ask(system.create(Namer), "the one")
     assert system.ask(first, "an endpoint from its first message on")
-    assert until(system, lambda: _is_endpoint(first) and _is_endpoint(second), 3)
+    assert until(system, lambda: _is_endpoint(first) and _is_endpoint(second))
     assert system.ask(first, RRef([1])) == [1]
     assert system.ask(second, RRef([2])) == [2]
     assert farref.rpc_sync(first, farref.get_worker_info) == farref.rpc_sync(

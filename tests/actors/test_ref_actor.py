@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,11 @@ from thespian.actors import ActorAddress, WakeupMessage
 import farref
 from farref import RefActor, RRef, WouldBlockError
 
-from .helpers import until
+from .helpers import hold, until
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from farref import System
 
 
@@ -28,7 +29,11 @@ class Note:
 @dataclass
 class Slow:
     number: int
-    seconds: float = 0.05
+
+
+@dataclass
+class Finish:
+    number: int
 
 
 @dataclass
@@ -48,14 +53,18 @@ class Recorder(RefActor):
     def __init__(self) -> None:
         super().__init__()
         self.log: list[Any] = []
+        self.finished: dict[int, asyncio.Event] = {}
 
     def receiveMsg_Note(self, message: Note, sender: ActorAddress) -> None:
         self.log.append(message.number)
 
     async def receiveMsg_Slow(self, message: Slow, sender: ActorAddress) -> None:
         self.log.append(("begin", message.number))
-        await asyncio.sleep(message.seconds)
+        await self.finished.setdefault(message.number, asyncio.Event()).wait()
         self.log.append(("end", message.number))
+
+    def receiveMsg_Finish(self, message: Finish, sender: ActorAddress) -> None:
+        self.finished.setdefault(message.number, asyncio.Event()).set()
 
     def receiveMsg_Report(self, message: Report, sender: ActorAddress) -> None:
         self.send(sender, list(self.log))
@@ -118,28 +127,26 @@ def test_handlers_run_in_the_order_sent(system: System) -> None:
 
 def test_async_handlers_interleave_where_they_await(system: System) -> None:
     actor = system.create(Recorder)
-    system.tell(actor, Slow(1, 0.3))
+    system.tell(actor, Slow(1))
     system.tell(actor, Note(2))
-    system.tell(actor, Slow(3, 0.1))
+    system.tell(actor, Slow(3))
     log = [("begin", 1), 2, ("begin", 3)]
     assert system.ask(actor, Report()) == log
-    log += [("end", 3), ("end", 1)]
-    assert until(system, lambda: system.ask(actor, Report()) == log)
+    for number in (3, 1):
+        system.tell(actor, Finish(number))
+        log.append(("end", number))
+        assert until(system, lambda: system.ask(actor, Report()) == log)
 
 
-def test_a_handler_awaits_a_reference_while_others_run(system: System) -> None:
+def test_a_handler_awaits_a_reference_while_others_run(system: System, gate: Path) -> None:
     actor = system.create(Recorder)
-    ref = farref.remote("B", _later, (0.3, [1, 2]))
-    future = system.endpoint.calls.ask(system.endpoint.registry.find(actor), Fetch(ref), 10)
+    ref = farref.remote("B", hold, (gate, [1, 2]))
+    future = system.endpoint.calls.ask(system.endpoint.registry.find(actor), Fetch(ref), 20)
     system.tell(actor, Note(1))
     assert system.ask(actor, Report()) == [1]
     assert not future.done()
+    gate.touch()
     assert future.result() == [1, 2]
-
-
-def _later(seconds: float, value: Any) -> Any:
-    time.sleep(seconds)
-    return value
 
 
 def test_libraries_of_asyncio_work_in_handlers(system: System) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 import weakref
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,10 @@ from .conftest import BASES, GRACE, PROCESSES
 from .helpers import Box, assert_nothing_held, until
 from .scripts import started
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 pytestmark = pytest.mark.processes
+
+ROOT = Path(__file__).parents[2]
+"""Where the other programs find these tests."""
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -50,7 +51,8 @@ def test_one_after_the_other(base: str) -> None:
 
 
 PEER = """
-    import sys, time
+    import sys
+    from pathlib import Path
     import farref
     from farref import RRef, System
 
@@ -68,7 +70,7 @@ PEER = """
         made = farref.remote("B", list, ((1,),))
         assert made.to_here() == [1]
         print(me.name, flush=True)
-        sys.stdin.read() if sys.argv[2] == "stay" else time.sleep(float(sys.argv[2]))
+        hold(Path(sys.argv[2]))
 """
 
 _came: list[RRef[object]] = []
@@ -77,6 +79,7 @@ _came: list[RRef[object]] = []
 def peer(code: str) -> str:
     return code.replace("EXCHANGE", "farref_exchange").replace(
         "    class Value",
+        "    from tests.actors.helpers import hold\n"
         "    from tests.actors.test_several_systems import exchange as farref_exchange\n"
         "    class Value",
     )
@@ -91,15 +94,15 @@ def exchange(ref: RRef[object], name: str) -> RRef[list[str]]:
 
 @pytest.mark.parametrize("base", PROCESSES)
 def test_programs_started_apart_share_references(
-    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Path
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(__import__("pathlib").Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     name = f"shared-{uuid.uuid4().hex[:8]}"
     box = Box()
     watch = weakref.ref(box)
     with System(base, name=name, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
-        with started(tmp_path, peer(PEER), name, "1.5") as process:
+        with started(tmp_path, peer(PEER), name, str(gate)) as process:
             assert until(system, lambda: _came or process.poll() is not None), "no peer"
             assert process.poll() is None, process.communicate()[1]
             ref = _came.pop()
@@ -110,6 +113,7 @@ def test_programs_started_apart_share_references(
             held = farref.remote(peer_info, _box, (RRef(box),))
             assert held.to_here() is not None
             del box
+            gate.touch()
             out, err = process.communicate(timeout=20)
             assert process.returncode == 0, err
             assert out.strip() == peer_info.name
@@ -128,13 +132,13 @@ def _box(value: object) -> int:
 
 @pytest.mark.parametrize("base", PROCESSES)
 def test_a_killed_program_is_noticed(
-    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Path
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(__import__("pathlib").Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     name = f"killed-{uuid.uuid4().hex[:8]}"
     with System(base, name=name, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
-        with started(tmp_path, peer(PEER), name, "30") as process:
+        with started(tmp_path, peer(PEER), name, str(gate)) as process:
             assert process.stdout
             assert process.stdout.readline().startswith("program-")
             ref = _came.pop()

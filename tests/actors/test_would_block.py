@@ -24,9 +24,9 @@ FORMS: dict[str, Callable[[RRef[Any]], object]] = {
     "wait": lambda ref: farref.wait([ref]),
     "rpc_sync": lambda ref: farref.rpc_sync("C", pow, (2, 3)),
     "method": lambda ref: ref.rpc_sync().bit_length(),
-    "result": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).result(),
-    "future wait": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).wait(),
-    "exception": lambda ref: farref.rpc_async("C", time.sleep, (0.5,)).exception(),
+    "result": lambda ref: farref.rpc_async("C", time.sleep, (5.0,)).result(),
+    "future wait": lambda ref: farref.rpc_async("C", time.sleep, (5.0,)).wait(),
+    "exception": lambda ref: farref.rpc_async("C", time.sleep, (5.0,)).exception(),
 }
 
 
@@ -57,9 +57,9 @@ async def attempt(form: str, ref: RRef[Any]) -> str:
 def test_it_names_the_await_form(system: System, form: str) -> None:
     actor = system.create(Blocker)
     ref = farref.remote("B", int, (7,))
-    assert "await" in system.ask(actor, (form, ref), timeout=5)
-    assert "await" in system.ask(actor, [form, ref], timeout=5)
-    assert "await" in farref.rpc_sync("C", attempt, (form, ref), timeout=5)
+    assert "await" in system.ask(actor, (form, ref))
+    assert "await" in system.ask(actor, [form, ref])
+    assert "await" in farref.rpc_sync("C", attempt, (form, ref))
 
 
 async def block_late(form: str, ref: RRef[Any]) -> bool:
@@ -83,11 +83,11 @@ def _answered_at_once(future: farref.Future[Any], *_: object) -> farref.Future[A
 @pytest.mark.parametrize("form", ["to_here", "get", "wait", "rpc_sync", "method"])
 def test_it_does_not_depend_on_how_fast_the_answer_is(system: System, form: str) -> None:
     ref = farref.remote("B", int, (7,))
-    assert farref.rpc_sync("C", block_late, (form, ref), timeout=5)
+    assert farref.rpc_sync("C", block_late, (form, ref))
 
 
 def test_the_result_of_a_future_that_is_done_is_there_for_a_handler(system: System) -> None:
-    assert farref.rpc_sync("C", _awaited_then_asked, timeout=5) == 8
+    assert farref.rpc_sync("C", _awaited_then_asked) == 8
 
 
 async def _awaited_then_asked() -> Any:
@@ -133,14 +133,14 @@ def _again(me: RRef[Selfish]) -> Any:
 def test_a_call_that_would_wait_for_itself_is_refused(system: System, form: str) -> None:
     ref = farref.remote("B", Selfish)
     with pytest.raises(SelfWaitError):
-        ref.rpc_sync(timeout=5).again(form, ref)
+        ref.rpc_sync().again(form, ref)
     assert ref.rpc_sync().again("end", ref) == "it ran"
 
 
 def test_an_await_for_oneself_is_refused(system: System) -> None:
     ref = farref.remote("B", Selfish)
     with pytest.raises(SelfWaitError):
-        ref.rpc_sync(timeout=5).again_later(ref)
+        ref.rpc_sync().again_later(ref)
     assert ref.rpc_sync().again("end", ref) == "it ran"
 
 

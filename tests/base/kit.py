@@ -7,6 +7,7 @@ import importlib
 import os
 import pickle
 import signal
+import socket
 import sys
 import threading
 import time
@@ -54,6 +55,13 @@ def sockets() -> list[str]:
     """What lies in the directory of sockets, but for what stays there for ever."""
     names = (p.name for p in places.private_directory().iterdir())
     return sorted(n for n in names if n not in {"lock", "key"} and not n.endswith(".json"))
+
+
+def free_port(host: str) -> int:
+    """A port of *host*'s on which nobody listens at this moment."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
 
 
 def alive(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from farref.actors.base import (
     places,
     system_base,
 )
+from farref.actors.base.timers import Timers
 
 from .kit import (
     PATIENCE,
@@ -72,8 +74,17 @@ def test_the_parent_hears_of_an_exit_and_of_a_kill(system: ActorSystem) -> None:
 
 def test_wakeups_come_in_order(system: ActorSystem) -> None:
     waker = system.createActor(Waker)
-    asked = [(0.05, "late"), (0.01, "a"), (0.01, "b"), (0.0, "now"), (0.01, "c")]
+    asked = [(0.0, "now"), (0.01, "a"), (0.01, "b"), (0.01, "c"), (0.05, "late")]
     assert system.ask(waker, asked, PATIENCE) == ["now", "a", "b", "c", "late"]
+
+
+def test_wakeups_are_ordered_by_when_they_are_due_then_by_who_asked_first() -> None:
+    timers = Timers()
+    for seconds, payload in ((500, "late"), (100, "a"), (100, "b"), (0, "now"), (100, "c")):
+        timers.add(seconds, payload)
+    due = timers.due(perf_counter() + 1000)
+    assert [wakeup.payload for wakeup in due] == ["now", "a", "b", "c", "late"]
+    assert timers.next_due is None
 
 
 def test_watches(system: ActorSystem) -> None:
@@ -99,8 +110,9 @@ def test_what_was_handled_and_acknowledged_is_no_dead_letter(system: ActorSystem
     sender = system.createActor(Sender)
     assert system.ask(sender, (victim, 1000, ""), PATIENCE) == "sent"
     eventually(lambda: len(system.ask(victim, "report", PATIENCE)) == 1000)
+    pid = system.ask(victim, "pid", PATIENCE)
     system.tell(victim, ActorExitRequest())  # acknowledges all it handled as it leaves
-    eventually(lambda: system.ask(victim, "report", 0.5) is None)
+    eventually(lambda: not alive(pid))
     numbers = {m[0] for m in system.ask(handler, "report", PATIENCE) if isinstance(m, tuple)}
     assert not numbers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,18 +16,13 @@ from .kit import (
     OnHostB,
     Sender,
     eventually,
+    free_port,
     running,
 )
 
 pytestmark = pytest.mark.processes
 
 KEY = b"the key of both hosts"
-
-
-def free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

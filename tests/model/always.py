@@ -19,12 +19,18 @@ from farref.protocol.messages import (
     Fetch,
     ForkRequest,
     Invoke,
+    Message,
+    NotifyRefRemoved,
+    Passing,
+    RefRemoved,
     Reply,
     Tell,
 )
+from farref.protocol.messages import Report as MessageReport
 
 from .endpoint import Endpoint
 from .facts import Facts
+from .steps import Deliver
 from .world import Envelope, Taken
 
 
@@ -34,6 +40,7 @@ class View:
 
     living: dict[WorkerId, Facts]
     flying: list[Envelope]
+    deaths: bool = False
 
     def descriptors(self) -> Iterator[tuple[Envelope, Descriptor]]:
         """The references on their way to somebody who will accept them."""
@@ -46,17 +53,28 @@ class View:
                         yield envelope, descriptor
 
 
+def deletes_in(message: Message) -> tuple[Delete, ...]:
+    """The deletes that *message* is, or brings."""
+    match message:
+        case Delete():
+            return (message,)
+        case RefRemoved(removed=removed):
+            return removed
+        case _:
+            return ()
+
+
 # ---- one endpoint
 
 
 def counts_are_right(endpoint: Endpoint) -> str | None:
-    """The machines' counts of handles are those of the shell's own books."""
-    context = endpoint.context
-    handles = {owner.rref: owner.handles for owner in context.owners.values()}
-    handles |= {user.rref: user.handles for user in context.users.values()}
-    counted = {rref: number for rref, number in handles.items() if number}
-    held = dict(endpoint.holds())
-    return None if counted == held else f"the machines count {counted}, the books {held}"
+    """The machines' counts of handles and messages are those of the shell's own books."""
+    entries = [*endpoint.context.owners.values(), *endpoint.context.users.values()]
+    for what, held in (("handles", endpoint.handles()), ("messages", endpoint.messages())):
+        counted = Counter({each.rref: getattr(each, what) for each in entries})
+        if +counted != held:
+            return f"the machines count the {what} {dict(+counted)}, the books {dict(held)}"
+    return None
 
 
 def one_request_runs(endpoint: Endpoint) -> str | None:
@@ -107,11 +125,24 @@ def confirmed_asks_nothing(taken: Taken) -> str | None:
 def delete_is_earned(taken: Taken) -> str | None:
     """G2: a delete leaves only a confirmed user without pinned children, and names forks."""
     for _, _, message in taken.sent:
-        if isinstance(message, Delete):
-            if not message.forks:
-                return f"{taken.before.me} deleted no fork of {message.rref}"
-            if message.rref in taken.after.context.users:
-                return f"{taken.before.me} deleted {message.rref} and kept it"
+        for delete in deletes_in(message):
+            if not delete.forks:
+                return f"{taken.before.me} deleted no fork of {delete.rref}"
+            user = taken.after.context.users.get(delete.rref)
+            if user is not None and not user.known.isdisjoint(delete.forks):
+                return f"{taken.before.me} deleted {delete.rref} and kept it"
+    return None
+
+
+def a_notice_is_answered_for(taken: Taken) -> str | None:
+    """The owner notifies only of loans that were unpacked: else it would be denied too early."""
+    match taken.step:
+        case Deliver(sender=sender, message=NotifyRefRemoved(loans=loans)):
+            early = {fork for _, fork in loans} - taken.before.borrowed
+            if early and sender not in taken.before.context.dead:
+                return f"{taken.before.me} is notified of {early}, which it has not got yet"
+        case _:
+            pass
     return None
 
 
@@ -123,7 +154,10 @@ def the_dead_are_left_alone(taken: Taken) -> str | None:
     return None
 
 
+NOTE_5 = "note 5: a notice follows the deserialization"
+
 ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
+    NOTE_5: a_notice_is_answered_for,
     "no needless fork request": confirmed_asks_nothing,
     "deletes are earned": delete_is_earned,
     "nothing is sent to the known dead": the_dead_are_left_alone,
@@ -147,7 +181,7 @@ def not_freed_while_held(view: View) -> str | None:
     for sender, to, message in view.flying:
         match message:
             case Invoke(rref=rref) | Fetch(rref=rref) | Create(target=RRefId() as rref):
-                if rref in freed and sender not in view.living[to].dead:
+                if rref in freed and to in view.living and sender not in view.living[to].dead:
                     return f"{rref} is freed, and a request for it on its way"
             case _:
                 pass
@@ -217,9 +251,86 @@ def confirmed_means_counted(view: View) -> str | None:
 def forks_form_a_tree(view: View) -> str | None:
     """A fork has one child: it is at one endpoint, or on its way to one."""
     places = Counter(fork for facts in view.living.values() for fork in facts.children)
-    places.update(descriptor.fork for _, descriptor in view.descriptors())
+    places.update(
+        descriptor.fork
+        for _, descriptor in view.descriptors()
+        if descriptor.passing is not Passing.BACK
+    )
     twice = [fork for fork, number in places.items() if number > 1]
     return f"fork {twice[0]} is in two places" if twice else None
+
+
+def nothing_is_lost(view: View) -> str | None:
+    """G4: where nobody died every object gets its value, and nobody asks when it is gone."""
+    if view.deaths:
+        return None
+    lost = [rref for facts in view.living.values() for rref in facts.lost]
+    return f"{lost[0]} is lost, and nobody died" if lost else None
+
+
+def nobody_is_late(view: View) -> str | None:
+    """G4: under the timing assumption nobody asks for what is gone, but for a table's sake.
+
+    Who takes a table back does not know whether it had been passed on and was settled.
+    """
+    late = {rref for facts in view.living.values() for rref in facts.late}
+    if late:
+        late -= {rref for facts in view.living.values() for rref in facts.took_back}
+    return f"{late} was freed too early" if late else None
+
+
+def owners_are_known(view: View) -> str | None:
+    """Everybody who has a reference knows its owner, and all know the same."""
+    homes: dict[RRefId, WorkerId] = {}
+    for facts in view.living.values():
+        for rref, home in facts.homes.items():
+            if homes.setdefault(rref, home) != home or facts.me == home:
+                return f"{facts.me} believes that {home} owns {rref}"
+    for envelope, descriptor in view.descriptors():
+        if homes.setdefault(descriptor.rref, descriptor.owner) != descriptor.owner:
+            return f"{envelope.to} is told that {descriptor.owner} owns {descriptor.rref}"
+    return None
+
+
+def counted_means_alive(view: View) -> str | None:
+    """An owner that counts anything has the value, or is bound to get it."""
+    for facts in view.living.values():
+        if facts.valueless:
+            return f"{facts.me} counts holders of {set(facts.valueless)}, and has no value"
+    return None
+
+
+def borrowers_are_reached(view: View) -> str | None:
+    """From the owner's counts a path of pins and tables leads to everybody who has a reference."""
+    if view.deaths:
+        return None  # until those who are cut off have announced themselves
+    for rref in {rref for facts in view.living.values() for rref in facts.homes}:
+        reached, todo = set(), list(_roots(view, rref))
+        moving = list(_tables_in_flight(view, rref))
+        while todo:
+            worker = todo.pop()
+            if worker not in reached:
+                reached.add(worker)
+                todo += view.living[worker].shared.get(rref, ())
+                todo += [to for by, table in moving if by == worker for to in table]
+        for facts in view.living.values():
+            if rref in facts.held and rref in facts.homes and facts.me not in reached:
+                return f"{facts.me} holds {rref}, and no path leads there from its owner"
+    return None
+
+
+def _roots(view: View, rref: RRefId) -> Iterator[WorkerId]:
+    for facts in view.living.values():
+        if rref in facts.creating or rref not in facts.homes:
+            yield facts.me
+
+
+def _tables_in_flight(view: View, rref: RRefId) -> Iterator[tuple[WorkerId, list[WorkerId]]]:
+    """Who will have which borrowers, once the message that hands them over has arrived."""
+    for _, to, message in view.flying:
+        for each in (*deletes_in(message), *getattr(message, "loans", ())):
+            if isinstance(each, Delete | MessageReport) and each.rref == rref:
+                yield to, [worker for _, worker in each.borrowers]
 
 
 def sent_once(view: View) -> str | None:
@@ -228,11 +339,18 @@ def sent_once(view: View) -> str | None:
     return next((f"{it.message} is sent twice" for it, n in twice.items() if n > 1), None)
 
 
+LATE = "nobody comes too late (G4)"
+FREED = "no free while held or in flight (G4)"
 ALWAYS: dict[str, Callable[[View], str | None]] = {
-    "no free while held or in flight (G4)": not_freed_while_held,
+    FREED: not_freed_while_held,
+    LATE: nobody_is_late,
+    "nothing is lost without a death (G4)": nothing_is_lost,
     "unconfirmed children are pinned (G2)": children_are_pinned,
     "an ancestor is known (G2)": an_ancestor_is_known,
     "confirmed means counted": confirmed_means_counted,
     "the fork graph is a tree": forks_form_a_tree,
     "everything is sent once": sent_once,
+    "note 1: owner known": owners_are_known,
+    "note 2: counted means alive": counted_means_alive,
+    "note 3: a borrower implies a count at its owner": borrowers_are_reached,
 }

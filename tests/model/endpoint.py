@@ -27,7 +27,7 @@ from farref.protocol.effects import (
     Stop,
 )
 from farref.protocol.errors import ReferenceLostError, WorkerDiedError
-from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Call,
     Cargo,
@@ -35,9 +35,13 @@ from farref.protocol.messages import (
     Descriptor,
     Fetch,
     Invoke,
+    Message,
+    Passing,
     Reply,
+    Returned,
     Tell,
 )
+from farref.protocol.sharing import Sharing
 
 from . import script as do
 from .script import Action, Code, Script
@@ -51,12 +55,25 @@ def worker(name: str) -> WorkerId:
     return WorkerId(name, 1)
 
 
-class Endpoint:
-    """The endpoint *me*, running *script*."""
+def hands_over(message: Message) -> bool:
+    """*message* carries a table of borrowers, which its sender has no more."""
+    return isinstance(message, Reply | Returned) and any(it.borrowers for it in message.loans)
 
-    def __init__(self, me: WorkerId, script: Script) -> None:
+
+class Endpoint:
+    """The endpoint *me*, running *script*; it shares by *sharing* in calls."""
+
+    def __init__(
+        self,
+        me: WorkerId,
+        script: Script,
+        sharing: Sharing = "fork",
+        mortal: frozenset[WorkerId] = frozenset(),
+    ) -> None:
         self.me = me
-        self.context = Context(me)
+        self.context = Context(me, sharing)
+        self.sharing = sharing
+        self.mortal = mortal
         self.script = script
         self.variables: dict[str, RRefId] = {}
         self.tasks: tuple[Task, ...] = ()
@@ -69,6 +86,16 @@ class Endpoint:
         self.handed: set[object] = set()
         """What was handed to the program so far."""
         self.buried: set[WorkerId] = set()
+        self.lost: set[RRefId] = set()
+        """Objects here that got a loss for a value."""
+        self.late: set[RRefId] = set()
+        """Of these, the ones that had been freed before."""
+        self.borrowed: set[ForkId] = set()
+        """Every loan that was ever unpacked here (kept where notices exist: in "borrow")."""
+        self.took_back: set[RRefId] = set()
+        """The objects of which tables were taken back when their receivers had died."""
+        self.over: dict[WorkerId, tuple[Message, ...]] = {}
+        """The messages to each mortal endpoint that handed tables over."""
         self.serial = 0
         self._out: list[Send] = []
 
@@ -81,7 +108,10 @@ class Endpoint:
 
     def freeze(self) -> Hashable:
         """Equal for endpoints that will behave the same."""
-        books = (self.variables, self.calls, self.values, self.freed, self.handed, self.buried)
+        books = (
+            *(self.variables, self.calls, self.values, self.freed, self.handed, self.buried),
+            *(self.lost, self.late, self.borrowed, self.took_back, self.over),
+        )
         return (
             freeze(self.context),
             self.script,
@@ -91,19 +121,29 @@ class Endpoint:
             self.serial,
         )
 
-    def holds(self) -> Counter[RRefId]:
-        """The handles in this process, and the messages that hold a reference, by our books."""
+    def handles(self) -> Counter[RRefId]:
+        """The handles in this process, by our books."""
         held = Counter(self.variables.values())
         for inside in self.values.values():
             held.update(inside)
         for task in self.tasks:
             held.update(rref for _, rref in task.frame)
+        return held
+
+    def messages(self) -> Counter[RRefId]:
+        """The messages that hold a reference until they have been handled, by our books."""
+        held: Counter[RRefId] = Counter()
+        for task in self.tasks:
             held.update(descriptor.rref for descriptor in task.cargo.descriptors)
         for owner in self.context.owners.values():
             for sender, request in owner.queue:
                 cargo = Task(sender, request).cargo
                 held.update(descriptor.rref for descriptor in cargo.descriptors)
         return held
+
+    def holds(self) -> Counter[RRefId]:
+        """All that holds a reference here, by our books."""
+        return self.handles() + self.messages()
 
     # ---- steps
 
@@ -118,6 +158,7 @@ class Endpoint:
         """Take *step*; return what it sends."""
         match step:
             case Deliver(sender=sender, message=message):
+                self._note(message)
                 self._obey(self.context.receive(sender, message))
             case Act(task=task) if task is not None:
                 self._advance(task)
@@ -125,15 +166,32 @@ class Endpoint:
                 action, *rest = self.script
                 self.script = tuple(rest)
                 self._perform(None, action)
-            case Notice(worker=dead):
-                self._obey(self.context.died(dead))
+            case Notice(worker=dead, unacknowledged=unacknowledged):
+                self.over.pop(dead, None)
+                self.took_back.update(
+                    report.rref
+                    for message in unacknowledged
+                    if isinstance(message, Reply | Returned)
+                    for report in message.loans
+                )
+                self._obey(self.context.died(dead, unacknowledged))
             case Bury(worker=dead):
                 self.buried.add(dead)
                 self._obey(self.context.bury(dead))
             case _:
                 assert_never(step)
         out, self._out = self._out, []
+        for send in out:
+            if send.to in self.mortal and hands_over(send.message):
+                self.over[send.to] = (*self.over.get(send.to, ()), send.message)
         return out
+
+    def _note(self, message: Message) -> None:
+        if self.sharing == "borrow" and not isinstance(message, Fetch):
+            cargo = getattr(message, "cargo", None) or Cargo()
+            self.borrowed.update(
+                it.fork for it in cargo.descriptors if it.passing is Passing.LOAN
+            )
 
     def _ready(self, task: Task | None, todo: Script) -> bool:
         """Whether the first action of *todo* has what it needs."""
@@ -179,9 +237,16 @@ class Endpoint:
                 case Stop(sender=sender, call=call):
                     self._stop(sender, call)
                 case Lose(rref=rref):
+                    self.lost.add(rref)
+                    if rref in self.freed:
+                        self.late.add(rref)
+                        self.freed.discard(rref)
                     self._obey(self.context.resolve(rref))
                 case Free(rref=rref):
-                    self.freed.add(rref)
+                    if rref in self.lost:
+                        self.lost.discard(rref)  # there was no value to be freed too early
+                    else:
+                        self.freed.add(rref)
                     for inside in self.values.pop(rref, ()):
                         self._obey(self.context.drop(inside))
                 case Fail() | Confirmed():
@@ -210,10 +275,7 @@ class Endpoint:
     # ---- tasks
 
     def _advance(self, task: Task) -> None:
-        if task.stage is Stage.ENDED:
-            self._replace(task)
-            self._obey(self.context.release(task.cargo.descriptors))
-        elif task.stage is Stage.ARRIVED and task.cargo.descriptors and not task.refused:
+        if task.stage is Stage.ARRIVED and task.cargo.descriptors and not task.refused:
             self._begin(task)
         elif task.stage is Stage.ARRIVED and not task.refused and task.code.body:
             self._replace(task, replace(task, stage=Stage.BEGUN, todo=task.code.body))
@@ -238,45 +300,47 @@ class Endpoint:
         self._replace(task, replace(task, stage=Stage.BEGUN, todo=code.body, frame=frame))
 
     def _end(self, task: Task) -> None:
-        """Answer, let go of the handler's handles, and free the object for the next."""
-        self._replace(task, replace(task, stage=Stage.ENDED, frame=()))
+        """Let go of the handler's handles, answer, and free the object for the next."""
         works = task.code.readable and not task.refused
+        names = task.code.returns if works else ()
         match task.message:
             case Call(call=call) | Invoke(call=call):
-                self._reply(call, task, task.code.returns if works else ())
+                rrefs = tuple(it for name in names if (it := self._find(task, name)) is not None)
+                code = Code(names=names if rrefs else (), body=task.code.then)
+                self._answer(task, call, code, rrefs)
             case Fetch(call=call, rref=rref):
                 inside = self.values.get(rref, ()) if works else ()
-                self._fetched(call, inside)
+                kept = tuple(f"inside{index}" for index, _ in enumerate(inside))
+                code = Code(names=kept, body=tuple(do.Keep(name) for name in kept))
+                self._answer(task, call, code, inside)
             case Create(rref=rref):
-                self._created(rref, task, task.code.returns if works else ())
+                self._created(rref, task, names)
             case Tell() | Reply():
-                pass
-        for _, handle in task.frame:
-            self._obey(self.context.drop(handle))
+                self._leave(task)
+                self._obey(self.context.release(task.cargo.descriptors))
         if task.occupies is not None:
             self._obey(self.context.done(task.occupies))
-        if not task.cargo.descriptors or isinstance(task.message, Tell | Reply):
-            self._advance(replace(task, stage=Stage.ENDED, frame=()))
 
-    def _reply(self, call: CallId, task: Task, names: tuple[str, ...]) -> None:
-        rrefs = tuple(rref for name in names if (rref := self._find(task, name)) is not None)
-        then = task.code.then
-        self._answer(call, Code(names=names if rrefs else (), body=then), rrefs)
+    def _leave(self, task: Task) -> None:
+        """The handler returns: its handles go, before anything else can be told."""
+        self._replace(task)
+        self._obey(self.context.drop(*(handle for _, handle in task.frame)))
 
-    def _fetched(self, call: CallId, inside: tuple[RRefId, ...]) -> None:
-        names = tuple(f"inside{index}" for index, _ in enumerate(inside))
-        self._answer(call, Code(names=names, body=tuple(do.Keep(name) for name in names)), inside)
-
-    def _answer(self, call: CallId, code: Code, rrefs: tuple[RRefId, ...]) -> None:
+    def _answer(self, task: Task, call: CallId, code: Code, rrefs: tuple[RRefId, ...]) -> None:
         if not rrefs:
             code = Code()
-        forks: list[Descriptor] = []
+        made: list[Descriptor] = []
         try:
-            forks.extend(self.context.fork(rref, call.caller) for rref in rrefs)
+            for rref in rrefs:
+                back = self.context.give_back(rref, call)
+                if back is not None and back in made:
+                    back = None
+                made.append(back or self.context.fork(rref, call.caller))
         except (ReferenceLostError, WorkerDiedError):
-            self._obey(self.context.abandon(forks))
-            forks, code = [], Code()
-        cargo = Cargo(payload=code, descriptors=tuple(forks))
+            self._obey(self.context.abandon(made))
+            made, code = [], Code()
+        self._leave(task)
+        cargo = Cargo(payload=code, descriptors=tuple(made))
         self._obey(self.context.reply(call, cargo))
 
     def _created(self, rref: RRefId, task: Task, names: tuple[str, ...]) -> None:
@@ -284,6 +348,7 @@ class Endpoint:
         for each in inside:
             self.context.hold(each)
         self.values[rref] = inside
+        self._leave(task)
         self._obey(self.context.resolve(rref))
 
     # ---- names
@@ -305,9 +370,9 @@ class Endpoint:
         frame = dict(task.frame) if task else {}
         if task is None or name not in frame:
             return self.variables.pop(name)
-        rref = frame.pop(name)
-        self._replace(task, replace(task, frame=tuple(frame.items())))
-        return rref
+        last = max(index for index, (each, _) in enumerate(task.frame) if each == name)
+        self._replace(task, replace(task, frame=task.frame[:last] + task.frame[last + 1 :]))
+        return frame[name]
 
     # ---- actions
 
@@ -331,7 +396,7 @@ class Endpoint:
             case do.Remote(name=name, to=to):
                 target = self._needed(task, action.method_of) if action.method_of else None
                 code = Code(action.refs, action.body, action.returns, readable=action.readable)
-                cargo = self._pack(task, code, worker(to), forks)
+                cargo = self._pack(task, code, worker(to), forks, replies=False)
                 rref, effects = context.create(worker(to), cargo, target)
                 self._bind(task, name, rref)
                 self._obey(effects)
@@ -341,14 +406,14 @@ class Endpoint:
                 self._obey(context.tell(worker(to), self._pack(task, code, worker(to), forks)))
             case do.Ask(call=name, to=to, refs=refs, body=body, returns=returns, then=then):
                 code = Code(refs, body, returns, then, action.readable)
-                cargo = self._pack(task, code, worker(to), forks)
+                cargo = self._pack(task, code, worker(to), forks, replies=True)
                 call, effects = context.call(worker(to), cargo, self._chain(task, name))
                 self.calls[name] = call
                 self._obey(effects)
             case do.Method(call=name, name=target_name, refs=refs, body=body):
                 on = self._needed(task, target_name)
                 code = Code(refs, body, action.returns, action.then)
-                cargo = self._pack(task, code, context.owner_of(on), forks)
+                cargo = self._pack(task, code, context.owner_of(on), forks, replies=True)
                 call, effects = context.invoke(on, cargo, self._chain(task, name))
                 self.calls[name] = call
                 self._obey(effects)
@@ -363,9 +428,9 @@ class Endpoint:
                 self._obey(context.drop(rref))
             case do.Keep(name=name, under=under):
                 self._bind(None, under or name, self._unbind(task, name))
-            case do.Pickle(name=name, to=to):
-                fork = context.fork(self._needed(task, name), worker(to))
-                self.unfinished = (*self.unfinished, fork)
+            case do.Pickle(name=name, to=to, for_call=for_call):
+                share = context.lend if for_call else context.fork
+                self.unfinished = (*self.unfinished, share(self._needed(task, name), worker(to)))
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
                 self._obey(context.abandon(undone))
@@ -380,9 +445,22 @@ class Endpoint:
             raise AssertionError(f"{self.me} has no {name}")
         return rref
 
-    def _pack(self, task: Task | None, code: Code, to: WorkerId, forks: list[Descriptor]) -> Cargo:
+    def _pack(
+        self,
+        task: Task | None,
+        code: Code,
+        to: WorkerId,
+        forks: list[Descriptor],
+        *,
+        replies: bool | None = None,
+    ) -> Cargo:
+        """Pickle: fork for a one-way message (*replies* None), lend for a request."""
         for name in code.names:
-            forks.append(self.context.fork(self._needed(task, name), to))  # noqa: PERF401
+            rref = self._needed(task, name)
+            if replies is None:
+                forks.append(self.context.fork(rref, to))
+            else:
+                forks.append(self.context.lend(rref, to, replies=replies))
         return Cargo(payload=code, descriptors=tuple(forks))
 
     def _chain(self, task: Task | None, call: str) -> tuple[RRefId, ...]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.ids import ForkId, RRefId, WorkerId
+from farref.protocol.lending import LendingOwner, LendingUser
 
 from .endpoint import Endpoint
 from .script import Script
@@ -35,6 +37,22 @@ class Facts:
     """The objects of which the owner counts no fork here, and the fork that was requested."""
     homes: dict[RRefId, WorkerId]
     """The owner of each object used here that is not lost."""
+    shared: dict[RRefId, frozenset[WorkerId]]
+    """Of each object: who holds it because of this endpoint, by its pins, counts and tables."""
+    creating: frozenset[RRefId]
+    """The objects that were asked for here and whose owner has not acknowledged that."""
+    loans: frozenset[ForkId]
+    """The forks lent to this endpoint for calls that run."""
+    reported: frozenset[ForkId]
+    """The loans kept, and reported to the lender, of which the owner has said nothing yet."""
+    lost: frozenset[RRefId]
+    """The objects here that got a loss for a value."""
+    late: frozenset[RRefId]
+    """Of these, the ones that had been freed."""
+    took_back: frozenset[RRefId]
+    """The objects of which tables were taken back here."""
+    valueless: frozenset[RRefId]
+    """The objects here that are resolved and counted, and have neither a value nor a loss."""
     dead: frozenset[WorkerId]
     """Whom this endpoint knows to be dead."""
 
@@ -42,7 +60,7 @@ class Facts:
     def children(self) -> frozenset[ForkId]:
         """Every fork whose child is this endpoint."""
         forks = frozenset(fork for _, fork in self.owed)
-        return forks.union(self.confirmed, self.unconfirmed.values())
+        return forks.union(self.confirmed, self.unconfirmed.values(), self.loans, self.reported)
 
 
 def facts(endpoint: Endpoint) -> Facts:
@@ -50,18 +68,43 @@ def facts(endpoint: Endpoint) -> Facts:
     owners = endpoint.context.owners.values()
     users = [user for user in endpoint.context.users.values() if not user.lost]
     counted = frozenset(fork for owner in owners for fork in owner.forks)
+    asking = {user.rref: user.requested for user in users if user.requested and not user.known}
+    shared = {owner.rref: frozenset(owner.forks.values()) for owner in owners}
+    for user in users:
+        table = user.borrowers.values() if isinstance(user, BorrowingUser) else ()
+        shared[user.rref] = frozenset((*user.children.values(), *table))
     return Facts(
         me=endpoint.me,
         script=endpoint.script,
         held=frozenset(endpoint.holds()),
         freed=frozenset(endpoint.freed),
-        pins=counted | {fork for user in users for fork in user.children},
+        pins=counted.union(
+            *(owner.lent for owner in owners if isinstance(owner, LendingOwner)),
+            *(user.children for user in users),
+        ),
         counted=counted,
         confirmed={fork: user.rref for user in users for fork in user.known},
         owed=tuple((user.rref, fork) for user in users for fork in user.owed),
-        unconfirmed={
-            user.rref: user.requested for user in users if user.requested and not user.known
-        },
+        unconfirmed=asking,
         homes={user.rref: user.owner for user in users},
+        shared=shared,
+        creating=frozenset(rref for rref in asking if rref.creator == endpoint.me),
+        loans=frozenset(
+            fork
+            for user in users
+            if isinstance(user, LendingUser | BorrowingUser)
+            for fork in user.loans
+        ),
+        reported=frozenset(
+            fork for user in users if isinstance(user, BorrowingUser) for fork in user.reported
+        ),
+        lost=frozenset(endpoint.lost),
+        late=frozenset(endpoint.late),
+        took_back=frozenset(endpoint.took_back),
+        valueless=frozenset(
+            owner.rref
+            for owner in owners
+            if owner.resolved and owner.rref not in endpoint.values.keys() | endpoint.lost
+        ),
         dead=frozenset(endpoint.context.dead),
     )

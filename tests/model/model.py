@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, View
+from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, FREED, LATE, View
 from .explorer import Mistake
 from .facts import Facts, facts
 from .never import NEVER_STATE, NEVER_STEP
@@ -43,6 +43,8 @@ class ProgramModel:
                 return self.world.broken[number]
         view = self._view(state)
         for name, wrong in ALWAYS.items():
+            if name in {FREED, LATE} and self.program.late:
+                continue
             reason = wrong(view)
             if reason is not None:
                 return Mistake(name, reason)
@@ -90,7 +92,8 @@ class ProgramModel:
                 if found is None:
                     found = known[number] = facts(self.world.endpoints[number])
                 living[found.me] = found
-        return View(living, self.world.in_flight(state))  # type: ignore[arg-type]
+        deaths = len(living) < len(state.endpoints)
+        return View(living, self.world.in_flight(state), deaths)  # type: ignore[arg-type]
 
     def _inspect(self, taken: Taken) -> Mistake | None:
         for name, happens in list(self._unseen_steps.items()):

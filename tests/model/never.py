@@ -26,7 +26,7 @@ from farref.protocol.messages import (
 from farref.protocol.user import User
 
 from . import script as do
-from .always import View
+from .always import View, deletes_in
 from .endpoint import Endpoint
 from .steps import Act, Bury, Deliver, Notice
 from .task import Stage, Task
@@ -231,7 +231,7 @@ def _(taken: Taken) -> bool:
 
 @_claim(NEVER_STEP, "no delete names more than one fork")
 def _(taken: Taken) -> bool:
-    return any(isinstance(it.message, Delete) and len(it.message.forks) > 1 for it in taken.sent)
+    return any(len(each.forks) > 1 for it in taken.sent for each in deletes_in(it.message))
 
 
 @_claim(NEVER_STEP, "no value holds another object")
@@ -360,22 +360,19 @@ def _(view: View) -> bool:
 @_claim(NEVER_STATE, "nobody deletes before the owner heard of its parent")
 def _(view: View) -> bool:
     for envelope in view.flying:
-        match envelope.message:
-            case Delete(rref=rref, forks=forks):
-                parents = (view.living.get(fork.parent) for fork in forks)
-                if any(facts is not None and rref in facts.unconfirmed for facts in parents):
-                    return True
-            case _:
-                pass
+        for delete in deletes_in(envelope.message):
+            parents = (view.living.get(fork.parent) for fork in delete.forks)
+            if any(facts is not None and delete.rref in facts.unconfirmed for facts in parents):
+                return True
     return False
 
 
 @_claim(NEVER_STATE, "nobody deletes what is on its way to him again")
 def _(view: View) -> bool:
     deletes = {
-        (envelope.sender, envelope.message.rref)
+        (envelope.sender, delete.rref)
         for envelope in view.flying
-        if isinstance(envelope.message, Delete)
+        for delete in deletes_in(envelope.message)
     }
     return bool(deletes) and any(
         (envelope.to, each.rref) in deletes for envelope, each in view.descriptors()

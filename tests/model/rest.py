@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.ids import RRefId, WorkerId
+from farref.protocol.lending import LendingOwner, LendingUser
+from farref.protocol.user import User
 
 from .endpoint import Endpoint
 
@@ -36,6 +39,8 @@ def tables_are_exact(living: Living, *, deaths: bool) -> str | None:
     for endpoint in living.values():
         held = endpoint.holds()
         for user in endpoint.context.users.values():
+            if _awaits_notice(user, living):
+                continue
             if user.rref not in held:
                 return f"{endpoint.me} keeps an entry of {user.rref}, which it does not hold"
             if user.children or user.owed or user.pending or user.requested:
@@ -44,6 +49,42 @@ def tables_are_exact(living: Living, *, deaths: bool) -> str | None:
                 return f"{endpoint.me} is wrong about the owner of {user.rref}"
             if not user.lost and not user.known:
                 return f"{endpoint.me} was never confirmed as a user of {user.rref}"
+    return None
+
+
+def _awaits_notice(user: User, living: Living) -> bool:
+    """Somebody who is counted has *user* in its table: the owner learns of it from that one."""
+    if not isinstance(user, BorrowingUser) or user.known:
+        return False
+    others = [each.context.users.get(user.rref) for each in living.values()]
+    return any(
+        isinstance(other, BorrowingUser) and not user.reported.isdisjoint(other.borrowers)
+        for other in others
+    )
+
+
+def loans_are_settled(living: Living, *, deaths: bool) -> str | None:
+    """No loan is outstanding, and every table says what is so."""
+    for endpoint in living.values():
+        context = endpoint.context
+        for number, table in enumerate((context._serving, context._making, context._asked)):
+            if table:
+                return f"{endpoint.me} keeps {table} in table {number}"
+        if any(who not in living for who in context._seen):
+            return f"{endpoint.me} keeps what it has seen of the dead"
+        for owner in context.owners.values():
+            if isinstance(owner, LendingOwner) and owner.lent:
+                return f"{endpoint.me} still lends {owner.lent} of {owner.rref}"
+        for user in context.users.values():
+            if isinstance(user, LendingUser) and (user.lent or user.loans):
+                return f"{endpoint.me} still lends {user.lent} and borrows {user.loans}"
+            if isinstance(user, BorrowingUser):
+                if user.loans or user.guardian or user.announcing:
+                    return f"{endpoint.me} still borrows {user.loans or user.guardian}"
+                if any(who not in living for who in user.borrowers.values()):
+                    return f"{endpoint.me} believes that the dead borrow {user.rref}"
+                if user.borrowers and not user.known:
+                    return f"{endpoint.me} is not counted, and has a table of {user.rref}"
     return None
 
 
@@ -78,6 +119,7 @@ EVENTUALLY: dict[str, Callable[..., str | None]] = {
     "every task ends": scripts_ended,
     "every call settles (G6)": calls_settled,
     "the users' tables are exact": tables_are_exact,
-    "the owners' tables are exact": owners_count_exactly,
+    "note 4: the owner's borrowers list empties": owners_count_exactly,
+    "no loan is outstanding": loans_are_settled,
     "freed when nobody holds (G5)": freed_when_unheld,
 }

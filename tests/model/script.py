@@ -106,10 +106,11 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Pickle:
-    """Fork *name* for a message to *to* that is not finished yet."""
+    """Fork (or lend) *name* for a message to *to* that is not finished yet."""
 
     name: str
     to: str
+    for_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import assert_never
 
-from farref.protocol.ids import WorkerId
+from farref.protocol.ids import ForkId, WorkerId
 from farref.protocol.messages import (
     Ack,
     Call,
@@ -18,7 +18,11 @@ from farref.protocol.messages import (
     ForkRequest,
     Invoke,
     Message,
+    NotifyRefRemoved,
+    RefRemoved,
     Reply,
+    Report,
+    Returned,
     Tell,
 )
 
@@ -36,14 +40,22 @@ def message_line(message: Message) -> str:
             what = f"{rref} fork {fork}"
         case ChildAck(rref=rref, fork=fork):
             what = f"{rref} fork {fork}"
-        case Delete(rref=rref, forks=forks):
-            what = f"{rref} forks {' '.join(map(str, forks))}"
+        case Delete(rref=rref, forks=forks, borrowers=borrowers):
+            what = f"{rref} forks {' '.join(map(str, forks))}{_table(borrowers)}"
+        case RefRemoved(removed=removed):
+            what = " ".join(message_line(each) for each in removed)
+        case NotifyRefRemoved(loans=loans):
+            what = " ".join(f"{rref} fork {fork}" for rref, fork in loans)
+        case Returned(loans=loans):
+            what = _reports(loans)
         case Cancel(call=call):
             what = f"call {call}"
         case Tell(cargo=cargo):
             what = _cargo(cargo)
-        case Call(call=call, cargo=cargo) | Reply(call=call, cargo=cargo):
+        case Call(call=call, cargo=cargo):
             what = f"call {call} {_cargo(cargo)}"
+        case Reply(call=call, cargo=cargo, loans=loans):
+            what = f"call {call} {_cargo(cargo)} {_reports(loans)}"
         case Create(rref=rref, fork=fork, cargo=cargo, target=target):
             what = f"{rref} fork {fork}{f' method of {target}' if target else ''} {_cargo(cargo)}"
         case Invoke(call=call, rref=rref, cargo=cargo):
@@ -56,7 +68,21 @@ def message_line(message: Message) -> str:
 
 
 def _cargo(cargo: Cargo) -> str:
-    return " ".join(f"[{each.rref} as fork {each.fork}]" for each in cargo.descriptors)
+    return " ".join(
+        f"[{each.rref} as {each.passing.value} {each.fork}]" for each in cargo.descriptors
+    )
+
+
+def _reports(loans: tuple[Report, ...]) -> str:
+    return " ".join(
+        f"<{'held' if each.held else 'returned'} {each.fork} of {each.rref}"
+        f"{_table(each.borrowers)}>"
+        for each in loans
+    )
+
+
+def _table(borrowers: tuple[tuple[ForkId, WorkerId], ...]) -> str:
+    return "".join(f", {worker} borrowed {fork}" for fork, worker in borrowers)
 
 
 def action_line(action: Action) -> str:
@@ -88,8 +114,9 @@ def step_line(
             what = _task(task)
         case Act():
             what = f"does {action_line(endpoint.script[0]) if endpoint else ''}"
-        case Notice(worker=worker):
-            what = f"hears that {worker} died"
+        case Notice(worker=worker, unacknowledged=messages):
+            unsaid = "".join(f"\n       maybe lost: {message_line(each)}" for each in messages)
+            what = f"hears that {worker} died{unsaid}"
         case Bury(worker=worker):
             what = f"buries {worker}"
         case Crash():
@@ -102,8 +129,6 @@ def step_line(
 
 def _task(task: Task) -> str:
     name = message_line(task.message)
-    if task.stage is Stage.ENDED:
-        return f"releases what came with {name}"
     if task.refused:
         return f"refuses {name}"
     if task.todo:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import is_dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 Thing = TypeVar("Thing")
@@ -19,9 +20,14 @@ Thing = TypeVar("Thing")
 
 def attributes(machine: object) -> Iterator[tuple[str, Any]]:
     """The names and values of what *machine* remembers."""
-    slots = getattr(type(machine), "__slots__", None)
-    for name in vars(machine) if slots is None else slots:
+    for name in _names(type(machine)) or vars(machine):
         yield name, getattr(machine, name)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    """The slots of *kind* and of what it inherits from."""
+    return tuple(name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ()))
 
 
 def is_machine(thing: object) -> bool:

@@ -27,9 +27,10 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The endpoint hears of a death."""
+    """The endpoint hears of a death, and these messages to the dead may have been lost."""
 
     worker: WorkerId
+    unacknowledged: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """One request, reply or one-way message on its way through an endpoint's shell.
 
 A task is what an actor's thread or coroutine would be. It *arrived* (the context holds its
-references already), *began* (it was unpickled, so handles exist), does its actions one by
-one, *ended* (the reply left, the object is free for the next request) and is gone when its
-own hold on the references is released. The explorer lets anything happen in between.
+references already), *began* (it was unpickled, so handles exist) and does its actions one by
+one; then its handles go, the reply leaves, what the message held is released, and the object
+is free for the next request. The explorer lets anything happen in between.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ class Stage(Enum):
 
     ARRIVED = "arrived"
     BEGUN = "begun"
-    ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Task:
     @property
     def occupies(self) -> RRefId | None:
         """The object on which this task runs, alone."""
-        if self.refused or self.stage is Stage.ENDED:
+        if self.refused:
             return None
         match self.message:
             case Invoke(rref=rref) | Fetch(rref=rref):

@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 from farref.protocol.ids import WorkerId
 from farref.protocol.messages import ForkRequest, Message
+from farref.protocol.sharing import Sharing
 
-from .endpoint import Endpoint, worker
+from .endpoint import Endpoint, hands_over, worker
 from .explorer import Mistake
 from .script import Script
 from .steps import Bury, Deliver, Notice, Step
@@ -38,6 +39,10 @@ class Program:
     name: str
     scripts: dict[str, Script]
     mortal: tuple[str, ...] = ()
+    sharing: Sharing = "fork"
+    """How references in calls are shared."""
+    late: bool = False
+    """The grace may end too early, and what comes late finds a loss."""
     reaches: tuple[str, ...] = ()
     """Negative properties that this program is there to violate."""
     slow: bool = False
@@ -113,9 +118,9 @@ class World:
     def start(self) -> State:
         """Nothing has happened yet."""
         scripts = self.program.scripts.items()
-        return State(
-            tuple(self._intern(Endpoint(worker(name), script)) for name, script in scripts), ()
-        )
+        sharing, mortal = self.program.sharing, frozenset(self.mortal)
+        starts = (Endpoint(worker(name), script, sharing, mortal) for name, script in scripts)
+        return State(tuple(self._intern(endpoint) for endpoint in starts), ())
 
     # ---- views
 
@@ -137,9 +142,9 @@ class World:
         """Everything that may happen next."""
         previous = DEAD
         for number in state.flying:
-            if number != previous:  # two equal messages are one move
-                previous = number
-                place = self._places[self.envelopes[number].to]
+            place = self._places[self.envelopes[number].to]
+            if number != previous and state.endpoints[place] != DEAD:
+                previous = number  # two equal messages are one move
                 step, outcome = self._deliver(state.endpoints[place], number)
                 yield Move(place, step), self._next(state, place, outcome, number)
         for place, number in enumerate(state.endpoints):
@@ -160,24 +165,47 @@ class World:
             for who in dead:
                 if who not in self.endpoints[number].context.dead:
                     known = False
-                    step, outcome = self._react(number, Notice(who))
-                    yield Move(place, step), self._next(state, place, outcome)
-        if not known or any(
-            isinstance(message, ForkRequest) and message.fork.parent in dead
-            for sender, _, message in self.in_flight(state)
-            if sender not in dead
-        ):
+                    yield from self._notices(state, place, who)
+        if not self.program.late and (not known or self._announcements(state)):
             return
         for place, number in living:
-            for who in dead:
+            for who in self.endpoints[number].context.dead:
                 if who not in self.endpoints[number].buried:
                     step, outcome = self._react(number, Bury(who))
                     yield Move(place, step), self._next(state, place, outcome)
 
+    def _notices(self, state: State, place: int, who: WorkerId) -> Iterator[tuple[Move, State]]:
+        """*who* acknowledged all that it received, or nothing; what was in flight is lost."""
+        number = state.endpoints[place]
+        lost = [
+            it
+            for it in state.flying
+            if self.envelopes[it].to == who and self.envelopes[it].sender == self.workers[place]
+        ]
+        flying = tuple(it for it in state.flying if it not in lost)
+        unreceived = tuple(self.envelopes[it].message for it in lost)
+        sent = self.endpoints[number].over.get(who, ())
+        for messages in dict.fromkeys((unreceived, sent)):
+            step, outcome = self._react(number, Notice(who, messages))
+            yield Move(place, step), self._next(State(state.endpoints, flying), place, outcome)
+
+    def _announcements(self, state: State) -> bool:
+        """Somebody who lost the parent, or announces itself for another death, asks the owner."""
+        dead = self.dead(state)
+        return any(
+            isinstance(message, ForkRequest) and message.fork.parent in (*dead, sender)
+            for sender, to, message in self.in_flight(state)
+            if sender not in dead and to not in dead
+        )
+
     def _crash(self, state: State, place: int) -> State:
         endpoints = (*state.endpoints[:place], DEAD, *state.endpoints[place + 1 :])
         who = self.workers[place]
-        flying = tuple(it for it in state.flying if self.envelopes[it].to != who)
+        flying = tuple(
+            it
+            for it in state.flying
+            if self.envelopes[it].to != who or self._may_be_taken_back(it)
+        )
         return State(endpoints, flying)
 
     def _next(self, state: State, place: int, outcome: Outcome, used: int = DEAD) -> State:
@@ -189,9 +217,17 @@ class World:
             flying.remove(used)
         to = (self._places[self.envelopes[number].to] for number in outcome.sends)
         sends = zip(outcome.sends, to, strict=True)
-        flying.extend(number for number, place in sends if endpoints[place] != DEAD)
+        flying.extend(
+            number
+            for number, place in sends
+            if endpoints[place] != DEAD or self._may_be_taken_back(number)
+        )
         flying.sort()
         return State(endpoints, tuple(flying))
+
+    def _may_be_taken_back(self, envelope: int) -> bool:
+        """What hands a table over is remembered until its sender knows of the death."""
+        return hands_over(self.envelopes[envelope].message)
 
     # ---- steps of one endpoint, each computed once
 

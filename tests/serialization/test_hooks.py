@@ -10,7 +10,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from farref import OutOfBandPickleError, SerializationError
+from farref import OutOfBandPickleError, OwnerDiedError, SerializationError
 
 from .endpoint import Address, Endpoint
 
@@ -55,6 +55,24 @@ def test_pickling_that_fails_undoes_its_forks(ends: tuple[Endpoint, Endpoint]) -
     with pytest.raises(SerializationError, match=r"cannot pickle.*lock.*keep it where it is"):
         a.pack([*refs, threading.Lock()], b)
     assert [a.forks(ref) for ref in refs] == [0] * 5
+
+
+def test_a_fork_that_fails_undoes_those_before(
+    ends: tuple[Endpoint, Endpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = ends
+    refs = [a.own() for _ in range(3)]
+    fork = a.fork
+
+    def fork_some(reference: Any) -> Any:
+        if reference is refs[2]:
+            raise OwnerDiedError("of the third")
+        return fork(reference)
+
+    monkeypatch.setattr(a, "fork", fork_some)
+    with pytest.raises(OwnerDiedError, match="third"):
+        a.pack(refs, b)
+    assert [a.forks(ref) for ref in refs] == [0] * 3
 
 
 class Interrupts:

@@ -20,7 +20,12 @@ from farref.protocol.messages import (
     ForkRequest,
     Invoke,
     Message,
+    NotifyRefRemoved,
+    Passing,
+    RefRemoved,
     Reply,
+    Report,
+    Returned,
     Tell,
 )
 
@@ -62,24 +67,70 @@ class Fields:
     def call(self) -> CallId:
         return CallId(*self._id(self.value("call")))
 
+    def items(self, name: str, form: str, *, more: bool = False) -> list[list[str]]:
+        """The items of a list, joined by ``+``, each of the *form* ``what,what``, or longer."""
+        found = [each.split(",") for each in self._values.pop(name, "").split("+") if each]
+        parts = form.count(",") + 1
+        for item in found:
+            if len(item) < parts or (len(item) > parts and not more):
+                raise BadCommandError(f"{name}={','.join(item)}: give {form}")
+        return found
+
     def cargo(self) -> Cargo:
-        """``child=A/1,A/2,B,A``: a descriptor's reference, fork, owner and parent."""
+        """``child=A/1,A/2,B,A``: a descriptor's reference, fork, owner, parent, and *passing*."""
         descriptors = []
-        for child in self._values.pop("child", "").split("+"):
-            if not child:
-                continue
-            if child.count(",") != 3:
-                raise BadCommandError(f"child={child}: give reference,fork,owner,parent")
-            rref, fork, owner, parent = child.split(",")
+        for item in self.items("child", "reference,fork,owner,parent", more=True):
+            rref, fork, owner, parent, *passing = item
             descriptors.append(
                 Descriptor(
                     rref=RRefId(*self._id(rref)),
                     fork=ForkId(*self._id(fork)),
                     owner=self._worker(owner),
                     parent=self._worker(parent),
+                    passing=_passing(passing),
                 )
             )
         return Cargo(descriptors=tuple(descriptors))
+
+    def borrowers(self, items: list[str]) -> tuple[tuple[ForkId, WorkerId], ...]:
+        """``C/1:D``: the loan C/1 is at D."""
+        pairs = [item.partition(":") for item in items]
+        return tuple((ForkId(*self._id(fork)), self._worker(who)) for fork, _, who in pairs)
+
+    def table(self) -> tuple[tuple[ForkId, WorkerId], ...]:
+        return self.borrowers([item for (item,) in self.items("borrowers", "fork:endpoint")])
+
+    def reports(self) -> tuple[Report, ...]:
+        """``loans=B/1,A/1,B,held,C/1:D``: reference, fork, owner, held or returned, borrowers."""
+        reports = []
+        for item in self.items("loans", "reference,fork,owner,held", more=True):
+            rref, fork, owner, held, *borrowers = item
+            reports.append(
+                Report(
+                    rref=RRefId(*self._id(rref)),
+                    fork=ForkId(*self._id(fork)),
+                    owner=self._worker(owner),
+                    held=held == "held",
+                    borrowers=self.borrowers(borrowers),
+                )
+            )
+        return tuple(reports)
+
+    def notices(self) -> tuple[tuple[RRefId, ForkId], ...]:
+        """``loans=B/1,A/1``: reference and fork."""
+        pairs = self.items("loans", "reference,fork")
+        return tuple((RRefId(*self._id(r)), ForkId(*self._id(f))) for r, f in pairs)
+
+    def removed(self) -> tuple[Delete, ...]:
+        """``removed=B/1,A/1,C/1:D``: reference, fork and borrowers."""
+        return tuple(
+            Delete(
+                rref=RRefId(*self._id(rref)),
+                forks=(ForkId(*self._id(fork)),),
+                borrowers=self.borrowers(borrowers),
+            )
+            for rref, fork, *borrowers in self.items("removed", "reference,fork", more=True)
+        )
 
     def number(self, name: str) -> int:
         value = self.value(name)
@@ -93,6 +144,15 @@ class Fields:
 
     def _id(self, text: str) -> tuple[WorkerId, int]:
         return parse_id(text, self._worker)
+
+
+def _passing(words: list[str]) -> Passing:
+    if not words:
+        return Passing.FORK
+    ways = {way.value: way for way in Passing}
+    if len(words) > 1 or words[0] not in ways:
+        raise BadCommandError(f"{','.join(words)!r} is none of {', '.join(ways)}")
+    return ways[words[0]]
 
 
 def parse_id(text: str, worker: Callable[[str], WorkerId]) -> tuple[WorkerId, int]:
@@ -123,15 +183,22 @@ BUILDERS: dict[str, Callable[[Fields], Message | Packet]] = {
     "ForkRequest": lambda give: ForkRequest(rref=give.rref(), fork=give.fork()),
     "Ack": lambda give: Ack(rref=give.rref(), fork=give.fork()),
     "ChildAck": lambda give: ChildAck(rref=give.rref(), fork=give.fork()),
-    "Delete": lambda give: Delete(rref=give.rref(), forks=give.forks()),
+    "Delete": lambda give: Delete(rref=give.rref(), forks=give.forks(), borrowers=give.table()),
+    "Returned": lambda give: Returned(loans=give.reports()),
+    "NotifyRefRemoved": lambda give: NotifyRefRemoved(loans=give.notices()),
+    "RefRemoved": lambda give: RefRemoved(removed=give.removed()),
     "Cancel": lambda give: Cancel(call=give.call(), rref=give.maybe_rref("rref")),
     "Tell": lambda give: Tell(cargo=give.cargo()),
     "Call": lambda give: Call(call=give.call(), cargo=give.cargo()),
     "Create": lambda give: Create(
-        rref=give.rref(), fork=give.fork(), cargo=give.cargo(), target=give.maybe_rref("target")
+        call=give.call(),
+        rref=give.rref(),
+        fork=give.fork(),
+        cargo=give.cargo(),
+        target=give.maybe_rref("target"),
     ),
     "Invoke": lambda give: Invoke(call=give.call(), rref=give.rref(), cargo=give.cargo()),
     "Fetch": lambda give: Fetch(call=give.call(), rref=give.rref()),
-    "Reply": lambda give: Reply(call=give.call(), cargo=give.cargo()),
+    "Reply": lambda give: Reply(call=give.call(), cargo=give.cargo(), loans=give.reports()),
     "Packet": _packet,
 }

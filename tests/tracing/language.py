@@ -7,10 +7,11 @@ function's docstring begins with the command's form; a test holds the documentat
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from farref.protocol.delivery import Packet
-from farref.protocol.messages import Cargo
+from farref.protocol.messages import Cargo, Passing
+from farref.protocol.sharing import DISCIPLINES
 
 from .forge import forged
 from .links import Links, links_of
@@ -23,8 +24,17 @@ if TYPE_CHECKING:
 
     from farref.protocol.effects import Effect
     from farref.protocol.ids import RRefId
+    from farref.protocol.sharing import Sharing
 
 # ---- setting the scene
+
+
+def sharing(world: World, words: Words) -> None:
+    """sharing DISCIPLINE - how the endpoints named from here on share in calls."""
+    name = words.next("a discipline")
+    if name not in DISCIPLINES:
+        raise BadCommandError(f"{name!r} is none of {', '.join(DISCIPLINES)}")
+    world.sharing = cast("Sharing", name)
 
 
 def endpoints(world: World, words: Words) -> None:
@@ -57,7 +67,8 @@ def remote(world: World, words: Words) -> None:
     """remote A B [with REF...] [on REF] - `remote(B, f, args)` on A; *on*: a method of REF."""
     endpoint, to = words.endpoint(), words.worker()
     target = next(iter(words.clause_rrefs("on")), None)
-    cargo = Cargo(descriptors=world.forks(endpoint, to, words.clause_rrefs("with")))
+    lent = world.loans(endpoint, to, words.clause_rrefs("with"), replies=False)
+    cargo = Cargo(descriptors=lent)
     world.act(endpoint, lambda: endpoint.context.create(to, cargo, target)[1])
 
 
@@ -79,7 +90,7 @@ def send(world: World, words: Words) -> None:
 def call(world: World, words: Words) -> None:
     """call A C [REF...] [within REF...] - `rpc_async(C, f, args)`; *within*: its chain."""
     endpoint, to = words.endpoint(), words.worker()
-    cargo = Cargo(descriptors=world.forks(endpoint, to, words.rrefs() if words.more() else []))
+    cargo = Cargo(descriptors=world.loans(endpoint, to, words.rrefs() if words.more() else []))
     chain = tuple(words.clause_rrefs("within"))
     world.act(endpoint, lambda: endpoint.context.call(to, cargo, chain)[1])
 
@@ -91,7 +102,7 @@ def invoke(world: World, words: Words) -> None:
 
     def send_it() -> list[Effect]:
         to = endpoint.context.owner_of(rref)
-        cargo = Cargo(descriptors=world.forks(endpoint, to, arguments))
+        cargo = Cargo(descriptors=world.loans(endpoint, to, arguments))
         return endpoint.context.invoke(rref, cargo, chain)[1]
 
     world.act(endpoint, send_it)
@@ -111,11 +122,18 @@ def cancel(world: World, words: Words) -> None:
 
 
 def pickle(world: World, words: Words) -> None:
-    """pickle A C REF... - A begins to pickle a message for C: it forks these references."""
+    """pickle A C REF... [for KIND] - A begins to pickle a message, a call or a creation, for C."""
     endpoint, to = words.endpoint(), words.worker()
-    endpoint.pickled = world.forks(endpoint, to, words.rrefs())
+    rrefs, kind = words.rrefs(), words.clause("for")
+    if not kind:
+        endpoint.pickled = world.forks(endpoint, to, rrefs)
+    elif kind in (["call"], ["creation"]):
+        endpoint.pickled = world.loans(endpoint, to, rrefs, replies=kind == ["call"])
+    else:
+        raise BadCommandError(f"{' '.join(kind)!r} is neither call nor creation")
     for each in endpoint.pickled:
-        world.say(f"{endpoint.me} forks {each.rref} as {each.fork} for {to}")
+        verb = "lends" if each.passing is Passing.LOAN else "forks"
+        world.say(f"{endpoint.me} {verb} {each.rref} as {each.fork} for {to}")
 
 
 def abandon(world: World, words: Words) -> None:
@@ -142,10 +160,9 @@ def hold(world: World, words: Words) -> None:
 
 
 def drop(world: World, words: Words) -> None:
-    """drop C REF... - one handle of each dies on C."""
+    """drop C REF... - one handle of each dies on C, all in one step."""
     endpoint = words.endpoint()
-    for rref in words.rrefs():
-        world.act_on(endpoint, rref, lambda rref=rref: endpoint.context.drop(rref))  # type: ignore[misc]
+    world.drop(endpoint, words.rrefs())
 
 
 def release(world: World, words: Words) -> None:
@@ -177,6 +194,7 @@ def deliver(world: World, words: Words) -> None:
 
 def _deliver(world: World, transit: Transit) -> None:
     world.flight.remove(transit)
+    world.delivered.append(transit)
     endpoint = world.endpoints[transit.to.name]
     if not endpoint.alive:
         world.say(f"({transit.to} is dead: nobody gets it)")
@@ -261,10 +279,19 @@ def kill(world: World, words: Words) -> None:
 
 
 def died(world: World, words: Words) -> None:
-    """died X [at B...] - B, or everybody, is told that X died."""
+    """died X [at B...] [unacknowledged WORD...] - B, or everybody, is told that X died."""
     worker = words.worker()
-    for endpoint in words.at(worker):
-        world.died(endpoint, worker)
+    told, which = words.at(worker), words.clause("unacknowledged")
+    arrived = [
+        transit
+        for transit in world.delivered
+        if which and transit.to == worker and all(_in(word, transit) for word in which)
+    ]
+    if which and not arrived:
+        raise BadCommandError(f"{worker} has got nothing like that")
+    for endpoint in told:
+        mine = [each.what for each in arrived if each.sender == endpoint.me]
+        world.died(endpoint, worker, [each for each in mine if not isinstance(each, Packet)])
 
 
 def bury(world: World, words: Words) -> None:
@@ -312,7 +339,7 @@ def expect(world: World, words: Words) -> None:
 COMMANDS: dict[str, Callable[[World, Words], None]] = {
     command.__name__: command
     for command in (
-        *(endpoints, channels),
+        *(sharing, endpoints, channels),
         *(own, remote, tell, send, call, invoke, fetch, cancel, pickle, abandon),
         *(hold, drop, release, resolve, reply),
         *(deliver, settle, lose, duplicate, packet, tick, forge),

@@ -94,6 +94,10 @@ class Links:
         if not handed and (packet.messages or not forgotten):
             self.world.say(why_dropped(me, sender, packet, channel))
 
+    def unacknowledged(self, me: WorkerId, peer: WorkerId) -> list[Message]:
+        """What *me* has for *peer*, who may not have received it."""
+        return self.channel(me, peer).unacknowledged
+
     def status(self) -> None:
         """Show both halves of every conversation."""
         for (me, peer), channel in self.channels.items():

@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farref.protocol.ids import RRefId
-from farref.protocol.messages import Cancel, Fetch, Invoke, Message
+from farref.protocol.borrowing import BorrowingUser
+from farref.protocol.lending import LendingUser
+from farref.protocol.messages import (
+    Cancel,
+    Fetch,
+    Invoke,
+    Message,
+    NotifyRefRemoved,
+    RefRemoved,
+    Returned,
+)
 
-from .show import listed, request_name
+from .show import lent_by_owner, listed, request_name
 
 if TYPE_CHECKING:
     from farref.protocol.context import Context
     from farref.protocol.delivery import Channel, Packet
-    from farref.protocol.ids import CallId, WorkerId
+    from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
     from farref.protocol.owner import Owner
     from farref.protocol.user import User
 
@@ -27,7 +36,7 @@ def why_kept(context: Context, rref: RRefId) -> str:
     if (owner := context.owners.get(rref)) is not None:
         return f"({me} keeps {rref}: {_and(owner_keeps(owner))})"
     if (user := context.users.get(rref)) is not None:
-        return f"(nothing leaves {me}: {_and(user_keeps(user))})"
+        return f"(nothing leaves {me}: {_and(user_keeps(user, _loans_of(context)))})"
     return f"({me} holds nothing of {rref} any more)"
 
 
@@ -40,9 +49,12 @@ def owner_keeps(owner: Owner) -> list[str]:
         reasons.append("it has no value yet")
     if owner.handles:
         reasons.append(_handles(owner.handles))
-    if owner.forks:
-        forks = [f"{fork} of {to}" for fork, to in owner.forks.items()]
+    if owner.messages:
+        reasons.append(_messages(owner.messages))
+    lent = lent_by_owner(owner)
+    if forks := [f"{fork} of {to}" for fork, to in owner.forks.items() if fork not in lent]:
         reasons.append(f"{_subject('fork', 'forks', forks)} known")
+    reasons += _lent([f"{fork} at {to}" for fork, to in lent.items()])
     if owner.pending:
         reasons.append(_unanswered(owner.pending))
     if owner.running:
@@ -52,32 +64,70 @@ def owner_keeps(owner: Owner) -> list[str]:
     return reasons
 
 
-def user_keeps(user: User) -> list[str]:
-    """What keeps a reference alive at its user."""
+def user_keeps(user: User, lent: set[ForkId]) -> list[str]:
+    """What keeps a reference alive at its user, who waits for the calls that *lent* are for."""
     reasons: list[str] = []
     if user.lost:
         reasons.append(f"{user.owner}, the owner, is dead")
     if user.handles:
         reasons.append(_handles(user.handles))
+    if user.messages:
+        reasons.append(_messages(user.messages))
     if user.requested is not None:
         reasons.append(f"fork {user.requested} is not confirmed")
-    if user.children:
-        children = [f"{fork} at {to}" for fork, to in user.children.items()]
+    if isinstance(user, LendingUser):
+        lent = set(user.lent)
+    if children := [f"{fork} at {to}" for fork, to in user.children.items() if fork not in lent]:
         reasons.append(f"{_subject('child', 'children', children)} not confirmed")
+    reasons += _lent([f"{fork} at {to}" for fork, to in user.children.items() if fork in lent])
     if user.pending:
         reasons.append(_unanswered(user.pending))
+    if isinstance(user, LendingUser | BorrowingUser) and user.loans:
+        loans = [str(fork) for fork in sorted(user.loans)]
+        reasons.append(f"{_subject('loan', 'loans', loans)} for a call that runs")
+    if isinstance(user, BorrowingUser) and not user.known:
+        reasons += _not_known(user)
     return reasons
 
 
-def why_silent(context: Context, sender: WorkerId, message: Message) -> str:
+def _not_known(user: BorrowingUser) -> list[str]:
+    """What the owner is still to hear of, or to answer."""
+    reasons: list[str] = []
+    if user.reported:
+        reported = [str(fork) for fork in sorted(user.reported)]
+        reasons.append(f"the notice for {listed(reported)} has not come")
+    if user.borrowers:
+        borrowers = [f"{fork} of {to}" for fork, to in user.borrowers.items()]
+        reasons.append(f"only {user.rref}'s table here knows {listed(borrowers)}")
+    return reasons
+
+
+def _lent(loans: list[str]) -> list[str]:
+    return [f"{_subject('loan', 'loans', loans)} not returned"] if loans else []
+
+
+def _loans_of(context: Context) -> set[ForkId]:
+    return {loan.fork for waiting in context.waiting.values() for loan in waiting.loans}
+
+
+def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str]:
     """Why receiving *message* had no effect at all."""
     me = context.me
     if sender in context.dead:
-        return f"({me} ignores it: {sender} is dead)"
-    if isinstance(message, Cancel):
-        return f"({me} has no call {message.call} of {sender}'s in a queue)"
-    rref: RRefId = getattr(message, "rref")  # noqa: B009  (every silent message has one)
-    return why_kept(context, rref)
+        return [f"({me} ignores it: {sender} is dead)"]
+    match message:
+        case Cancel(call=call):
+            return [f"({me} has no call {call} of {sender}'s in a queue)"]
+        case Returned(loans=reports):
+            rrefs = [report.rref for report in reports]
+        case NotifyRefRemoved(loans=loans):
+            rrefs = [rref for rref, _ in loans]
+        case RefRemoved(removed=removed):
+            rrefs = [each.rref for each in removed]
+        case _:
+            # Every other silent message is about one reference.
+            rrefs = [getattr(message, "rref")]  # noqa: B009
+    return [why_kept(context, rref) for rref in dict.fromkeys(rrefs)]
 
 
 def why_queued(context: Context, message: Message) -> str | None:
@@ -107,6 +157,10 @@ def why_dropped(me: WorkerId, sender: WorkerId, packet: Packet, channel: Channel
 
 def _handles(count: int) -> str:
     return "1 handle is held" if count == 1 else f"{count:,} handles are held"
+
+
+def _messages(count: int) -> str:
+    return "1 message is being handled" if count == 1 else f"{count:,} messages are being handled"
 
 
 def _unanswered(pending: set[CallId]) -> str:

@@ -11,6 +11,7 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, assert_never
 
+from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.effects import (
     Confirmed,
     Effect,
@@ -24,14 +25,26 @@ from farref.protocol.effects import (
     Settle,
     Stop,
 )
-from farref.protocol.ids import CallId, ForkId, RRefId
-from farref.protocol.messages import Call, Cargo, Create, Fetch, Invoke, Message, Request
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.lending import LendingOwner, LendingUser
+from farref.protocol.messages import (
+    Call,
+    Cargo,
+    Create,
+    Delete,
+    Descriptor,
+    Fetch,
+    Invoke,
+    Message,
+    Passing,
+    Report,
+    Request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from farref.protocol.context import Context
-    from farref.protocol.ids import WorkerId
     from farref.protocol.owner import Owner
     from farref.protocol.user import User
 
@@ -116,21 +129,51 @@ def _number(counted: str) -> int:
 
 
 def message_text(message: Message) -> str:
-    """``ForkRequest(rref=A/1, fork=A/2)``, ``Tell(A/1 as fork A/2)``; defaults are left out."""
+    """``ForkRequest(rref=A/1, fork=A/2)``, ``Tell(A/1 as fork A/2)``; defaults are left out.
+
+    So is a creation's watermark, while it says only that no earlier creation is outstanding.
+    """
     parts: list[str] = []
+    usual = message.rref.number if isinstance(message, Create) else None
     for field in fields(message):
         value = getattr(message, field.name)
         if isinstance(value, Cargo):
             parts += [] if value.payload is None else [str(value.payload)]
             if value.descriptors:
-                parts.append(listed(f"{d.rref} as fork {d.fork}" for d in value.descriptors))
-        elif value == field.default:
+                parts.append(listed(map(descriptor_text, value.descriptors)))
+        elif value == field.default or (field.name == "settled" and value == usual):
             pass
         elif isinstance(value, tuple) and not isinstance(value, RRefId | ForkId | CallId):
-            parts.append(f"{field.name}=[{listed(map(str, value))}]")
+            parts.append(f"{field.name}=[{listed(map(_item, value))}]")
         else:
             parts.append(f"{field.name}={value}")
     return f"{type(message).__name__}({', '.join(parts)})"
+
+
+def descriptor_text(descriptor: Descriptor) -> str:
+    """``B/1 as fork A/1``, ``B/1 lent as fork A/1``, ``B/1 back as fork A/1``."""
+    how = {Passing.FORK: "", Passing.LOAN: "lent ", Passing.BACK: "back "}[descriptor.passing]
+    counted = " (counted)" if descriptor.counted and descriptor.passing is Passing.LOAN else ""
+    return f"{descriptor.rref} {how}as fork {descriptor.fork}{counted}"
+
+
+def _item(value: object) -> str:
+    """One item of a message's field."""
+    match value:
+        case Report(rref=rref, fork=fork, held=held, borrowers=borrowers):
+            return f"{rref} by fork {fork} {'held' if held else 'returned'}{_table(borrowers)}"
+        case Delete(rref=rref, forks=forks, borrowers=borrowers):
+            return f"{rref} by fork {' and '.join(map(str, forks))}{_table(borrowers)}"
+        case (RRefId() as rref, ForkId() as fork):
+            return f"{rref} by fork {fork}"
+        case (ForkId() as fork, WorkerId() as worker):
+            return f"{fork} of {worker}"
+        case _:
+            return str(value)
+
+
+def _table(borrowers: tuple[tuple[ForkId, WorkerId], ...]) -> str:
+    return f"; borrowers {' and '.join(map(_item, borrowers))}" if borrowers else ""
 
 
 def request_name(request: Request) -> str:
@@ -181,7 +224,7 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
         case Confirmed(rref=rref):
             return f"{me} is confirmed as a user of {rref}"
         case Lose(rref=rref):
-            return f"{me} gives up {rref}: its creation can not come any more"
+            return f"{me} gives up {rref}: no value of it can come any more"
         case Free(rref=rref):
             return f"{me} frees {rref}"
         case _:
@@ -203,12 +246,14 @@ def table_lines(context: Context) -> list[str]:
 
 
 def owner_text(me: WorkerId, owner: Owner) -> str:
-    """``B owns A/1: resolved; forks A/1 of A``."""
+    """``B owns A/1: resolved; known fork A/1 of A``."""
     stage = "resolved" if owner.resolved else "created" if owner.created else "placeholder"
     parts = [
         stage,
         _counted("handle", owner.handles),
+        _counted("message", owner.messages),
         _each("known fork", (f"{fork} of {to}" for fork, to in owner.forks.items())),
+        _each("lent", (f"{fork} to {to}" for fork, to in lent_by_owner(owner).items())),
         _each("unanswered", map(str, sorted(owner.pending))),
         "busy" if owner.running else "",
         _each("queue", (request_name(request) for _, request in owner.queue)),
@@ -218,16 +263,46 @@ def owner_text(me: WorkerId, owner: Owner) -> str:
 
 def user_text(me: WorkerId, user: User) -> str:
     """``C uses A/1 of B: 1 handle; requested A/2; owed A/2 to A``."""
+    lent = user.lent if isinstance(user, LendingUser) else {}
     parts = [
         "lost" if user.lost else "",
         _counted("handle", user.handles),
+        _counted("message", user.messages),
         _each("known fork", map(str, sorted(user.known))),
-        "" if user.requested is None else f"requested {user.requested}",
+        *_borrower_parts(user),
+        "" if user.requested is None else f"{_asking(user)} {user.requested}",
         _each("owed", (f"{fork} to {parent}" for fork, parent in user.owed.items())),
-        _each("pinned child", (f"{fork} at {to}" for fork, to in user.children.items())),
+        _each("pinned child", (f"{f} at {to}" for f, to in user.children.items() if f not in lent)),
+        _each("lent", (f"{f} to {user.children[f]}{_acked(ack)}" for f, ack in lent.items())),
         _each("unanswered", map(str, sorted(user.pending))),
     ]
     return f"{me} uses {user.rref} of {user.owner}: {'; '.join(filter(None, parts))}"
+
+
+def lent_by_owner(owner: Owner) -> dict[ForkId, WorkerId]:
+    """The owner's own loans that are not returned."""
+    return owner.lent if isinstance(owner, LendingOwner) else {}
+
+
+def _borrower_parts(user: User) -> Iterator[str]:
+    """What the disciplines remember of the loans to this endpoint, and of those further down."""
+    if isinstance(user, LendingUser):
+        for fork, (lender, counted) in user.loans.items():
+            who = "the dead" if lender is None else lender
+            yield f"loan {fork} of {who}{' (counted)' if counted else ''}"
+    if isinstance(user, BorrowingUser):
+        yield _each("loan", map(str, sorted(user.loans)))
+        yield "" if user.guardian is None else f"guardian {user.guardian}"
+        yield _each("reported", map(str, sorted(user.reported)))
+        yield _each("borrower", map(_item, user.borrowers.items()))
+
+
+def _asking(user: User) -> str:
+    return "announced" if isinstance(user, BorrowingUser) and user.announcing else "requested"
+
+
+def _acked(acknowledged: bool) -> str:
+    return " (acknowledged)" if acknowledged else ""
 
 
 def _counted(noun: str, count: int) -> str:

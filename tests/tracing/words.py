@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .world import Endpoint, World
 
-CLAUSES = ("with", "on", "within", "at")
+CLAUSES = ("with", "on", "within", "at", "for", "unacknowledged")
 """Words that begin a clause of a command."""
 
 

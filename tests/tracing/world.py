@@ -3,8 +3,9 @@
 A message stays in flight until a command delivers it, so that a trace can tell every order.
 The world is also the *shell* of its endpoints: it carries out effects and decides nothing,
 as the actors do. What a shell always does follows by itself: a refused request is answered,
-an object that can get no value any more is resolved with an error, and a reply ends the
-request that it answers.
+an object that can get no value any more is resolved with an error, a reply ends the
+request that it answers, and the news of a death come with the messages that the dead may not
+have received.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from farref.protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send,
 from farref.protocol.errors import FarrefError, ProtocolError
 from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import (
-    Call,
     Cargo,
     Create,
+    Delete,
     Descriptor,
     Fetch,
     Invoke,
     Message,
+    RefRemoved,
     Request,
 )
 
@@ -35,6 +37,9 @@ from .show import effect_text, message_text, owner_text, table_lines, user_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from farref.protocol.ids import CallId
+    from farref.protocol.sharing import Sharing
 
     from .links import Links
 
@@ -75,8 +80,11 @@ class World:
     """Every endpoint of a trace and everything between them."""
 
     def __init__(self) -> None:
+        self.sharing: Sharing = "fork"
+        """How references in calls are shared; the old traces are of forking."""
         self.endpoints: dict[str, Endpoint] = {}
         self.flight: list[Transit] = []
+        self.delivered: list[Transit] = []
         self.lines: list[str] = []
         """What the command that runs now has shown so far."""
         self.links: Links | None = None
@@ -89,7 +97,7 @@ class World:
     def add(self, name: str) -> None:
         if name in self.endpoints:
             raise BadCommandError(f"there is an endpoint {name} already")
-        self.endpoints[name] = Endpoint(Context(WorkerId(name, 0)))
+        self.endpoints[name] = Endpoint(Context(WorkerId(name, 0), self.sharing))
 
     def worker(self, name: str) -> WorkerId:
         if name not in self.endpoints:
@@ -137,7 +145,8 @@ class World:
         if queued is not None:
             self.say(queued)
         elif not effects:
-            self.say(why_silent(endpoint.context, sender, message))
+            for line in why_silent(endpoint.context, sender, message):
+                self.say(line)
 
     def perform(self, endpoint: Endpoint, effects: list[Effect]) -> None:
         """Carry out *effects*, as every shell does, and show them."""
@@ -170,15 +179,16 @@ class World:
     def _refuse(self, endpoint: Endpoint, request: Request) -> None:
         # Without a chain or a call of its own, a creation is never refused.
         assert not isinstance(request, Create)
-        context = endpoint.context
-        self.perform(endpoint, context.reply(request.call, Cargo(payload="the error")))
-        self.perform(endpoint, context.release(descriptors_of(request)))
+        error = Cargo(payload="the error")
+        self.perform(endpoint, endpoint.context.reply(request.call, error))
 
     def _look_for_holders(self, rref: RRefId) -> None:
         """Point at every violation of G4, whether a trace expects it or not."""
         for endpoint in self.endpoints.values():
             user = endpoint.context.users.get(rref)
-            if endpoint.alive and user is not None and user.handles and not user.lost:
+            if not endpoint.alive or user is None or user.lost:
+                continue
+            if user.handles or user.messages:
                 self.say(f"(but {endpoint.me} still holds {rref}!)")
 
     # ---- what the user's code does
@@ -186,31 +196,65 @@ class World:
     def forks(
         self, endpoint: Endpoint, to: WorkerId, rrefs: Iterable[RRefId]
     ) -> tuple[Descriptor, ...]:
-        """Fork *rrefs* as pickling a message for *to* does; undo all if one can not be."""
+        """Share *rrefs* for good, as pickling a one-way message for *to* does."""
+        return self._share(endpoint, rrefs, lambda rref: endpoint.context.fork(rref, to))
+
+    def loans(
+        self, endpoint: Endpoint, to: WorkerId, rrefs: Iterable[RRefId], *, replies: bool = True
+    ) -> tuple[Descriptor, ...]:
+        """Share *rrefs* for a call on *to*, or (not *replies*) for a creation."""
+        context = endpoint.context
+        return self._share(endpoint, rrefs, lambda rref: context.lend(rref, to, replies=replies))
+
+    def _results(
+        self, endpoint: Endpoint, call: CallId, rrefs: Iterable[RRefId]
+    ) -> tuple[Descriptor, ...]:
+        """Share *rrefs* with the caller; those that it lent for this call go back."""
+        context = endpoint.context
+        return self._share(
+            endpoint,
+            rrefs,
+            lambda rref: context.give_back(rref, call) or context.fork(rref, call.caller),
+        )
+
+    def _share(
+        self,
+        endpoint: Endpoint,
+        rrefs: Iterable[RRefId],
+        share: Callable[[RRefId], Descriptor],
+    ) -> tuple[Descriptor, ...]:
+        """Share each of *rrefs*; undo all if one can not be."""
         made: list[Descriptor] = []
 
-        def fork_all() -> list[Effect]:
+        def share_all() -> list[Effect]:
             try:
-                made.extend(endpoint.context.fork(rref, to) for rref in rrefs)
+                made.extend(map(share, rrefs))
             except FarrefError:
                 self.perform(endpoint, endpoint.context.abandon(made))
                 raise
             return []
 
-        self.act(endpoint, fork_all)
+        self.act(endpoint, share_all)
         return tuple(made)
 
+    def drop(self, endpoint: Endpoint, rrefs: Sequence[RRefId]) -> None:
+        """One handle of each of *rrefs* dies, all in one step, as the finalizers' are."""
+        effects = self.act(endpoint, lambda: endpoint.context.drop(*rrefs))
+        done = {rref for effect in effects for rref in _ended_by(effect)}
+        for rref in rrefs:
+            if rref not in done:
+                self.say(why_kept(endpoint.context, rref))
+
     def reply(self, endpoint: Endpoint, key: str, rrefs: Sequence[RRefId]) -> None:
-        """A call's function has returned: reply, let the next in, release the arguments."""
+        """A call's function has returned: reply, which lets the arguments go; let the next in."""
         run = self._ended(endpoint, key)
         request = run.request
         assert not isinstance(request, Create)
         context = endpoint.context
-        cargo = Cargo(descriptors=self.forks(endpoint, request.call.caller, rrefs))
+        cargo = Cargo(descriptors=self._results(endpoint, request.call, rrefs))
         effects = self.act(endpoint, lambda: context.reply(request.call, cargo))
         if isinstance(request, Invoke | Fetch):
             effects += self.act(endpoint, lambda: context.done(request.rref))
-        effects += self.act(endpoint, lambda: context.release(descriptors_of(request)))
         if not effects:
             self.say(f"(nothing leaves {endpoint.me}: {request.call.caller} is dead)")
 
@@ -223,7 +267,6 @@ class World:
         effects = self.act(endpoint, lambda: context.resolve(rref))
         if (target := request.target) is not None:
             effects += self.act(endpoint, lambda: context.done(target))
-        effects += self.act(endpoint, lambda: context.release(request.cargo.descriptors))
         if not effects:
             self.say(why_kept(context, rref))
 
@@ -244,12 +287,27 @@ class World:
 
     # ---- death
 
-    def died(self, endpoint: Endpoint, worker: WorkerId) -> None:
+    def died(
+        self, endpoint: Endpoint, worker: WorkerId, unacknowledged: Sequence[Message] = ()
+    ) -> None:
+        """*endpoint* is told; *unacknowledged* has arrived, but it has not heard so."""
         context = endpoint.context
-        if not self.act(endpoint, lambda: context.died(worker)):
+        unknown = [*unacknowledged, *self._on_the_way(endpoint, worker)]
+        if not self.act(endpoint, lambda: context.died(worker, unknown)):
             lost = [user_text(context.me, u) for u in context.users.values() if u.owner == worker]
             for line in lost or [f"({context.me} waits for nothing of {worker})"]:
                 self.say(line)
+
+    def _on_the_way(self, endpoint: Endpoint, worker: WorkerId) -> list[Message]:
+        """What *worker* may not have received of *endpoint*."""
+        if self.links is not None:
+            return self.links.unacknowledged(endpoint.me, worker)
+        return [
+            transit.what
+            for transit in self.flight
+            if (transit.sender, transit.to) == (endpoint.me, worker)
+            and not isinstance(transit.what, Packet)
+        ]
 
     def bury(self, endpoint: Endpoint, worker: WorkerId) -> None:
         context = endpoint.context
@@ -271,6 +329,7 @@ class World:
                 left += [user_text(context.me, each) for each in context.users.values()]
                 left += [f"{context.me} waits for call {call}" for call in context.waiting]
                 left += [f"{context.me} runs {key}" for key in endpoint.running]
+                left += [f"{context.me} serves request {call}" for call in context._serving]
                 left += [f"{context.me} handles a message" for _ in endpoint.handled]
         return left + (self.links.leftovers() if self.links is not None else [])
 
@@ -289,9 +348,12 @@ def run_key(request: Request) -> str:
     return f"creation {request.rref}" if isinstance(request, Create) else f"call {request.call}"
 
 
-def descriptors_of(request: Request) -> tuple[Descriptor, ...]:
-    match request:
-        case Call(cargo=cargo) | Create(cargo=cargo) | Invoke(cargo=cargo):
-            return cargo.descriptors
-        case Fetch():
+def _ended_by(effect: Effect) -> tuple[RRefId, ...]:
+    """The references that *effect* says are gone from the endpoint."""
+    match effect:
+        case Send(message=Delete(rref=rref)) | Free(rref=rref):
+            return (rref,)
+        case Send(message=RefRemoved(removed=removed)):
+            return tuple(each.rref for each in removed)
+        case _:
             return ()

@@ -1,0 +1,274 @@
+"""Lenders, borrowers and owners that die while a reference is lent."""
+
+from ..script import Ask, Drop, Get, Keep, Own, Remote, Say, Wait
+from ..world import Program
+from .lending import DROP, KEEP, lend
+
+LENDING_DEATHS = (
+    Program(
+        "the lender dies",
+        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
+        mortal=("A",),
+    ),
+    Program(
+        "note: the middle borrower dies, and the last one goes on",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),
+            "A": (),
+            "C": (Get("g", "x"),),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "a created object's lender dies",
+        {"A": (Remote("x", "B"), lend("c", "C", *KEEP), *DROP), "B": (), "C": DROP},
+        mortal=("A",),
+    ),
+    Program(
+        "a created object's lender dies, and the borrower keeps",
+        {"A": (Remote("x", "B"), lend("c", "C", *KEEP)), "B": (), "C": ()},
+        mortal=("A",),
+    ),
+    Program(
+        "the borrower dies",
+        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
+        mortal=("C",),
+    ),
+    Program(
+        "the owner dies while its object is lent",
+        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
+        mortal=("B",),
+    ),
+    Program(
+        "a stranger dies while an object is lent",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),
+            "A": (),
+            "C": DROP,
+            "D": (),
+        },
+        mortal=("D",),
+    ),
+    Program(
+        "the lender's lender dies",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
+            "A": (),
+            "C": (),
+            "D": DROP,
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "the lender's lender dies, and the end keeps",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
+            "A": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "the middle lender dies",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
+            "A": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("C",),
+    ),
+    Program(
+        "two lenders die",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
+            "A": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("A", "C"),
+        slow=True,
+    ),
+    Program(
+        "the lender dies, who had it from a creator",
+        {
+            "A": (Remote("x", "B"), lend("c", "C", lend("d", "D", *KEEP)), *DROP),
+            "B": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("C",),
+    ),
+    Program(
+        "mutual lenders, one of whom dies",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "A", *KEEP), *KEEP)), *DROP),
+            "A": (),
+            "C": (),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "mutual lenders, the other of whom dies",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "A", *KEEP), *KEEP)), *DROP),
+            "A": (),
+            "C": (),
+        },
+        mortal=("C",),
+    ),
+    Program(
+        "a creation is lent to, and the creator dies",
+        {
+            "B": (Own("x"), lend("a", "A", Remote("y", "C", ("x",), KEEP)), *DROP),
+            "A": (),
+            "C": (),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "a creation is lent to that lends on, and the creator dies",
+        {
+            "B": (Own("x"), lend("a", "A", Remote("y", "C", ("x",), (lend("d", "D", *KEEP),))),
+                  *DROP),
+            "A": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("A",),
+        slow=True,
+    ),
+    Program(
+        "lent by two, one of whom dies",
+        {
+            "B": (
+                Own("x"),
+                lend("a", "A", lend("d", "D", *KEEP)),
+                lend("d", "D"),
+                *DROP,
+            ),
+            "A": (),
+            "D": (),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "lent by two borrowers, one of whom dies",
+        {
+            "B": (
+                Own("x"),
+                lend("a", "A", lend("d", "D", *KEEP)),
+                lend("c", "C", lend("e", "D")),
+                *DROP,
+            ),
+            "A": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("A",),
+        slow=True,
+    ),
+    Program(
+        "the borrower sends on, and the lender dies",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", Say("D", ("x",), KEEP))), *DROP),
+            "A": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "the borrower gives back, and the lender dies",
+        {
+            "B": (Own("x"), lend("a", "A", Ask("c", "C", ("x",), KEEP, ("x",), KEEP)), *DROP),
+            "A": (),
+            "C": (),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "the borrower waits for another, and the lender dies",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP), Wait("d"))),
+                  *DROP),
+            "A": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "lent on after the lender died",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),
+            "A": (),
+            "C": (lend("d", "D", *KEEP), *DROP),
+            "D": (),
+        },
+        mortal=("A",),
+    ),
+    Program(
+        "any of three may die while an object is lent",
+        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
+        mortal=("A", "B", "C"),
+    ),
+    Program(
+        "the owner keeps, and the lender dies",
+        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP))), "A": (), "C": DROP},
+        mortal=("A",),
+    ),
+    Program(
+        "too late: the end of a loan, when the lender died",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),
+            "A": (),
+            "C": (Get("g", "x"), Wait("g"), *DROP),
+        },
+        mortal=("A",),
+        late=True,
+    ),
+    Program(
+        "too late: the end of a chain of loans",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
+            "A": (),
+            "C": (),
+            "D": (Get("g", "x"), Wait("g"), *DROP),
+        },
+        mortal=("A",),
+        late=True,
+        slow=True,
+    ),
+    Program(
+        "too late: a created object",
+        {
+            "A": (Remote("x", "B"), lend("c", "C", *KEEP)),
+            "B": (),
+            "C": (Get("g", "x"), Wait("g"), *DROP),
+        },
+        mortal=("A",),
+        late=True,
+    ),
+    Program(
+        "too late: the end of a chain of messages",
+        {
+            "B": (Own("x"), Say("Y", ("x",), (Say("Z", ("x",), KEEP),)), *DROP),
+            "Y": (),
+            "Z": (Get("g", "x"), Wait("g"), *DROP),
+        },
+        mortal=("Y",),
+        late=True,
+    ),
+    Program(
+        "too late: home again",
+        {
+            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP, Drop("y")),
+            "A": (),
+            "C": (Say("B", ("x",), (Keep("x", "y"),)), *DROP),
+        },
+        mortal=("A",),
+        late=True,
+    ),
+)
