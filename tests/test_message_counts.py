@@ -562,7 +562,7 @@ def test_no_random_program_costs_more_by_lending_than_by_forking(begin: int) -> 
 def cell(cost: Counter[str]) -> str:
     """``4: request, ACK, child ACK, delete``."""
     kinds = (
-        f"{cost[kind]} {word}" if cost[kind] > 1 else word
+        f"{cost[kind]} {word}" if 1 < cost[kind] < cost.total() else word
         for kind, word in SHORT.items()
         if cost[kind]
     )
