@@ -38,6 +38,7 @@ NAMES = (
     "tell-user-to-owner",
     "tell-owner-to-user",
     "tell-user-to-user",
+    "lend-kept",
     "forward-owned",
     "return-owned",
 )

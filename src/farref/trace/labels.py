@@ -62,8 +62,10 @@ class Labels:
         removals = record.removals
         which = self._list([fork for removal in removals for fork in removal.forks])
         borrowers = self._borrowers(pair for removal in removals for pair in removal.borrowers)
-        short = f"{verb} {which}", verb
-        return (f"{verb} {which}; {borrowers}", *short) if borrowers else short
+        if not borrowers:
+            return f"{verb} {which}", verb
+        passed_on = borrowers.removeprefix("borrowers: ")
+        return f"{verb} {which}; {borrowers}", borrowers, f"{verb}; {passed_on}", verb
 
     def _reports(self, record: Record) -> str:
         """What a `Reply` or a `Returned` says of the loans of its call."""

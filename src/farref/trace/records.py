@@ -213,7 +213,9 @@ def parse(line: str) -> Record:
         if not isinstance(fields.get(name), type_):
             raise ValueError(f"it has no proper {name!r}")  # noqa: TRY004 - of a line again
     if fields.get("format", FORMAT) not in (FORMAT, *OLDER):
-        raise ValueError(f"it is of format {fields['format']}, and this farref reads {FORMAT}")
+        raise ValueError(
+            f"it is of format {fields['format']}, and this farref reads {FORMAT} and older"
+        )
     record = Record(fields.get("at", ""), str(kind), fields)
     for what, form in _FORMS.items():
         try:
