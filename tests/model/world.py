@@ -45,7 +45,10 @@ class Program:
     """The grace may end too early, and what comes late finds a loss."""
     reaches: tuple[str, ...] = ()
     """Negative properties that this program is there to violate."""
+    reaches_in: dict[Sharing, tuple[str, ...]] = field(default_factory=dict)
+    """Those that it violates in one discipline only."""
     slow: bool = False
+    slow_in: tuple[Sharing, ...] = ()
 
 
 class Envelope(NamedTuple):
@@ -202,9 +205,7 @@ class World:
         endpoints = (*state.endpoints[:place], DEAD, *state.endpoints[place + 1 :])
         who = self.workers[place]
         flying = tuple(
-            it
-            for it in state.flying
-            if self.envelopes[it].to != who or self._may_be_taken_back(it)
+            it for it in state.flying if self.envelopes[it].to != who or self._may_be_taken_back(it)
         )
         return State(endpoints, flying)
 

@@ -80,6 +80,7 @@ LENDING = (
             "A": (Drop("y"),),
             "C": DROP,
         },
+        slow_in=("fork",),
     ),
     Program(
         "past one endpoint twice, and on",
@@ -93,6 +94,7 @@ LENDING = (
             "C": (),
             "D": DROP,
         },
+        slow_in=("fork",),
     ),
     Program(
         "kept, and lent back to the lender, who keeps",
@@ -101,6 +103,7 @@ LENDING = (
             "A": (Drop("y"),),
             "C": (lend("d", "A", Keep("x", "y")), Drop("x")),
         },
+        slow_in=("fork",),
     ),
     Program(
         "lent home to the owner, who keeps",
@@ -139,6 +142,7 @@ LENDING = (
             "C": (),
             "D": DROP,
         },
+        slow_in=("fork",),
     ),
     Program(
         "sent and lent to one endpoint",
@@ -241,6 +245,7 @@ LENDING = (
             "C": (lend("d", "D", *KEEP), *DROP),
             "D": DROP,
         },
+        slow_in=("fork",),
     ),
     Program(
         "lent twice to one callee, and kept once",
@@ -267,6 +272,7 @@ LENDING = (
             "A": (),
             "C": (*DROP, Drop("y")),
         },
+        slow_in=("fork",),
     ),
     Program(
         "lent twice in one call",
@@ -275,11 +281,37 @@ LENDING = (
     Program(
         "lent twice in one call, and given back once",
         {
-            "A": (Remote("x", "B"), Ask("c", "C", ("x", "x"), (), ("x", "x"), (Keep("x", "y"),)),
-                  *DROP, Drop("y")),
+            "A": (
+                Remote("x", "B"),
+                Ask("c", "C", ("x", "x"), (), ("x", "x"), (Keep("x", "y"),)),
+                *DROP,
+                Drop("y"),
+            ),
             "B": (),
             "C": (),
         },
+    ),
+    Program(
+        "two objects lent in one call, and kept",
+        {
+            "B": (
+                Own("x"),
+                Own("y"),
+                Ask("c", "C", ("x", "y"), (*KEEP, Keep("y"))),
+                *DROP,
+                Drop("y"),
+            ),
+            "C": (*DROP, Drop("y")),
+        },
+    ),
+    Program(
+        "lent twice by its creator, and kept once",
+        {
+            "A": (Remote("x", "B"), lend("c", "C"), lend("d", "C", *KEEP), *DROP),
+            "B": (),
+            "C": DROP,
+        },
+        slow_in=("fork",),
     ),
     Program(
         "lent to itself",
@@ -289,7 +321,10 @@ LENDING = (
         "borrowed, and lent to itself",
         {"B": (Own("x"), lend("a", "A", lend("c", "A", *KEEP)), *DROP), "A": DROP},
     ),
-    Program("the owner lends to itself", {"B": (Own("x"), lend("b", "B", Keep("x", "y")), *DROP, Drop("y"))}),
+    Program(
+        "the owner lends to itself",
+        {"B": (Own("x"), lend("b", "B", Keep("x", "y")), *DROP, Drop("y"))},
+    ),
     Program(
         "lent, cancelled, and kept if not",
         {
@@ -314,14 +349,22 @@ LENDING = (
     ),
     Program(
         "a call that cannot be unpickled",
-        {"B": (Own("x"), lend("a", "A", Ask("c", "C", ("x",), readable=False)), *DROP),
-         "A": (), "C": ()},
+        {
+            "B": (Own("x"), lend("a", "A", Ask("c", "C", ("x",), readable=False)), *DROP),
+            "A": (),
+            "C": (),
+        },
     ),
     Program(
         "lent to a method",
         {
-            "A": (Remote("x", "B"), Remote("y", "C"), Method("m", "y", ("x",), KEEP), *DROP,
-                  Drop("y")),
+            "A": (
+                Remote("x", "B"),
+                Remote("y", "C"),
+                Method("m", "y", ("x",), KEEP),
+                *DROP,
+                Drop("y"),
+            ),
             "B": (),
             "C": DROP,
         },
@@ -376,9 +419,18 @@ LENDING = (
     Program(
         "note: example 1, a nested reference is borrowed and lent on",
         {
-            "F": (Own("x"), Own("y", ("x",)), *DROP, Ask("g", "G", ("y",), (
-                Get("i", "y"), Wait("i"), Ask("h", "H", ("inside0",)), Drop("inside0"))),
-                Drop("y")),
+            "F": (
+                Own("x"),
+                Own("y", ("x",)),
+                *DROP,
+                Ask(
+                    "g",
+                    "G",
+                    ("y",),
+                    (Get("i", "y"), Wait("i"), Ask("h", "H", ("inside0",)), Drop("inside0")),
+                ),
+                Drop("y"),
+            ),
             "G": (),
             "H": (),
         },
@@ -398,8 +450,13 @@ LENDING = (
     Program(
         "a nested reference is kept by a borrower",
         {
-            "B": (Own("x"), Own("y", ("x",)), *DROP, Ask("c", "C", ("y",), (Get("g", "y"),)),
-                  Drop("y")),
+            "B": (
+                Own("x"),
+                Own("y", ("x",)),
+                *DROP,
+                Ask("c", "C", ("y",), (Get("g", "y"),)),
+                Drop("y"),
+            ),
             "C": (Drop("inside0"),),
         },
     ),
@@ -422,5 +479,9 @@ LENDING = (
             "A": DROP,
             "C": DROP,
         },
+        slow_in=(
+            "fork",
+            "lend",
+        ),
     ),
 )
