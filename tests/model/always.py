@@ -144,6 +144,24 @@ def a_loan_costs_nothing(taken: Taken) -> str | None:
     return None
 
 
+def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
+    """By lending, nobody asks who has another loan from one whom the owner counts.
+
+    Such a lender is the creator, even before it is confirmed. Nor does one who lent to itself.
+    """
+    if taken.before.context.dead or not isinstance(taken.step, Act):
+        return None
+    for _, _, message in taken.sent:
+        if isinstance(message, ForkRequest):
+            user = taken.after.context.users.get(message.rref)
+            if isinstance(user, LendingUser):
+                lenders = {fork.parent for fork in user.loans if user.loans[fork].counted}
+                lenders |= {fork.parent for fork in user.loans} & {message.rref.creator}
+                if lenders or message.fork.parent == taken.before.me:
+                    return f"{taken.before.me} asked for fork {message.fork} without need"
+    return None
+
+
 def delete_is_earned(taken: Taken) -> str | None:
     """G2: a delete leaves only a confirmed user without pinned children, and names forks."""
     for _, _, message in taken.sent:
@@ -180,6 +198,7 @@ NOTE_5 = "note 5: a notice follows the deserialization"
 
 ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
     "a loan that is not kept costs nothing": a_loan_costs_nothing,
+    "a covered loan asks nothing": a_covered_loan_asks_nothing,
     NOTE_5: a_notice_is_answered_for,
     "no needless fork request": confirmed_asks_nothing,
     "deletes are earned": delete_is_earned,

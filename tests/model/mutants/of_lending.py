@@ -49,7 +49,7 @@ LENDING = (
     _user("reports only what is held", "end_loan", "if held == replies", "if held"),
     _user("reports only what is returned", "end_loan", "if held == replies", "if not held"),
     _user("does not delete after the last loan", "end_loan", "effects + self.settle()", "effects"),
-    _user("returns what it uses to the owner", "_hold_on", "self.in_use or", ""),
+    _user("returns what it uses to the owner", "_hold_on", "(self.in_use or", "("),
     _user(
         "returns what the owner counts for a request",
         "_hold_on",

@@ -253,6 +253,7 @@ LENDING = (
             "B": (Own("x"), lend("c", "C"), lend("d", "C", *KEEP), *DROP),
             "C": DROP,
         },
+        reaches_in={"lend": ("no loan of the owner's is kept while another one is",)},
     ),
     Program(
         "lent again to one who let go",
@@ -346,6 +347,10 @@ LENDING = (
             "B": (Own("y"), Pickle("y", "A", for_call=True), Drop("y"), Abandon()),
             "C": (),
         },
+    ),
+    Program(
+        "a call that cannot be pickled, and its reference is kept",
+        {"A": (Remote("x", "B"), Pickle("x", "C", for_call=True), Abandon()), "B": (), "C": ()},
     ),
     Program(
         "a call that cannot be unpickled",
