@@ -8,10 +8,13 @@ shell ends it: first the handles go, then the reply leaves.
 
 from __future__ import annotations
 
+import random
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from farref.actors.tracing import Tracer
 from farref.protocol.context import Context
 from farref.protocol.effects import Effect, Free, Hand, Run, Send, Settle
 from farref.protocol.ids import WorkerId
@@ -21,18 +24,21 @@ from farref.protocol.messages import (
     Create,
     Descriptor,
     Fetch,
+    ForkRequest,
     Invoke,
     Message,
     Reply,
     Request,
     Tell,
 )
+from farref.trace import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from farref.protocol.ids import CallId, RRefId
     from farref.protocol.sharing import Sharing
+    from farref.trace import Story
 
 USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 
@@ -70,6 +76,9 @@ class World:
     """The references of the last reply: handles of the caller's."""
     control: Counter[str] = field(default_factory=Counter)
     """Control messages between two endpoints, by kind."""
+    trace: str = ""
+    """A folder for the endpoints to record their steps in, as actors do."""
+    tracers: dict[str, Tracer] = field(default_factory=dict)
 
     # ---- programs
 
@@ -162,6 +171,17 @@ class World:
     def _of(self, at: str) -> Context:
         return self.contexts.setdefault(at, Context(WorkerId(at, 0), self.sharing))
 
+    def _tracer(self, at: str) -> Tracer | None:
+        if self.trace and at not in self.tracers:
+            self.tracers[at] = Tracer(self.trace, WorkerId(at, 0))
+        return self.tracers.get(at)
+
+    def read(self) -> Story:
+        """The story of what was recorded; nothing is recorded after it."""
+        for tracer in self.tracers.values():
+            tracer.close()
+        return read(Path(self.trace))
+
     def _lent(self, at: str, to: str, refs: Iterable[RRefId], *, replies: bool = True) -> Cargo:
         context, worker = self._of(at), WorkerId(to, 0)
         lent = tuple(context.lend(rref, worker, replies=replies) for rref in refs)
@@ -172,13 +192,23 @@ class World:
         self._obey(at, effects)
         while self.flight:
             sender, to, message = self.flight.popleft()
-            self._obey(to, self._of(to).receive(WorkerId(sender, 0), message))
+            came, tracer = WorkerId(sender, 0), self._tracer(to)
+            if tracer:
+                tracer.received(came, message)
+            effects = self._of(to).receive(came, message)
+            if tracer and isinstance(message, ForkRequest | Create):
+                tracer.known(message, came)
+            self._obey(to, effects)
 
     def _obey(self, at: str, effects: list[Effect]) -> None:
-        context = self._of(at)
+        context, tracer = self._of(at), self._tracer(at)
         for effect in effects:
+            if tracer:
+                tracer.effect(effect)
             match effect:
                 case Send(to=to, message=message):
+                    if tracer:
+                        tracer.sent(to, message)
                     self.flight.append((at, to.name, message))
                     if to.name != at and not isinstance(message, USER):
                         self.control[type(message).__name__] += 1
@@ -204,3 +234,57 @@ class World:
         for descriptor in cargo.descriptors:
             context.hold(descriptor.rref)
         return [descriptor.rref for descriptor in cargo.descriptors]
+
+
+def random_program(world: World, seed: int, steps: int = 40) -> World:
+    """Play a random program to its end; the same one in every discipline."""
+    dice = random.Random(seed)
+    kept: list[tuple[str, RRefId]] = []
+    running: list[Task] = []
+
+    def settle(at: str) -> None:
+        kept.extend((at, each) for each in world.results)
+        world.results = []
+
+    def end(task: Task) -> None:
+        running.remove(task)
+        mine = dict.fromkeys(task.handles)
+        for each in [each for each in mine if dice.random() < 0.3]:
+            task.keep(each)
+            kept.append((task.at, each))
+        back = [each for each in dict.fromkeys(task.handles) if dice.random() < 0.3]
+        task.end(*(back if isinstance(task.message, Call) else ()))
+        if isinstance(task.message, Call):
+            settle(task.message.call.caller.name)
+
+    for _ in range(steps):
+        held = [*kept, *((task.at, each) for task in running for each in task.handles)]
+        what = dice.random()
+        if running and what < 0.35:
+            end(dice.choice(running))
+        elif kept and what < 0.45:
+            at, rref = kept.pop(dice.randrange(len(kept)))
+            world.drop(at, rref)
+        elif held and what < 0.9:
+            at, rref = dice.choice(held)
+            others = sorted({each for who, each in held if who == at and dice.random() < 0.2})
+            refs = dict.fromkeys([rref, *others])
+            to = dice.choice("ABCD")
+            how = dice.random()
+            if how < 0.7:
+                running.append(world.call(at, to, *refs))
+            elif how < 0.85:
+                running.append(world.tell(at, to, *refs))
+            else:
+                kept.append((at, world.remote(at, to, *refs)))
+                world.running(to).end()
+        else:
+            at, to = dice.sample("ABCD", 2)
+            kept.append((at, world.own(at) if dice.random() < 0.5 else world.made(at, to)))
+    while running:
+        end(dice.choice(running))
+    while kept:
+        at, rref = kept.pop()
+        world.drop(at, rref)
+    assert world.left() == []
+    return world

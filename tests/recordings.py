@@ -72,3 +72,23 @@ def crowd(size: int, forks: int = 1) -> Recording:
         tape.pass_on(user, "owner@0", "Delete", rref="owner@0/1", forks=ids)
     tape.note("owner@0", "free", rref="owner@0/1")
     return tape.recording()
+
+
+def forwarding() -> Recording:
+    """The borrowing note's first example: F lends to G, who lends on to H; F asks G for word."""
+    tape, x = Tape(), "F@1/1"
+    f, g, h = "F@1", "G@2", "H@3"
+    mine, its = "F@1/1", "G@2/1"
+    held = {"rref": x, "fork": mine, "owner": f, "held": True, "borrowers": []}
+    tape.pass_on(f, g, "Call", call="F@1/1", label="g", carries=[[x, mine, f, "loan"]])
+    tape.note(g, "run", peer=f, label="g")
+    tape.pass_on(g, h, "Call", call="G@2/1", label="h", carries=[[x, its, f, "loan"]])
+    tape.note(h, "run", peer=g, label="h")
+    tape.pass_on(g, f, "Reply", call="F@1/1", loans=[held])
+    tape.pass_on(f, g, "NotifyRefRemoved", loans=[[x, mine]])
+    tape.note(g, "confirmed", rref=x)
+    tape.pass_on(h, g, "Reply", call="G@2/1")
+    gone = {"rref": x, "forks": [mine], "borrowers": []}
+    tape.pass_on(g, f, "RefRemoved", removed=[gone])
+    tape.note(f, "free", rref=x)
+    return tape.recording()

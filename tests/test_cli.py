@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from farref.cli import app
 from farref.commands.demo import NAMES
+from farref.examples import forward_owned, wordcount
 from farref.trace import save, tell
 
 from .recordings import user_to_user
@@ -84,16 +85,30 @@ def test_demos_are_listed_as_json() -> None:
     assert all(row["sentence"].endswith(".") for row in rows)
 
 
-def test_names_are_completed() -> None:
-    env = {"_FARREF_COMPLETE": "complete_bash", "COMP_WORDS": "farref demo tell-u"}
+@pytest.mark.parametrize(
+    ("words", "offers"),
+    [
+        ("farref demo tell-u", ["tell-user-to-owner", "tell-user-to-user"]),
+        ("farref demo forward-owned --sharing l", ["lend"]),
+        ("farref demo --sharing ", ["lend", "borrow", "fork"]),
+    ],
+)
+def test_words_are_completed(words: str, offers: list[str]) -> None:
+    place = len(words.split(" ")) - 1
+    env = {"_FARREF_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
     run = subprocess.run(
         [shutil.which("farref", path=str(Path(sys.executable).parent)) or "farref"],
         capture_output=True,
         check=False,
         text=True,
-        env={**os.environ, **env, "COMP_CWORD": "2"},
+        env={**os.environ, **env},
     )
-    assert run.stdout.split() == ["tell-user-to-owner", "tell-user-to-user"]
+    assert run.stdout.split() == offers
+
+
+def test_the_disciplines_are_in_the_help() -> None:
+    text = " ".join(farref("demo", "--help").stdout.replace("│", " ").split())
+    assert re.search(r"--sharing \S*lend\|borrow\|fork\S* How references in the arguments", text)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +118,7 @@ def test_names_are_completed() -> None:
         (("demo", "--save", "x.svg"), "name of one traced demo"),
         (("demo", "all", "--save", "x.svg"), "name of one traced demo"),
         (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .svg, .html"),
+        (("demo", "return-value", "--sharing", "theft"), "'lend', 'borrow', 'fork'"),
         (("nonsense",), "No such command"),
     ],
 )
@@ -211,4 +227,35 @@ def test_the_summary_of_a_demo_as_json() -> None:
     assert run.returncode == 0
     said = json.loads(run.stdout)
     assert said["left"] == []
+    assert said["sharing"] == "fork"
     assert said["control"] == {"Ack": 2, "ForkRequest": 1, "ChildAck": 1, "Delete": 2}
+
+
+@pytest.mark.processes
+def test_a_demo_in_another_discipline() -> None:
+    run = piped("demo", "user-to-user", "--sharing", "lend", "--base", "simpleSystemBase")
+    assert run.returncode == 0
+    assert "[sharing: lend]" in run.stdout
+    assert 'Played with sharing="lend"; the demo is written for "fork".' in run.stdout
+    assert re.search(r"2 control messages +1 ACK · 1 delete", run.stdout)
+
+
+def test_wordcount_in_another_discipline(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[object] = []
+
+    def run(**options: object) -> int:
+        played.append(options["sharing"])
+        return 0
+
+    monkeypatch.setattr(wordcount, "run", run)
+    assert farref("demo", "wordcount", "--sharing", "borrow").returncode == 0
+    assert farref("demo", "wordcount").returncode == 0
+    assert played == ["borrow", "lend"]
+
+
+@pytest.mark.processes
+def test_a_missing_step_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward_owned, "STEPS", "9 never <= H frees F/1")
+    run = farref("demo", "forward-owned")
+    assert run.returncode == 1
+    assert "missing: 9 never (H frees F/1)" in run.stdout

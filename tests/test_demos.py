@@ -4,46 +4,155 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
+from pathlib import Path
 
 import pytest
 
-from farref.commands.demo import NAMES
-from farref.trace import Story, read
+from farref.commands.demo import NAMES, find
+from farref.commands.stage import Choice
+from farref.protocol.sharing import DISCIPLINES
+from farref.trace import Recording, Story, read, tell
+from farref.trace.notes import of_discipline, parsed
 from farref.trace.view import Stage
 
 pytestmark = pytest.mark.processes
 
 BASES = ("farrefBase", "multiprocTCPBase", "simpleSystemBase")
+NOTED = ("forward-owned", "return-owned")
+"""Those that play a published example, step by step."""
+OWN = {name: find(name).sharing for name in NAMES}
+MORE = [(name, "lend") for name in NOTED]
+"""What is played on every base beside each demo in its own discipline."""
+OTHERS = [each for each in product(NAMES, DISCIPLINES) if each not in [*OWN.items(), *MORE]]
+"""What is played on one base only."""
 
 
 PLAY = """
 import sys
 from pathlib import Path
-from farref.commands.demo import NAMES, find
+from farref.commands.demo import find
 from farref.commands.stage import perform
 from farref.trace import save
 
-for name in NAMES:
-    save(perform(find(name), sys.argv[1]), Path(sys.argv[2], f"{name}.jsonl"))
+base, folder, *what = sys.argv[1:]
+for each in what:
+    name, sharing = each.split(":")
+    save(perform(find(name), base, sharing), Path(folder, f"{each}.jsonl"))
 """
 
 
+def play(base: str, folder: Path, what: list[tuple[str, str]]) -> dict[tuple[str, str], Story]:
+    """Demos, each in a discipline, played by a program of their own, one after the other."""
+    names = [":".join(each) for each in what]
+    command = [sys.executable, "-c", PLAY, base, str(folder), *names]
+    subprocess.run(command, check=True, timeout=100)
+    return {each: read(folder / f"{name}.jsonl") for each, name in zip(what, names, strict=True)}
+
+
 @pytest.fixture(scope="module", params=BASES)
-def stories(
+def played(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Story]:
-    """All of them, played by a program of their own, one after the other."""
-    folder = tmp_path_factory.mktemp("demos")
-    subprocess.run([sys.executable, "-c", PLAY, request.param, str(folder)], check=True, timeout=90)
-    return {name: read(folder / f"{name}.jsonl") for name in NAMES}
+) -> dict[tuple[str, str], Story]:
+    """All of them, in their own disciplines."""
+    return play(request.param, tmp_path_factory.mktemp("demos"), [*OWN.items(), *MORE])
+
+
+@pytest.fixture(scope="module")
+def stories(played: dict[tuple[str, str], Story]) -> dict[str, Story]:
+    """All of them, in their own disciplines, by their names alone."""
+    return {name: played[name, sharing] for name, sharing in OWN.items()}
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Story]:
+    """All of them, in the disciplines that they are not about."""
+    return play(BASES[0], tmp_path_factory.mktemp("others"), OTHERS)
+
+
+def check_end(story: Story, name: str) -> None:
+    assert story.summary.left == ()
+    objects = 2 if name in ("lend-kept", "return-owned") else 1
+    assert story.summary.freed == story.summary.objects == objects
+    assert story.problems == ()
+    assert story.summary.missing == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_left(stories: dict[str, Story], name: str) -> None:
-    story = stories[name]
-    assert story.summary.left == ()
-    assert story.summary.freed == story.summary.objects == 1
-    assert story.problems == ()
+    check_end(stories[name], name)
+
+
+@pytest.mark.parametrize(("name", "sharing"), OTHERS)
+def test_nothing_is_left_in_any_discipline(
+    others: dict[tuple[str, str], Story], name: str, sharing: str
+) -> None:
+    check_end(others[name, sharing], name)
+
+
+def test_the_command_offers_every_discipline() -> None:
+    assert [each.value for each in Choice] == ["lend", "borrow", "fork"]
+    assert set(DISCIPLINES) == set(Choice)
+
+
+# ---- the examples of the borrowing note
+
+
+@pytest.mark.parametrize("sharing", ["borrow", "lend"])
+@pytest.mark.parametrize("name", NOTED)
+def test_every_step_of_the_note_happens(
+    played: dict[tuple[str, str], Story], name: str, sharing: str
+) -> None:
+    story = played[name, sharing]
+    check_end(story, name)
+    steps = [step for step, _ in parsed(of_discipline(find(name).steps, sharing))]
+    assert [note.text for row in story.rows for note in row.notes] == steps
+    assert story.summary.noted == len(steps) >= 12
+    assert story.summary.control.total() <= 2
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_a_step_that_is_not_recorded_is_missing(
+    played: dict[tuple[str, str], Story], name: str
+) -> None:
+    """Nothing is printed that was not looked for: each step goes with its records."""
+    story = played[name, "borrow"]
+    silent: set[str] = set()
+    for at in {record.at for record in story.records}:
+        steps = {
+            other: [r for r in story.records if r.at == other]
+            for other in {record.at for record in story.records} - {at}
+        }
+        silent |= set(tell(Recording(steps, notes=story.notes)).summary.missing)
+    wanted = {f"{step} ({sentence})" for step, sentence in parsed(story.notes)}
+    assert silent == wanted
+
+
+def test_what_the_examples_cost(played: dict[tuple[str, str], Story]) -> None:
+    assert {each: dict(played[each].summary.control) for each in played if each[0] in NOTED} == {
+        ("forward-owned", "borrow"): {"NotifyRefRemoved": 1, "RefRemoved": 1},
+        ("forward-owned", "lend"): {"Delete": 1},
+        ("return-owned", "borrow"): {"RefRemoved": 1},
+        ("return-owned", "lend"): {"Delete": 1},
+    }
+
+
+def test_a_loan_that_is_not_kept_is_free(others: dict[tuple[str, str], Story]) -> None:
+    for sharing, end in (("lend", "Delete"), ("borrow", "RefRemoved")):
+        assert dict(others["owner-to-user", sharing].summary.control) == {}
+        for name in ("user-to-user", "user-to-owner", "return-value"):
+            assert dict(others[name, sharing].summary.control) == {"Ack": 1, end: 1}
+
+
+def test_a_loan_that_is_kept_is_asked_for_at_the_reply(stories: dict[str, Story]) -> None:
+    story = stories["lend-kept"]
+    expected = {"Ack": 3, "ForkRequest": 1, "ChildAck": 1, "Delete": 3}
+    assert dict(story.summary.control) == expected
+    (loan,) = (fork for fork in story.forks.values() if fork.loan)
+    assert loan.stage is Stage.DELETED
+
+
+# ---- the scenarios of the remote reference note
 
 
 def control(stories: dict[str, Story], name: str) -> dict[str, int]:

@@ -7,7 +7,6 @@ writes it, and a stale one fails.
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from farref.protocol.messages import Call
 from farref.protocol.sharing import DISCIPLINES
 
-from .counting import Task, World
+from .counting import World, random_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -495,64 +493,10 @@ def test_the_notes_examples_cost_at_most_two(sharing: Sharing) -> None:
 # ---- any program
 
 
-def random_program(seed: int, sharing: Sharing, steps: int = 40) -> Counter[str]:
-    """What a random program sends; the same program in every discipline."""
-    dice, world = random.Random(seed), World(sharing)
-    kept: list[tuple[str, RRefId]] = []
-    running: list[Task] = []
-
-    def settle(at: str) -> None:
-        kept.extend((at, each) for each in world.results)
-        world.results = []
-
-    def end(task: Task) -> None:
-        running.remove(task)
-        mine = dict.fromkeys(task.handles)
-        for each in [each for each in mine if dice.random() < 0.3]:
-            task.keep(each)
-            kept.append((task.at, each))
-        back = [each for each in dict.fromkeys(task.handles) if dice.random() < 0.3]
-        task.end(*(back if isinstance(task.message, Call) else ()))
-        if isinstance(task.message, Call):
-            settle(task.message.call.caller.name)
-
-    for _ in range(steps):
-        held = [*kept, *((task.at, each) for task in running for each in task.handles)]
-        what = dice.random()
-        if running and what < 0.35:
-            end(dice.choice(running))
-        elif kept and what < 0.45:
-            at, rref = kept.pop(dice.randrange(len(kept)))
-            world.drop(at, rref)
-        elif held and what < 0.9:
-            at, rref = dice.choice(held)
-            others = sorted({each for who, each in held if who == at and dice.random() < 0.2})
-            refs = dict.fromkeys([rref, *others])
-            to = dice.choice("ABCD")
-            how = dice.random()
-            if how < 0.7:
-                running.append(world.call(at, to, *refs))
-            elif how < 0.85:
-                running.append(world.tell(at, to, *refs))
-            else:
-                kept.append((at, world.remote(at, to, *refs)))
-                world.running(to).end()
-        else:
-            at, to = dice.sample("ABCD", 2)
-            kept.append((at, world.own(at) if dice.random() < 0.5 else world.made(at, to)))
-    while running:
-        end(dice.choice(running))
-    while kept:
-        at, rref = kept.pop()
-        world.drop(at, rref)
-    assert world.left() == []
-    return world.control
-
-
 @pytest.mark.parametrize("begin", range(0, 400, 100))
 def test_no_random_program_costs_more_by_lending_than_by_forking(begin: int) -> None:
     for seed in range(begin, begin + 100):
-        lend, fork = random_program(seed, "lend"), random_program(seed, "fork")
+        lend, fork = (random_program(World(how), seed).control for how in ("lend", "fork"))
         assert lend.total() <= fork.total(), f"seed {seed}: {lend} by lending, {fork} by forking"
 
 

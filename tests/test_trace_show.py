@@ -12,8 +12,9 @@ from rich.console import Console
 
 from farref.trace import SuffixError, save, saver, show, tell
 from farref.trace.lanes import Side, plan
+from farref.trace.notes import Note
 
-from .recordings import Tape, crowd, user_to_user
+from .recordings import Tape, crowd, forwarding, user_to_user
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -39,10 +40,36 @@ AT_80 = """\
 """
 
 
-def shown(recording: object, width: int, *, encoding: str = "utf-8", **options: object) -> str:
+LOAN_AT_80 = """\
+                                                            F's view of F/1
+ F                     G                     H              F/1 G    G/1 H
+ │                     │                     │
+ ├─ g() lends F/1 ────▶│                     │              lent
+ │ 1 F submits g       │                     │              ╎
+ │                     ▸ g() starts          │              ╎
+ │                     ├─ h() lends F/1 ────▶│              ╎        lent
+ │                     │                     ▸ h() starts   ╎        ╎
+ │◀─ reply, holds F/1 ─┤                     │              known    ╎
+ │ 3b F: x.borrowers.append(g)               │              ┃        ╎
+ ├╌ notify of F/1 ╌╌╌╌▶│                     │              ┃        ╎
+ │                     │◀───── G/1 returned ─┤              ┃        returned
+ │◀╌╌╌╌╌╌ removed F/1 ╌┤                     │              deleted
+ ✕ frees F/1           │                     │
+ │ 6b F: delete x, and then it is all over with x
+"""
+STEPS = """
+1  F submits g                  <= F calls g on G
+3b F: x.borrowers.append(g)     <= F learns that G holds F/1
+6b F: delete x, and then it is all over with x <= F frees F/1
+"""
+
+
+def shown(
+    recording: object, width: int, *, encoding: str = "utf-8", notes: str = "", **options: object
+) -> str:
     page = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
     console = Console(file=page, width=width, **options)  # type: ignore[arg-type]
-    show(tell(recording), console)  # type: ignore[arg-type]
+    show(tell(recording, notes=notes), console)  # type: ignore[arg-type]
     page.flush()
     assert isinstance(page.buffer, io.BytesIO)
     return page.buffer.getvalue().decode(encoding)
@@ -155,3 +182,72 @@ def test_saved_pictures_are_complete_in_themselves(tmp_path: Path) -> None:
 def test_an_unknown_suffix_is_refused() -> None:
     with pytest.raises(SuffixError, match=r"one of \.jsonl, \.svg, \.html"):
         saver(Path("trace.png"))
+
+
+# ---- loans, and the steps of a published example
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 80, 100, 120, 200])
+def test_a_loan_and_its_end_are_readable_in_every_width(width: int) -> None:
+    lines = shown(forwarding(), width, notes=STEPS).splitlines()
+    assert max(map(len, lines)) <= width
+    assert [line for line in lines if line != line.rstrip()] == []
+    text = "\n".join(lines)
+    for said in ("lends F/1", "holds F/1", "returned", "notify", "removed", "nothing left"):
+        assert said in text
+    for said in ("1 F submits g", "3b F: x.borrowers.append(g)", "6b F: delete x"):
+        assert said in text
+    assert "3 of 3 steps of the note found" in text
+
+
+def test_a_wide_picture_names_loans_at_both_ends() -> None:
+    text = shown(forwarding(), 200)
+    for said in (
+        "call g(F/1), lends F/1 as F/1",
+        "call h(F/1), lends F/1 as G/1",
+        "reply to g(), holds F/1",
+        "reply to h(), G/1 returned",
+        "notify at the end of F/1",
+        "removed F/1",
+    ):
+        assert f" {said} " in text
+
+
+def test_snapshot_of_a_loan_at_80() -> None:
+    assert shown(forwarding(), 80, notes=STEPS).startswith(LOAN_AT_80)
+
+
+def test_the_stages_of_loans_have_signs_and_are_in_the_legend() -> None:
+    text = shown(forwarding(), 62)
+    assert re.search(r"lends F/1.*○", text)
+    assert re.search(r"G/1 returned.*↲", text)
+    assert "○ lent   ● known   ↲ returned   ✕ deleted" in text
+    assert "l lent   o known   r returned   x deleted" in shown(forwarding(), 80, encoding="ascii")
+
+
+def test_a_list_says_to_whom_and_by_whom() -> None:
+    lines = shown(forwarding(), 50).splitlines()
+    assert "    G/1 lent to H" in lines
+    assert "    G/1 returned by H" in lines
+
+
+def test_a_step_that_did_not_happen_is_missing() -> None:
+    text = shown(forwarding(), 80, notes="9 never <= H frees F/1")
+    assert "   0 of 1 step of the note found" in text
+    assert "missing: 9 never (H frees F/1)" in text
+
+
+def test_a_step_stands_beside_the_lane_of_who_took_it() -> None:
+    story = tell(forwarding(), notes=STEPS)
+    (row,) = (row for row in story.rows if row.notes and row.notes[0].text.startswith("6b"))
+    assert row.notes == (Note("F@1", "6b F: delete x, and then it is all over with x"),)
+    line = next(line for line in shown(forwarding(), 120, notes=STEPS).splitlines() if "6b" in line)
+    assert line.startswith(" │ 6b F: delete x")
+
+
+def test_saved_pictures_have_the_steps(tmp_path: Path) -> None:
+    story = tell(forwarding(), notes=STEPS)
+    for name in ("t.svg", "t.html"):
+        save(story, tmp_path / name)
+        text = (tmp_path / name).read_text(encoding="utf-8").replace("&#160;", " ")
+        assert "3b F: x.borrowers.append(g)" in text

@@ -44,7 +44,7 @@ class Labels:
             case "NotifyRefRemoved":
                 which = self._list([loan for _, loan in record.notices])
                 return (
-                    f"notify when {which} ends",
+                    f"notify at the end of {which}",
                     f"notify of {which}",
                     f"notify {which}",
                     "notify",

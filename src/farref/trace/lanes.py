@@ -75,6 +75,8 @@ def plan(story: Story, width: int) -> Plan | None:
     longest = max((len(_fork_head(story, fork)) for fork in story.forks.values()), default=3)
     last = _last(story)
     widest = max((len(story.names.of(lane)) for lane in story.lanes), default=1)
+    labels = (row.labels[0] for row in story.rows if isinstance(row, Arrow))
+    longest_label = max(map(len, labels), default=1)
     sides = (
         (Side.WORDS, max(longest, word) + 1, 19),
         (Side.SIGNS, max(longest - 2, 3) + 1, 15),
@@ -87,7 +89,7 @@ def plan(story: Story, width: int) -> Plan | None:
         room = width - LEFT - columns - 2
         space = max(room // lanes, (room - last) // max(1, lanes - 1))
         if space >= least and (side is Side.CHANGES or forks <= 8):
-            space = min(space, max(30, widest + 2))
+            space = min(space, max(30, widest + 2, min(longest_label + 5, 40)))
             return Plan(space, min(space, last), True, side, cell, 0, width)
     for space in (8, 6, 5, 4, 3):
         rest = width - LEFT - lanes * space
