@@ -136,6 +136,12 @@ RULES = (
     ),
     Rule(
         5,
+        "borrowing/an_announcement_is_waited_for",
+        borrower("lets go with an announcement out", "_hold_on", "or self.announcing", ""),
+        "gives up B/1",
+    ),
+    Rule(
+        5,
         "malformed/borrowing",
         borrower(
             "believes a table without a loan",
