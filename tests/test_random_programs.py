@@ -281,9 +281,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(ChildAck, rref=RREFS, fork=FORKS),
     DELETES,
     st.builds(Returned, loans=LOANS),
-    st.builds(
-        NotifyRefRemoved, loans=st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple)
-    ),
+    st.builds(NotifyRefRemoved, loans=st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple)),
     st.builds(RefRemoved, removed=st.lists(DELETES, max_size=2).map(tuple)),
     st.builds(Cancel, call=CALLS, rref=st.none() | RREFS),
     st.builds(Tell, cargo=CARGOES),

@@ -189,9 +189,7 @@ class Endpoint:
     def _note(self, message: Message) -> None:
         if self.sharing == "borrow" and not isinstance(message, Fetch):
             cargo = getattr(message, "cargo", None) or Cargo()
-            self.borrowed.update(
-                it.fork for it in cargo.descriptors if it.passing is Passing.LOAN
-            )
+            self.borrowed.update(it.fork for it in cargo.descriptors if it.passing is Passing.LOAN)
 
     def _ready(self, task: Task | None, todo: Script) -> bool:
         """Whether the first action of *todo* has what it needs."""

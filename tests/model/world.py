@@ -202,9 +202,7 @@ class World:
         endpoints = (*state.endpoints[:place], DEAD, *state.endpoints[place + 1 :])
         who = self.workers[place]
         flying = tuple(
-            it
-            for it in state.flying
-            if self.envelopes[it].to != who or self._may_be_taken_back(it)
+            it for it in state.flying if self.envelopes[it].to != who or self._may_be_taken_back(it)
         )
         return State(endpoints, flying)
 

@@ -275,8 +275,12 @@ LENDING = (
     Program(
         "lent twice in one call, and given back once",
         {
-            "A": (Remote("x", "B"), Ask("c", "C", ("x", "x"), (), ("x", "x"), (Keep("x", "y"),)),
-                  *DROP, Drop("y")),
+            "A": (
+                Remote("x", "B"),
+                Ask("c", "C", ("x", "x"), (), ("x", "x"), (Keep("x", "y"),)),
+                *DROP,
+                Drop("y"),
+            ),
             "B": (),
             "C": (),
         },
@@ -289,7 +293,10 @@ LENDING = (
         "borrowed, and lent to itself",
         {"B": (Own("x"), lend("a", "A", lend("c", "A", *KEEP)), *DROP), "A": DROP},
     ),
-    Program("the owner lends to itself", {"B": (Own("x"), lend("b", "B", Keep("x", "y")), *DROP, Drop("y"))}),
+    Program(
+        "the owner lends to itself",
+        {"B": (Own("x"), lend("b", "B", Keep("x", "y")), *DROP, Drop("y"))},
+    ),
     Program(
         "lent, cancelled, and kept if not",
         {
@@ -314,14 +321,22 @@ LENDING = (
     ),
     Program(
         "a call that cannot be unpickled",
-        {"B": (Own("x"), lend("a", "A", Ask("c", "C", ("x",), readable=False)), *DROP),
-         "A": (), "C": ()},
+        {
+            "B": (Own("x"), lend("a", "A", Ask("c", "C", ("x",), readable=False)), *DROP),
+            "A": (),
+            "C": (),
+        },
     ),
     Program(
         "lent to a method",
         {
-            "A": (Remote("x", "B"), Remote("y", "C"), Method("m", "y", ("x",), KEEP), *DROP,
-                  Drop("y")),
+            "A": (
+                Remote("x", "B"),
+                Remote("y", "C"),
+                Method("m", "y", ("x",), KEEP),
+                *DROP,
+                Drop("y"),
+            ),
             "B": (),
             "C": DROP,
         },
@@ -376,9 +391,18 @@ LENDING = (
     Program(
         "note: example 1, a nested reference is borrowed and lent on",
         {
-            "F": (Own("x"), Own("y", ("x",)), *DROP, Ask("g", "G", ("y",), (
-                Get("i", "y"), Wait("i"), Ask("h", "H", ("inside0",)), Drop("inside0"))),
-                Drop("y")),
+            "F": (
+                Own("x"),
+                Own("y", ("x",)),
+                *DROP,
+                Ask(
+                    "g",
+                    "G",
+                    ("y",),
+                    (Get("i", "y"), Wait("i"), Ask("h", "H", ("inside0",)), Drop("inside0")),
+                ),
+                Drop("y"),
+            ),
             "G": (),
             "H": (),
         },
@@ -398,8 +422,13 @@ LENDING = (
     Program(
         "a nested reference is kept by a borrower",
         {
-            "B": (Own("x"), Own("y", ("x",)), *DROP, Ask("c", "C", ("y",), (Get("g", "y"),)),
-                  Drop("y")),
+            "B": (
+                Own("x"),
+                Own("y", ("x",)),
+                *DROP,
+                Ask("c", "C", ("y",), (Get("g", "y"),)),
+                Drop("y"),
+            ),
             "C": (Drop("inside0"),),
         },
     ),

@@ -130,8 +130,11 @@ LENDING_DEATHS = (
     Program(
         "a creation is lent to that lends on, and the creator dies",
         {
-            "B": (Own("x"), lend("a", "A", Remote("y", "C", ("x",), (lend("d", "D", *KEEP),))),
-                  *DROP),
+            "B": (
+                Own("x"),
+                lend("a", "A", Remote("y", "C", ("x",), (lend("d", "D", *KEEP),))),
+                *DROP,
+            ),
             "A": (),
             "C": (),
             "D": (),
@@ -191,8 +194,11 @@ LENDING_DEATHS = (
     Program(
         "the borrower waits for another, and the lender dies",
         {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP), Wait("d"))),
-                  *DROP),
+            "B": (
+                Own("x"),
+                lend("a", "A", lend("c", "C", lend("d", "D", *KEEP), Wait("d"))),
+                *DROP,
+            ),
             "A": (),
             "C": (),
             "D": (),
