@@ -13,8 +13,8 @@ import pytest
 
 import farref
 from farref import Future, RefActor, System, SystemDownError, WorkerDiedError
-from farref.actors.serving import Box
 from farref.actors import current, directory
+from farref.actors.serving import Box
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
 
