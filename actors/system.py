@@ -23,6 +23,7 @@ from ..protocol.sharing import DISCIPLINES
 from . import bases, directory, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
+from .faults import Faults
 from .mailbox import THREADS, refuse_references
 from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
@@ -69,6 +70,7 @@ class System:
         timeout: seconds that a wait takes at most unless it says otherwise (G6).
         orphan_grace: seconds between a death's notice and the release of what the dead held.
         trace: a folder in which every endpoint records its protocol steps.
+        faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
 
     Raises:
         ValueError: an argument is out of range.
@@ -85,7 +87,10 @@ class System:
         timeout: float = DEFAULT_TIMEOUT,
         orphan_grace: float = 5.0,
         trace: str | os.PathLike[str] | None = None,
+        faults: Faults | None = None,
     ) -> None:
+        if faults is not None and not isinstance(faults, Faults):
+            raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
         if sharing not in DISCIPLINES:
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
         check_timeout(timeout, DEFAULT_TIMEOUT)
@@ -98,6 +103,7 @@ class System:
             timeout=timeout,
             orphan_grace=orphan_grace,
             trace=os.path.abspath(trace) if trace is not None else None,
+            faults=faults,
         )
         base = base or bases.DEFAULT
         entry = {
