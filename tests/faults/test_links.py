@@ -244,7 +244,7 @@ def test_a_worker_is_killed_at_a_step(sharing: Any, step: str, tmp_path: Path) -
 @pytest.mark.processes
 def test_the_program_sleeps_while_its_workers_die_under_faults(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    with faulty("farrefBase", drop(0.2), delay(0.2)) as system:
+    with faulty("farrefBase", drop(0.2), delay(0.2)):
         futures = [farref.rpc_async(name, hold, (gate, n)) for n, name in enumerate("BCD")]
         os.kill(farref.rpc_sync("C", os.getpid), signal.SIGKILL)
         with pytest.raises(WorkerDiedError):
@@ -330,7 +330,7 @@ def test_faults_travel() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(wrong: Callable[[], Any]) -> None:
-    with pytest.raises(ValueError, match="not|no such"):
+    with pytest.raises(ValueError, match=r"not|no such"):
         wrong()
 
 

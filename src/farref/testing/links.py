@@ -11,8 +11,10 @@ All raise `WorkerNotFoundError` or `WorkerDiedError` for the name of nobody, and
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
+
+from ..protocol.errors import WorkerDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +33,13 @@ def cut(system: System, one: str, other: str) -> None:
 
 
 def heal(system: System, one: str, other: str) -> None:
-    """End what `cut` began. What was lost is sent again, within the 15 s of the longest backoff."""
-    _tell(system, one, heal=(other,))
-    _tell(system, other, heal=(one,))
+    """End what `cut` began. What was lost is sent again, within the 15 s of the longest backoff.
+
+    One that died meanwhile has no links any more, and that is no error.
+    """
+    for name, far in ((one, other), (other, one)):
+        with suppress(WorkerDiedError):
+            _tell(system, name, heal=(far,))
 
 
 @contextmanager
