@@ -126,6 +126,8 @@ class Soak:
         self.held: list[tuple[RRef[Any], Any]] = []
         """References, each with what its box contains."""
         self.flying: deque[tuple[str, Future[Any], Callable[[Any], None], Any]] = deque()
+        self.mend: tuple[float, str, str] | None = None
+        """When the link that is cut is to be healed, and which."""
         self.done: Counter[str] = Counter()
         self.sizes: dict[str, list[int]] = {"program": [], SURVIVOR: []}
         for name in WORKERS:
@@ -163,6 +165,9 @@ class Soak:
 
     def land(self) -> None:
         what, future, expect, about = self.flying.popleft()
+        while not future.done() and self.mend is not None:
+            self.mend_if_due()  # it may wait for the very link that is cut
+            time.sleep(0.005)
         try:
             expect(future.result())
         except farref.FarrefError as error:
@@ -274,12 +279,17 @@ class Soak:
         self.start(name)
         self.done["kill"] += 1
 
-    def part(self) -> Callable[[], None]:
-        """Cut a link; returns what heals it."""
+    def part(self) -> None:
+        """Cut a link, for a while."""
         one, other = self.fate.sample([*WORKERS, "program"], 2)
         cut(self.system, one, other)
+        self.mend = (time.monotonic() + OUTAGE, one, other)
         self.done["cut"] += 1
-        return lambda: heal(self.system, one, other)
+
+    def mend_if_due(self) -> None:
+        if self.mend is not None and time.monotonic() > self.mend[0]:
+            heal(self.system, *self.mend[1:])
+            self.mend = None
 
     def look(self) -> None:
         for name, pid in (("program", os.getpid()), (SURVIVOR, self.survivor)):
@@ -339,24 +349,19 @@ def soak(
         run = Soak(system, seed)
         start = time.monotonic()
         kills, cuts, looks = start + KILLS, start + CUTS, start
-        mended, mend = 0.0, None
         while (now := time.monotonic()) < start + seconds:
             run.step()
-            if mend is not None and now > mended:
-                mend()
-                mend = None
-            if now > kills and mend is None:
+            run.mend_if_due()
+            if now > kills and run.mend is None:
                 run.kill()
                 kills = now + KILLS
-            if now > cuts and mend is None:
-                mend = run.part()
-                mended, cuts = now + OUTAGE, now + CUTS
+            if now > cuts and run.mend is None:
+                run.part()
+                cuts = now + CUTS
             if now > looks:
                 run.look()
                 looks = now + 1
                 if progress:
                     progress(now - start, run.done)
-        if mend is not None:
-            mend()
         run.finish()
         return run.done
