@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from thespian.actors import ActorAddress
 
 import farref
-from farref import FetchTimeoutError, RRef, System, WorkerDiedError, WorkerNotFoundError
+from farref import FetchTimeoutError, RefActor, RRef, System, WorkerDiedError, WorkerNotFoundError
 from farref.actors import calls
 from farref.actors.faults import FaultyPort
 from farref.actors.wire import Envelope, WorkerInfo
@@ -169,6 +170,31 @@ def test_links_are_cut_in_a_system_that_began_without_faults() -> None:
         with pytest.raises(WorkerNotFoundError):
             cut(system, "program", "nobody")
         assert_nothing_held(system)
+
+
+class Parent(RefActor):
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.child = self.createActor(Echo)
+        self.send(self.child, (sender, RRef(message)))
+
+
+class Echo(RefActor):
+    async def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
+        self.send(message[0], await message[1])
+
+
+@pytest.mark.processes
+def test_whoever_joins_has_the_faults() -> None:
+    """An actor's own child, and another program."""
+    with faulty("farrefBase", drop(first=1)) as system:
+        assert system.ask(system.create(Parent, "P"), "hello") == "hello"
+        with System.attach(system.name) as other:
+            assert farref.rpc_sync("B", pow, (2, 2)) == 4
+            theirs = counts(system)
+            mine = theirs[farref.get_worker_info().name]
+            assert other.endpoint.me != system.endpoint.me
+        assert mine.struck["Call"] == 1
+        assert any(name.startswith("P/Echo") and each.dropped for name, each in theirs.items())
 
 
 # ---- stopped, killed

@@ -6,7 +6,8 @@ faults, and any program of it. What starts later has the faults that the system 
 and its links are whole.
 
 All raise `WorkerNotFoundError` or `WorkerDiedError` for the name of nobody, and `TimeoutError`
-(a `FetchTimeoutError`) if an endpoint does not answer for 20 s, because it is stopped, say.
+(a `FetchTimeoutError`) if an endpoint does not answer, because it is stopped, say, within the
+system's timeout, or 20 s if that is longer.
 """
 
 from __future__ import annotations
