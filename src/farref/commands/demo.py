@@ -88,8 +88,8 @@ def demo(
 ) -> None:
     """List the demos, or play one on real actors and show its trace.
 
-    The exit code is 0 only if nothing was left (every object freed, every fork and loan ended)
-    and, where a published example is played, every step of it was found.
+    The exit code is 0 only if nothing was left, neither objects nor forks nor
+    loans, and every step of a published example was found.
     """  # fmt: skip
     if save is not None:
         if name in (None, ALL, PROGRAM):
