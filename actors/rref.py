@@ -88,7 +88,10 @@ class RRef(Reference, Generic[T]):
         return self._endpoint.is_owner(self._id)
 
     def confirmed_by_owner(self) -> bool:
-        """Whether the owner counts this endpoint's reference already (True at the owner)."""
+        """Whether the owner counts this endpoint's reference already (True at the owner).
+
+        A reference that was only lent, for a call that runs, is not counted; the lender is.
+        """
         return self._endpoint.is_confirmed(self._id)
 
     # ---- the value

@@ -25,7 +25,8 @@ What the note's text leaves open, and what keeps it right here:
 5. **In use** means handles, messages being handled, calls on the object, loans passed on, and
    unconfirmed children. A table counts for nothing unless its loan is outstanding; a notice
    waits until nothing uses the reference, later loans included; an announcement that is not
-   acknowledged yet covers no other loan.
+   acknowledged yet covers no other loan, but it has promised the table to the owner, so that
+   none goes to a lender who may stand in it.
 6. **An announcement is a `ForkRequest`** with a fork of its own, and one that comes after the
    object is gone is acknowledged all the same: the object's place is taken by the
    `RefLostError` that every use of it then gets (see `Context`).
@@ -153,7 +154,9 @@ class BorrowingUser(User):
         self.guardian = None
         if self.known:
             return False, ()
-        return self.in_use or self.announcing, self._take_table()
+        if self.announcing:
+            return True, ()  # the owner is about to count this entry, and gets its table
+        return self.in_use, self._take_table()
 
     def _take_table(self) -> tuple[tuple[ForkId, WorkerId], ...]:
         table, self.borrowers = tuple(sorted(self.borrowers.items())), {}

@@ -136,6 +136,28 @@ RULES = (
     ),
     Rule(
         5,
+        "borrowing/an_announcement_is_waited_for",
+        borrower(
+            "lets go with an announcement out",
+            "_hold_on",
+            "if self.announcing:",
+            "if self.announcing and self.in_use:",
+        ),
+        "gives up B/1",
+    ),
+    Rule(
+        5,
+        "borrowing/an_announced_table_stays",
+        borrower(
+            "hands over a table that it has announced",
+            "_hold_on",
+            "return True, ()",
+            "return True, self._take_table()",
+        ),
+        FREED_EARLY,
+    ),
+    Rule(
+        5,
         "malformed/borrowing",
         borrower(
             "believes a table without a loan",

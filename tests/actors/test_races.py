@@ -14,6 +14,7 @@ import pytest
 import farref
 from farref import Future, RefActor, System, SystemDownError, WorkerDiedError
 from farref.actors import current, directory
+from farref.actors.serving import Box
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
 
@@ -297,7 +298,7 @@ def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone:
 
     request = Call(call=CallId(alone.endpoint.me, 1), cargo=Cargo(), chain=())
     coroutine = late()
-    mailbox.endpoint.server._await(request, coroutine, ())
+    mailbox.endpoint.server._await(request, Box(coroutine), ())
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
     assert not ended
 

@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from farref.protocol.ids import ForkId, RRefId, WorkerId
+from farref.protocol.lending import LendingUser
 from farref.protocol.messages import (
+    Call,
+    ChildAck,
     Create,
     Delete,
     Descriptor,
@@ -30,7 +33,7 @@ from farref.protocol.messages import Report as MessageReport
 
 from .endpoint import Endpoint
 from .facts import Facts
-from .steps import Deliver
+from .steps import Act, Deliver
 from .world import Envelope, Taken
 
 
@@ -122,6 +125,43 @@ def confirmed_asks_nothing(taken: Taken) -> str | None:
     return None
 
 
+def a_loan_costs_nothing(taken: Taken) -> str | None:
+    """By lending, a loan that is not kept costs no message beside the call and its reply.
+
+    (A creation has no reply, and has one `Returned` for all its loans. A death costs more.)
+    """
+    task = taken.step.task if isinstance(taken.step, Act) else None
+    if taken.before.context.dead or task is None or not isinstance(task.message, Call | Invoke):
+        return None
+    for rref, user in taken.before.context.users.items():
+        if not isinstance(user, LendingUser) or user.requested or user.known - user.loans.keys():
+            continue
+        after = taken.after.context.users.get(rref)
+        if user.loans and (after is None or not after.in_use):
+            for _, to, message in taken.sent:
+                if isinstance(message, ForkRequest | ChildAck | Delete) and message.rref == rref:
+                    return f"{taken.before.me} sent {message} to {to} for a loan it did not keep"
+    return None
+
+
+def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
+    """By lending, nobody asks who has another loan from one whom the owner counts.
+
+    Such a lender is the creator, even before it is confirmed. Nor does one who lent to itself.
+    """
+    if taken.before.context.dead or not isinstance(taken.step, Act):
+        return None
+    for _, _, message in taken.sent:
+        if isinstance(message, ForkRequest):
+            user = taken.after.context.users.get(message.rref)
+            if isinstance(user, LendingUser):
+                lenders = {fork.parent for fork in user.loans if user.loans[fork].counted}
+                lenders |= {fork.parent for fork in user.loans} & {message.rref.creator}
+                if lenders or message.fork.parent == taken.before.me:
+                    return f"{taken.before.me} asked for fork {message.fork} without need"
+    return None
+
+
 def delete_is_earned(taken: Taken) -> str | None:
     """G2: a delete leaves only a confirmed user without pinned children, and names forks."""
     for _, _, message in taken.sent:
@@ -157,6 +197,8 @@ def the_dead_are_left_alone(taken: Taken) -> str | None:
 NOTE_5 = "note 5: a notice follows the deserialization"
 
 ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
+    "a loan that is not kept costs nothing": a_loan_costs_nothing,
+    "a covered loan asks nothing": a_covered_loan_asks_nothing,
     NOTE_5: a_notice_is_answered_for,
     "no needless fork request": confirmed_asks_nothing,
     "deletes are earned": delete_is_earned,
@@ -196,6 +238,10 @@ def children_are_pinned(view: View) -> str | None:
             return flaw
     for facts in view.living.values():
         for rref, fork in facts.owed:
+            flaw = _unpinned(view, rref, fork, facts.homes[rref])
+            if flaw:
+                return flaw
+        for fork, rref in facts.loans.items():
             flaw = _unpinned(view, rref, fork, facts.homes[rref])
             if flaw:
                 return flaw

@@ -41,7 +41,7 @@ class Facts:
     """Of each object: who holds it because of this endpoint, by its pins, counts and tables."""
     creating: frozenset[RRefId]
     """The objects that were asked for here and whose owner has not acknowledged that."""
-    loans: frozenset[ForkId]
+    loans: dict[ForkId, RRefId]
     """The forks lent to this endpoint for calls that run."""
     reported: frozenset[ForkId]
     """The loans kept, and reported to the lender, of which the owner has said nothing yet."""
@@ -89,12 +89,12 @@ def facts(endpoint: Endpoint) -> Facts:
         homes={user.rref: user.owner for user in users},
         shared=shared,
         creating=frozenset(rref for rref in asking if rref.creator == endpoint.me),
-        loans=frozenset(
-            fork
+        loans={
+            fork: user.rref
             for user in users
             if isinstance(user, LendingUser | BorrowingUser)
             for fork in user.loans
-        ),
+        },
         reported=frozenset(
             fork for user in users if isinstance(user, BorrowingUser) for fork in user.reported
         ),

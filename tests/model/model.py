@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, FREED, LATE, View
 from .explorer import Mistake
 from .facts import Facts, facts
-from .never import NEVER_STATE, NEVER_STEP
+from .never_lent import NEVER_STATE, NEVER_STEP
 from .rest import EVENTUALLY
 from .show import step_line
 from .world import DEAD, Move, Program, State, Taken, World

@@ -39,14 +39,14 @@ NEVER_STEP: dict[str, Happens[Taken]] = {}
 NEVER_STATE: dict[str, Happens[View]] = {}
 
 
-def _claim(table: dict[str, Happens[Seen]], claim: str) -> Callable[[Happens[Seen]], None]:
+def claim(table: dict[str, Happens[Seen]], claim: str) -> Callable[[Happens[Seen]], None]:
     def register(happens: Happens[Seen]) -> None:
         table[claim] = happens
 
     return register
 
 
-def _message(taken: Taken) -> Message | None:
+def delivered(taken: Taken) -> Message | None:
     """What is delivered by a sender that is not known to be dead."""
     match taken.step:
         case Deliver(sender=sender, message=message) if sender not in taken.before.context.dead:
@@ -57,7 +57,7 @@ def _message(taken: Taken) -> Message | None:
 
 def _uncreated(taken: Taken, kind: type[Message]) -> bool:
     """A message of *kind* is delivered whose object is not created yet."""
-    match _message(taken):
+    match delivered(taken):
         case Create(target=target) as message:
             rref = target
         case ForkRequest(rref=rref) | Delete(rref=rref) | Fetch(rref=rref) as message:
@@ -70,9 +70,9 @@ def _uncreated(taken: Taken, kind: type[Message]) -> bool:
     return isinstance(message, kind) and rref is not None and (owner is None or not owner.created)
 
 
-def _arriving(taken: Taken) -> tuple[Descriptor, ...]:
+def arriving(taken: Taken) -> tuple[Descriptor, ...]:
     """The references in what is delivered."""
-    match _message(taken):
+    match delivered(taken):
         case None | ForkRequest() | Fetch():
             return ()
         case message:
@@ -83,7 +83,7 @@ def _arriving(taken: Taken) -> tuple[Descriptor, ...]:
 def _again(taken: Taken) -> Iterator[tuple[Descriptor, User]]:
     """The references that are delivered to an endpoint that has an entry of the object."""
     users = taken.before.context.users
-    return ((each, users[each.rref]) for each in _arriving(taken) if each.rref in users)
+    return ((each, users[each.rref]) for each in arriving(taken) if each.rref in users)
 
 
 def _dropped(taken: Taken) -> Iterator[User]:
@@ -110,16 +110,16 @@ for _kind, _what in (
     NEVER_STEP[f"no {_what} overtakes the creation of its object"] = _overtakes
 
 
-@_claim(NEVER_STEP, "no reference comes home before its creation")
+@claim(NEVER_STEP, "no reference comes home before its creation")
 def _(taken: Taken) -> bool:
     owners = taken.before.context.owners
     return any(
         each.owner == taken.before.me and (each.rref not in owners or not owners[each.rref].created)
-        for each in _arriving(taken)
+        for each in arriving(taken)
     )
 
 
-@_claim(NEVER_STEP, "every object is still used when its value comes")
+@claim(NEVER_STEP, "every object is still used when its value comes")
 def _(taken: Taken) -> bool:
     return any(
         rref in taken.before.context.owners and not taken.before.context.owners[rref].resolved
@@ -130,29 +130,29 @@ def _(taken: Taken) -> bool:
 # ---- forks
 
 
-@_claim(NEVER_STEP, "no second fork arrives from a user while unconfirmed")
+@claim(NEVER_STEP, "no second fork arrives from a user while unconfirmed")
 def _(taken: Taken) -> bool:
     return any(not user.known and each.parent != user.owner for each, user in _again(taken))
 
 
-@_claim(NEVER_STEP, "no second fork arrives from the owner while unconfirmed")
+@claim(NEVER_STEP, "no second fork arrives from the owner while unconfirmed")
 def _(taken: Taken) -> bool:
     return any(not user.known and each.parent == user.owner for each, user in _again(taken))
 
 
-@_claim(NEVER_STEP, "no second fork arrives from a user while confirmed")
+@claim(NEVER_STEP, "no second fork arrives from a user while confirmed")
 def _(taken: Taken) -> bool:
     return any(user.known and each.parent != user.owner for each, user in _again(taken))
 
 
-@_claim(NEVER_STEP, "no second fork arrives from the owner while confirmed")
+@claim(NEVER_STEP, "no second fork arrives from the owner while confirmed")
 def _(taken: Taken) -> bool:
     return any(user.known and each.parent == user.owner for each, user in _again(taken))
 
 
-@_claim(NEVER_STEP, "the acknowledgement always comes before another confirmation")
+@claim(NEVER_STEP, "the acknowledgement always comes before another confirmation")
 def _(taken: Taken) -> bool:
-    match _message(taken):
+    match delivered(taken):
         case Ack(rref=rref):
             user = taken.before.context.users.get(rref)
             return user is not None and bool(user.known)
@@ -160,7 +160,7 @@ def _(taken: Taken) -> bool:
             return False
 
 
-@_claim(NEVER_STEP, "nobody shares what is still being created")
+@claim(NEVER_STEP, "nobody shares what is still being created")
 def _(taken: Taken) -> bool:
     return any(
         user.requested is not None
@@ -171,7 +171,7 @@ def _(taken: Taken) -> bool:
     )
 
 
-@_claim(NEVER_STEP, "nobody shares a reference before it is confirmed")
+@claim(NEVER_STEP, "nobody shares a reference before it is confirmed")
 def _(taken: Taken) -> bool:
     return any(
         user.owed and user.children.keys() - taken.before.context.users[rref].children.keys()
@@ -180,24 +180,24 @@ def _(taken: Taken) -> bool:
     )
 
 
-@_claim(NEVER_STEP, "the owner never shares with itself")
+@claim(NEVER_STEP, "the owner never shares with itself")
 def _(taken: Taken) -> bool:
-    return any(each.parent == each.owner == taken.before.me for each in _arriving(taken))
+    return any(each.parent == each.owner == taken.before.me for each in arriving(taken))
 
 
-@_claim(NEVER_STEP, "a user never shares with itself")
+@claim(NEVER_STEP, "a user never shares with itself")
 def _(taken: Taken) -> bool:
-    return any(each.parent == taken.before.me != each.owner for each in _arriving(taken))
+    return any(each.parent == taken.before.me != each.owner for each in arriving(taken))
 
 
-@_claim(NEVER_STEP, "every fork that is pickled leaves")
+@claim(NEVER_STEP, "every fork that is pickled leaves")
 def _(taken: Taken) -> bool:
     return isinstance(taken.step, Act) and any(
         isinstance(action, do.Abandon) for action in taken.before.script[:1]
     )
 
 
-@_claim(NEVER_STEP, "every message can be unpickled")
+@claim(NEVER_STEP, "every message can be unpickled")
 def _(taken: Taken) -> bool:
     match taken.step:
         case Act(task=Task(stage=Stage.BEGUN) as task):
@@ -209,32 +209,32 @@ def _(taken: Taken) -> bool:
 # ---- the end of a reference
 
 
-@_claim(NEVER_STEP, "no last handle goes while unconfirmed")
+@claim(NEVER_STEP, "no last handle goes while unconfirmed")
 def _(taken: Taken) -> bool:
     return any(not user.known for user in _dropped(taken))
 
 
-@_claim(NEVER_STEP, "no last handle goes while the acknowledgement is outstanding")
+@claim(NEVER_STEP, "no last handle goes while the acknowledgement is outstanding")
 def _(taken: Taken) -> bool:
     return any(user.known and user.requested for user in _dropped(taken))
 
 
-@_claim(NEVER_STEP, "no last handle goes while a child is unconfirmed")
+@claim(NEVER_STEP, "no last handle goes while a child is unconfirmed")
 def _(taken: Taken) -> bool:
     return any(user.children for user in _dropped(taken))
 
 
-@_claim(NEVER_STEP, "no last handle goes while a request is unanswered")
+@claim(NEVER_STEP, "no last handle goes while a request is unanswered")
 def _(taken: Taken) -> bool:
     return any(user.pending for user in _dropped(taken))
 
 
-@_claim(NEVER_STEP, "no delete names more than one fork")
+@claim(NEVER_STEP, "no delete names more than one fork")
 def _(taken: Taken) -> bool:
     return any(len(each.forks) > 1 for it in taken.sent for each in deletes_in(it.message))
 
 
-@_claim(NEVER_STEP, "no value holds another object")
+@claim(NEVER_STEP, "no value holds another object")
 def _(taken: Taken) -> bool:
     return len(taken.after.freed - taken.before.freed) > 1 or any(
         taken.before.values.get(rref) for rref in taken.after.freed - taken.before.freed
@@ -244,32 +244,32 @@ def _(taken: Taken) -> bool:
 # ---- requests
 
 
-@_claim(NEVER_STEP, "no request waits for another")
+@claim(NEVER_STEP, "no request waits for another")
 def _(taken: Taken) -> bool:
     return any(owner.running and owner.queue for owner in taken.after.context.owners.values())
 
 
-@_claim(NEVER_STEP, "no cancel overtakes its call")
+@claim(NEVER_STEP, "no cancel overtakes its call")
 def _(taken: Taken) -> bool:
-    match _message(taken):
+    match delivered(taken):
         case Cancel(call=call):
             return call not in taken.before.handed and not _queued(taken.before, call)
         case _:
             return False
 
 
-@_claim(NEVER_STEP, "no cancel comes in time")
+@claim(NEVER_STEP, "no cancel comes in time")
 def _(taken: Taken) -> bool:
-    match _message(taken):
+    match delivered(taken):
         case Cancel(call=call, rref=rref) if rref is not None:
             return _queued(taken.before, call) and not _queued(taken.after, call)
         case _:
             return False
 
 
-@_claim(NEVER_STEP, "no cancel stops a call that waits for a thread")
+@claim(NEVER_STEP, "no cancel stops a call that waits for a thread")
 def _(taken: Taken) -> bool:
-    match _message(taken):
+    match delivered(taken):
         case Cancel(call=call):
             return any(
                 task.refused and isinstance(task.message, Call) and task.message.call == call
@@ -284,9 +284,9 @@ def _queued(endpoint: Endpoint, call: object) -> bool:
     return any(getattr(request, "call", None) == call for queue in queues for _, request in queue)
 
 
-@_claim(NEVER_STEP, "no call waits for itself")
+@claim(NEVER_STEP, "no call waits for itself")
 def _(taken: Taken) -> bool:
-    match _message(taken):
+    match delivered(taken):
         case (Invoke() | Fetch()) as request if request.chain:
             return any(task.refused for task in taken.after.tasks)
         case _:
@@ -296,7 +296,7 @@ def _(taken: Taken) -> bool:
 # ---- death
 
 
-@_claim(NEVER_STEP, "the dead do not speak")
+@claim(NEVER_STEP, "the dead do not speak")
 def _(taken: Taken) -> bool:
     match taken.step:
         case Deliver(sender=sender):
@@ -305,7 +305,7 @@ def _(taken: Taken) -> bool:
             return False
 
 
-@_claim(NEVER_STEP, "the dead held nothing")
+@claim(NEVER_STEP, "the dead held nothing")
 def _(taken: Taken) -> bool:
     before, after = taken.before.context.owners, taken.after.context.owners
     return isinstance(taken.step, Bury) and any(
@@ -313,7 +313,7 @@ def _(taken: Taken) -> bool:
     )
 
 
-@_claim(NEVER_STEP, "nobody is pinned for the dead")
+@claim(NEVER_STEP, "nobody is pinned for the dead")
 def _(taken: Taken) -> bool:
     before, after = taken.before.context.users, taken.after.context.users
     return isinstance(taken.step, Bury) and any(
@@ -321,7 +321,7 @@ def _(taken: Taken) -> bool:
     )
 
 
-@_claim(NEVER_STEP, "nobody dies before his creation arrives")
+@claim(NEVER_STEP, "nobody dies before his creation arrives")
 def _(taken: Taken) -> bool:
     return isinstance(taken.step, Bury) and any(
         not owner.created and owner.rref.creator == taken.step.worker
@@ -329,19 +329,19 @@ def _(taken: Taken) -> bool:
     )
 
 
-@_claim(NEVER_STEP, "nobody waits for the dead")
+@claim(NEVER_STEP, "nobody waits for the dead")
 def _(taken: Taken) -> bool:
     return isinstance(taken.step, Notice) and any(
         waiting.to == taken.step.worker for waiting in taken.before.context.waiting.values()
     )
 
 
-@_claim(NEVER_STEP, "nobody is sent a reference whose owner he knows to be dead")
+@claim(NEVER_STEP, "nobody is sent a reference whose owner he knows to be dead")
 def _(taken: Taken) -> bool:
-    return any(each.owner in taken.before.context.dead for each in _arriving(taken))
+    return any(each.owner in taken.before.context.dead for each in arriving(taken))
 
 
-@_claim(NEVER_STEP, "an owner's death leaves no fork outstanding")
+@claim(NEVER_STEP, "an owner's death leaves no fork outstanding")
 def _(taken: Taken) -> bool:
     return isinstance(taken.step, Notice) and any(
         user.owner == taken.step.worker and (user.children or user.owed)
@@ -352,12 +352,12 @@ def _(taken: Taken) -> bool:
 # ---- the world
 
 
-@_claim(NEVER_STATE, "the owner knows every fork")
+@claim(NEVER_STATE, "the owner knows every fork")
 def _(view: View) -> bool:
     return any(facts.unconfirmed for facts in view.living.values())
 
 
-@_claim(NEVER_STATE, "nobody deletes before the owner heard of its parent")
+@claim(NEVER_STATE, "nobody deletes before the owner heard of its parent")
 def _(view: View) -> bool:
     for envelope in view.flying:
         for delete in deletes_in(envelope.message):
@@ -367,7 +367,7 @@ def _(view: View) -> bool:
     return False
 
 
-@_claim(NEVER_STATE, "nobody deletes what is on its way to him again")
+@claim(NEVER_STATE, "nobody deletes what is on its way to him again")
 def _(view: View) -> bool:
     deletes = {
         (envelope.sender, delete.rref)
@@ -379,7 +379,7 @@ def _(view: View) -> bool:
     )
 
 
-@_claim(NEVER_STATE, "every parent is known when its child is not")
+@claim(NEVER_STATE, "every parent is known when its child is not")
 def _(view: View) -> bool:
     for facts in view.living.values():
         for rref, fork in facts.owed:

@@ -45,7 +45,10 @@ class Program:
     """The grace may end too early, and what comes late finds a loss."""
     reaches: tuple[str, ...] = ()
     """Negative properties that this program is there to violate."""
+    reaches_in: dict[Sharing, tuple[str, ...]] = field(default_factory=dict)
+    """Those that it violates in one discipline only."""
     slow: bool = False
+    slow_in: tuple[Sharing, ...] = ()
 
 
 class Envelope(NamedTuple):
@@ -254,6 +257,8 @@ class World:
         endpoint = self.endpoints[number].clone()
         try:
             sends = endpoint.take(step)
+            if any(send.to not in self._places for send in sends):
+                raise AssertionError("something is sent to nobody")
         except Exception as error:  # whatever a machine raises here is a finding
             after = self._intern(endpoint, failed=True)
             self.broken[after] = Mistake("no machine raises", f"{type(error).__name__}: {error}")

@@ -38,10 +38,13 @@ def mutated(mutant: Mutant) -> Iterator[None]:
             "the rule was rewritten, so rewrite its mutant"
         )
     flags = __future__.annotations.compiler_flag
-    code = compile(source.replace(mutant.old, mutant.new), f"<{mutant}>", "exec", flags)
+    changed = textwrap.indent(source.replace(mutant.old, mutant.new), "    ")
+    # `super()` looks for the class in a variable of the enclosing scope.
+    nested = f"def within(__class__):\n{changed}\n    return {mutant.method}"
+    code = compile(nested, f"<{mutant}>", "exec", flags)
     names: dict[str, Any] = {}
     exec(code, vars(sys.modules[mutant.machine.__module__]), names)
-    setattr(mutant.machine, mutant.method, names[mutant.method])
+    setattr(mutant.machine, mutant.method, names["within"](mutant.machine))
     try:
         yield
     finally:

@@ -6,15 +6,16 @@ from .mutant import Mutant
 
 
 def _context(name: str, method: str, old: str, new: str) -> Mutant:
-    return Mutant(name, Context, method, old, new)
+    machine = next(each for each in Context.__mro__ if method in vars(each))
+    return Mutant(name, machine, method, old, new)
 
 
 CONTEXT = (
-    _context("believes the dead", "receive", "if sender in self.dead:", "if False:"),
+    _context("believes the dead", "receive", "if sender in self.dead", "if False"),
     _context(
         "refuses what overtakes a creation",
         "_own_or_await",
-        "owner = self.owners[rref] = Owner(rref)",
+        "owner = self.owners[rref] = self.discipline.own(rref)",
         'raise ProtocolError("unknown")',
     ),
     _context("starts an own object without a handle", "own", "owner.hold()", "pass"),
@@ -22,7 +23,7 @@ CONTEXT = (
     _context(
         "does not hold what is being created",
         "create",
-        "self.users[rref].create(fork)",
+        "self._use(rref, to).create(fork)",
         "pass",
     ),
     _context(
@@ -56,13 +57,13 @@ CONTEXT = (
     _context(
         "does not accept what a reply brings",
         "_receive_reply",
-        "effects = self._accept(sender, message.cargo)",
+        "effects = self._accept(sender, message.cargo, lent=lent)",
         "effects = []",
     ),
     _context(
         "does not accept what a creation brings",
         "_receive_create",
-        "effects += self._accept(sender, message.cargo)",
+        "effects += self._accept_request(sender, message.call, message.cargo)",
         "pass",
     ),
     _context(
@@ -83,12 +84,12 @@ CONTEXT = (
         "return self._after(entry, entry.settle())",
         "return []",
     ),
-    _context("does not release", "release", "self.drop(each.rref)", "[]"),
+    _context("does not release", "_release", "self._after(entry, entry.release())", "[]"),
     _context("keeps freed objects", "_after", "self.owners.pop(entry.rref, None)", "pass"),
     _context("keeps deleted users", "_after", "self.users.pop(entry.rref, None)", "pass"),
     _context("sends to the dead", "_filter", "if not self.dead:", "if True:"),
     _context("speaks to the dead", "_check_alive", "if worker in self.dead:", "if False:"),
-    _context("forks for the dead", "fork", "self._check_alive(to)", "pass"),
+    _context("shares with the dead", "_share", "self._check_alive(to)", "pass"),
     _context("tells the dead", "tell", "self._check_alive(to)", "pass"),
     _context("calls the dead", "call", "self._check_alive(to)", "pass"),
     _context("creates on the dead", "create", "self._check_alive(to)", "pass"),
@@ -102,8 +103,8 @@ CONTEXT = (
     _context("undoes nothing", "abandon", "descriptor.fork in children", "False"),
     _context(
         "forgets that the owner of what arrives is dead",
-        "_accept",
-        "user.lost = descriptor.owner in self.dead",
+        "_use",
+        "user.lost = owner in self.dead",
         "pass",
     ),
     _context("waits for the dead", "died", "del self.waiting[call]", "pass"),
@@ -153,26 +154,26 @@ CONTEXT = (
     ),
     _context(
         "refuses a child's ACK after its owner's death",
-        "receive",
+        "_receive",
         "if found_user is None or found_user.lost:",
         "if found_user is None:",
     ),
     _context(
         "refuses a child's ACK after it let go of a dead owner's object",
-        "receive",
+        "_receive",
         "found_user = self.users.get(message.rref)",
         "found_user = self._user(message.rref)",
     ),
     _context("cancels what was answered", "cancel", "if waiting is None:", "if False:"),
     _context(
         "stops no function",
-        "receive",
+        "_receive",
         "return [Stop(sender, call)]",
         "return []",
     ),
     _context(
         "raises when a cancel comes too late",
-        "receive",
+        "_receive",
         "found = self.owners.get(rref)",
         "found = self._owner(rref)",
     ),

@@ -26,7 +26,7 @@ OWNER = (
     _owner("keeps an abandoned fork", "abandon", "del self.forks[fork]", "pass"),
     _owner("does not count a handle", "hold", "self.handles += 1", "pass"),
     _owner("does not count a drop", "drop", "self.handles -= 1", "pass"),
-    _owner("does not hold what comes home", "arrive", "self.handles += 1", "pass"),
+    _owner("does not hold what comes home", "arrive", "self.messages += 1", "pass"),
     _owner(
         "does not acknowledge what comes home",
         "arrive",

@@ -12,9 +12,10 @@ def _user(name: str, method: str, old: str, new: str) -> Mutant:
 CHILD_ACK = "[Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.fork))]"
 
 USER = (
-    _user("deletes what has handles", "unused", "not self.handles", "True"),
-    _user("deletes before a request is answered", "unused", "not self.pending", "True"),
-    _user("deletes before its children are confirmed", "unused", "not self.children", "True"),
+    _user("deletes what has handles", "in_use", "self.handles or", ""),
+    _user("deletes what a message holds", "in_use", "self.messages or", ""),
+    _user("deletes before a request is answered", "in_use", "self.pending or", ""),
+    _user("deletes before its children are confirmed", "in_use", " or self.children", ""),
     _user("deletes before it is confirmed", "unused", "self.requested is None", "True"),
     _user("does not delete at the last drop", "drop", "return self.settle()", "return []"),
     _user("does not delete after the last child", "child_ack", "return self.settle()", "return []"),
@@ -28,7 +29,7 @@ USER = (
     _user("pins a confirmed child", "child_ack", "del self.children[message.fork]", "pass"),
     _user("does not count a handle", "hold", "self.handles += 1", "pass"),
     _user("does not count a drop", "drop", "self.handles -= 1", "pass"),
-    _user("does not hold what arrives", "arrive", "self.handles += 1", "pass"),
+    _user("does not hold what arrives", "arrive", "self.messages += 1", "pass"),
     _user("forgets that its creation is outstanding", "create", "self.requested = fork", "pass"),
     _user("asks for what the owner gave", "arrive", "descriptor.parent == self.owner", "False"),
     _user("asks for what it holds confirmed", "arrive", "if self.confirmed:", "if False:"),
@@ -43,7 +44,7 @@ USER = (
         "[Send(self.owner, ForkRequest(rref=self.rref, fork=descriptor.fork))]",
         "[]",
     ),
-    _user("asks a dead owner", "arrive", "if self.lost:", "if False:"),
+    _user("asks a dead owner", "arrive", "self.lost or", ""),
     _user("waits for an acknowledgement that came", "ack", "self.requested = None", "pass"),
     _user("does not remember that it is counted", "_know", "self.known.add(fork)", "pass"),
     _user("deletes only the last fork", "_know", "self.known.add(fork)", "self.known = {fork}"),

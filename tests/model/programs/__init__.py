@@ -1,15 +1,54 @@
-"""The programs whose every order is explored.
+"""The programs whose every order is explored, in each discipline that makes a difference.
 
 A program is worth its states if it violates a negative property that no smaller one does,
 or catches a mutant that no smaller one catches; say so in ``reaches``.
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from farref.protocol.sharing import Sharing
+
+from ..script import Ask, Method, Pickle, Remote, Script
+from ..world import Program
 from .deaths import DEATHS
 from .lending import LENDING
 from .lending_deaths import LENDING_DEATHS
 from .requests import REQUESTS
 from .sharing import SHARING
 
-PROGRAMS = (*SHARING, *REQUESTS, *LENDING, *DEATHS, *LENDING_DEATHS)
 
-__all__ = ["DEATHS", "LENDING", "LENDING_DEATHS", "PROGRAMS", "REQUESTS", "SHARING"]
+def lends(script: Script) -> bool:
+    """Somewhere in *script* there is a reference in the arguments of a call."""
+    for action in script:
+        match action:
+            case Ask(refs=refs) | Method(refs=refs) | Remote(refs=refs) if refs:
+                return True
+            case Pickle(for_call=True):
+                return True
+            case _:
+                if any(lends(getattr(action, part, ())) for part in ("body", "then")):
+                    return True
+    return False
+
+
+def in_disciplines(programs: Iterable[Program]) -> Iterator[Program]:
+    """Each program by forking, and if it lends, by lending and borrowing too."""
+    sharings: tuple[Sharing, ...] = ("fork", "lend", "borrow")
+    for program in programs:
+        if not any(lends(script) for script in program.scripts.values()):
+            yield program
+            continue
+        for sharing in sharings:
+            yield replace(
+                program,
+                name=program.name if sharing == "fork" else f"{program.name} [{sharing}]",
+                sharing=sharing,
+                reaches=(*program.reaches, *program.reaches_in.get(sharing, ())),
+                slow=program.slow or sharing in program.slow_in,
+            )
+
+
+PROGRAMS = tuple(in_disciplines((*SHARING, *REQUESTS, *LENDING, *DEATHS, *LENDING_DEATHS)))
+
+__all__ = ["PROGRAMS"]

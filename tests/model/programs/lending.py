@@ -4,8 +4,22 @@ B owns, A creates or is lent first, C and D borrow. What a callee keeps outlives
 its own script drops it at some time.
 """
 
-from ..script import Abandon, Action, Ask, Drop, Get, Keep, Method, Own, Pickle, Remote, Revoke
-from ..script import Say, Script, Wait
+from ..script import (
+    Abandon,
+    Action,
+    Ask,
+    Drop,
+    Get,
+    Keep,
+    Method,
+    Own,
+    Pickle,
+    Remote,
+    Revoke,
+    Say,
+    Script,
+    Wait,
+)
 from ..world import Program
 
 KEEP: Script = (Keep("x"),)
@@ -80,6 +94,7 @@ LENDING = (
             "A": (Drop("y"),),
             "C": DROP,
         },
+        slow_in=("fork",),
     ),
     Program(
         "past one endpoint twice, and on",
@@ -93,6 +108,7 @@ LENDING = (
             "C": (),
             "D": DROP,
         },
+        slow_in=("fork",),
     ),
     Program(
         "kept, and lent back to the lender, who keeps",
@@ -101,6 +117,7 @@ LENDING = (
             "A": (Drop("y"),),
             "C": (lend("d", "A", Keep("x", "y")), Drop("x")),
         },
+        slow_in=("fork",),
     ),
     Program(
         "lent home to the owner, who keeps",
@@ -139,6 +156,7 @@ LENDING = (
             "C": (),
             "D": DROP,
         },
+        slow_in=("fork",),
     ),
     Program(
         "sent and lent to one endpoint",
@@ -241,6 +259,7 @@ LENDING = (
             "C": (lend("d", "D", *KEEP), *DROP),
             "D": DROP,
         },
+        slow_in=("fork",),
     ),
     Program(
         "lent twice to one callee, and kept once",
@@ -248,6 +267,7 @@ LENDING = (
             "B": (Own("x"), lend("c", "C"), lend("d", "C", *KEEP), *DROP),
             "C": DROP,
         },
+        reaches_in={"lend": ("no loan of the owner's is kept while another one is",)},
     ),
     Program(
         "lent again to one who let go",
@@ -267,6 +287,7 @@ LENDING = (
             "A": (),
             "C": (*DROP, Drop("y")),
         },
+        slow_in=("fork",),
     ),
     Program(
         "lent twice in one call",
@@ -284,6 +305,28 @@ LENDING = (
             "B": (),
             "C": (),
         },
+    ),
+    Program(
+        "two objects lent in one call, and kept",
+        {
+            "B": (
+                Own("x"),
+                Own("y"),
+                Ask("c", "C", ("x", "y"), (*KEEP, Keep("y"))),
+                *DROP,
+                Drop("y"),
+            ),
+            "C": (*DROP, Drop("y")),
+        },
+    ),
+    Program(
+        "lent twice by its creator, and kept once",
+        {
+            "A": (Remote("x", "B"), lend("c", "C"), lend("d", "C", *KEEP), *DROP),
+            "B": (),
+            "C": DROP,
+        },
+        slow_in=("fork",),
     ),
     Program(
         "lent to itself",
@@ -318,6 +361,10 @@ LENDING = (
             "B": (Own("y"), Pickle("y", "A", for_call=True), Drop("y"), Abandon()),
             "C": (),
         },
+    ),
+    Program(
+        "a call that cannot be pickled, and its reference is kept",
+        {"A": (Remote("x", "B"), Pickle("x", "C", for_call=True), Abandon()), "B": (), "C": ()},
     ),
     Program(
         "a call that cannot be unpickled",
@@ -451,5 +498,9 @@ LENDING = (
             "A": DROP,
             "C": DROP,
         },
+        slow_in=(
+            "fork",
+            "lend",
+        ),
     ),
 )

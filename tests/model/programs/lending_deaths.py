@@ -48,6 +48,7 @@ LENDING_DEATHS = (
             "D": (),
         },
         mortal=("D",),
+        slow_in=("borrow",),
     ),
     Program(
         "the lender's lender dies",
@@ -58,6 +59,10 @@ LENDING_DEATHS = (
             "D": DROP,
         },
         mortal=("A",),
+        slow_in=(
+            "fork",
+            "borrow",
+        ),
     ),
     Program(
         "the lender's lender dies, and the end keeps",
@@ -68,6 +73,10 @@ LENDING_DEATHS = (
             "D": (),
         },
         mortal=("A",),
+        slow_in=(
+            "fork",
+            "borrow",
+        ),
     ),
     Program(
         "the middle lender dies",
@@ -78,6 +87,10 @@ LENDING_DEATHS = (
             "D": (),
         },
         mortal=("C",),
+        slow_in=(
+            "fork",
+            "borrow",
+        ),
     ),
     Program(
         "two lenders die",
@@ -99,6 +112,7 @@ LENDING_DEATHS = (
             "D": (),
         },
         mortal=("C",),
+        slow_in=("fork",),
     ),
     Program(
         "mutual lenders, one of whom dies",
@@ -108,6 +122,7 @@ LENDING_DEATHS = (
             "C": (),
         },
         mortal=("A",),
+        slow_in=("fork",),
     ),
     Program(
         "mutual lenders, the other of whom dies",
@@ -117,6 +132,7 @@ LENDING_DEATHS = (
             "C": (),
         },
         mortal=("C",),
+        slow_in=("fork",),
     ),
     Program(
         "a creation is lent to, and the creator dies",
@@ -155,6 +171,7 @@ LENDING_DEATHS = (
             "D": (),
         },
         mortal=("A",),
+        slow_in=("fork",),
     ),
     Program(
         "lent by two borrowers, one of whom dies",
@@ -181,6 +198,7 @@ LENDING_DEATHS = (
             "D": (),
         },
         mortal=("A",),
+        slow_in=("fork",),
     ),
     Program(
         "the borrower gives back, and the lender dies",
@@ -204,6 +222,7 @@ LENDING_DEATHS = (
             "D": (),
         },
         mortal=("A",),
+        slow_in=("fork",),
     ),
     Program(
         "lent on after the lender died",
@@ -214,6 +233,10 @@ LENDING_DEATHS = (
             "D": (),
         },
         mortal=("A",),
+        slow_in=(
+            "fork",
+            "borrow",
+        ),
     ),
     Program(
         "any of three may die while an object is lent",
@@ -266,6 +289,10 @@ LENDING_DEATHS = (
         },
         mortal=("Y",),
         late=True,
+        slow_in=(
+            "lend",
+            "borrow",
+        ),
     ),
     Program(
         "too late: home again",
@@ -276,5 +303,6 @@ LENDING_DEATHS = (
         },
         mortal=("A",),
         late=True,
+        slow_in=("fork",),
     ),
 )
