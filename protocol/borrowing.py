@@ -70,7 +70,7 @@ class BorrowingOwner(LendingOwner):
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """See `Owner.delete`. Whom the sender lent it to is counted before the sender goes."""
-        self._check_delete(sender, message)
+        self.check_delete(sender, message)
         return self._merge(message.borrowers) + super().delete(sender, message)
 
     def _merge(self, borrowers: Borrowers) -> list[Effect]:
@@ -119,11 +119,8 @@ class BorrowingUser(User):
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """See `User.borrow`."""
-        fork = descriptor.fork
-        if fork in self.children:
-            return []  # lent to itself: its own pin holds until the reply
         if not self._covered:
-            self.guardian = fork
+            self.guardian = descriptor.fork
         return []
 
     @property
@@ -173,8 +170,6 @@ class BorrowingUser(User):
 
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
         """The lender to whom this table went died, maybe before it could pass it on."""
-        if self.lost:
-            return []
         self.borrowers.update(borrowers)
         return self._announce(mint) + self.settle()
 

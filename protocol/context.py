@@ -254,8 +254,10 @@ class Context(Loans):
             case Returned(loans=loans):
                 return [e for r in loans for e in self._loan_ended(sender, r.rref, r.fork, r)]
             case NotifyRefRemoved(loans=notices):
+                self._check_notices(sender, message)
                 return [e for rref, fork in notices for e in self._notified(sender, rref, fork)]
             case RefRemoved(removed=removed):
+                self._check_removed(sender, message)
                 return [effect for each in removed for effect in self._delete(sender, each)]
             case Tell(cargo=cargo):
                 return [*self._accept(sender, cargo), Hand(sender, message)]
@@ -374,7 +376,7 @@ class Context(Loans):
                 raise ProtocolError(f"{sender} sent {descriptor.rref} with a fork not its own")
             if back and lent.get(descriptor.fork) != descriptor.rref:
                 raise ProtocolError(f"{sender} gives {descriptor.rref} back, which it was not lent")
-            if descriptor.passing is Passing.LOAN and not lendable:
+            if descriptor.passing is Passing.LOAN and not (lendable and self._lends):
                 raise ProtocolError(f"{sender} lent {descriptor.rref}, but not for a call")
             user = self.users.get(descriptor.rref)
             if user is not None and user.owner != descriptor.owner:

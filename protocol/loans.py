@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .borrowing import BorrowingUser, removal
 from .errors import ProtocolError
-from .messages import Passing, Reply, Report, Returned
+from .messages import NotifyRefRemoved, Passing, RefRemoved, Reply, Report, Returned
 from .tables import Tables, loans_among
 
 if TYPE_CHECKING:
@@ -81,6 +81,19 @@ class Loans(Tables):
 
     # ---- between the owner and those who borrow
 
+    def _check_removed(self, sender: WorkerId, message: RefRemoved) -> None:
+        forks = [fork for each in message.removed for fork in each.forks]
+        if len(set(forks)) < len(forks):
+            raise ProtocolError(f"{sender} removed one fork twice")
+        for each in message.removed:
+            self._owner(each.rref).check_delete(sender, each)
+
+    def _check_notices(self, sender: WorkerId, message: NotifyRefRemoved) -> None:
+        for rref, _ in message.loans:
+            user = self.users.get(rref)
+            if user is not None and user.owner != sender:
+                raise ProtocolError(f"{sender} counts {rref}, which {user.owner} owns")
+
     def _delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         owner = self._owner(message.rref)
         message = replace(message, borrowers=self._unburied(message.borrowers))
@@ -90,8 +103,6 @@ class Loans(Tables):
         user = self.users.get(rref)
         if not isinstance(user, BorrowingUser):
             return [removal(rref, sender, fork)]
-        if user.owner != sender:
-            raise ProtocolError(f"{sender} counts {rref}, which {user.owner} owns")
         return self._after(user, user.notified(fork))
 
     def _take_back(self, message: Message) -> list[Effect]:

@@ -142,12 +142,13 @@ class Owner:
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """known -> deleted (G1)."""
-        self._check_delete(sender, message)
+        self.check_delete(sender, message)
         for fork in message.forks:
             del self.forks[fork]
         return self.settle()
 
-    def _check_delete(self, sender: WorkerId, message: Delete) -> None:
+    def check_delete(self, sender: WorkerId, message: Delete) -> None:
+        """Raise `ProtocolError` unless *sender* holds all that it deletes."""
         if len(set(message.forks)) < len(message.forks):
             raise ProtocolError(f"{sender} deleted a fork of {self.rref} twice")
         for fork in message.forks:

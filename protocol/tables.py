@@ -46,6 +46,7 @@ class Tables:
     def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
         self.me = me
         self.discipline = DISCIPLINES[sharing]
+        self._lends = sharing != "fork"
         self.owners: dict[RRefId, Owner] = {}
         self.users: dict[RRefId, User] = {}
         self.waiting: dict[CallId, Waiting] = {}

@@ -137,7 +137,7 @@ class User:
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """The reference came as a loan, whose message holds the entry."""
-        raise ProtocolError(f"{descriptor.parent} lent {self.rref}; this system forks in calls")
+        raise AssertionError(f"{descriptor.parent} lent {self.rref}; this system forks in calls")
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         """The call for which *fork* was lent to this endpoint has run here: what to report."""
