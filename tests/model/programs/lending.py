@@ -4,8 +4,22 @@ B owns, A creates or is lent first, C and D borrow. What a callee keeps outlives
 its own script drops it at some time.
 """
 
-from ..script import Abandon, Action, Ask, Drop, Get, Keep, Method, Own, Pickle, Remote, Revoke
-from ..script import Say, Script, Wait
+from ..script import (
+    Abandon,
+    Action,
+    Ask,
+    Drop,
+    Get,
+    Keep,
+    Method,
+    Own,
+    Pickle,
+    Remote,
+    Revoke,
+    Say,
+    Script,
+    Wait,
+)
 from ..world import Program
 
 KEEP: Script = (Keep("x"),)
@@ -80,6 +94,16 @@ LENDING = (
             ),
             "A": (Drop("y"),),
             "C": DROP,
+        },
+        slow_in=("fork",),
+    ),
+    Program(
+        "mutual lending, between two who are not counted",
+        {
+            "A": (Remote("x", "B"), lend("c", "C", lend("d", "D", lend("e", "C"))), *DROP),
+            "B": (),
+            "C": (),
+            "D": (),
         },
         slow_in=("fork",),
     ),
