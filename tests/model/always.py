@@ -32,6 +32,8 @@ from farref.protocol.messages import (
     Tell,
 )
 from farref.protocol.messages import Report as MessageReport
+from farref.protocol.owner import Owner
+from farref.protocol.user import User
 
 from .endpoint import Endpoint
 from .facts import Facts
@@ -74,7 +76,10 @@ def deletes_in(message: Message) -> tuple[Delete, ...]:
 
 def counts_are_right(endpoint: Endpoint) -> str | None:
     """The machines' counts of handles and messages are those of the shell's own books."""
-    entries = [*endpoint.context.owners.values(), *endpoint.context.users.values()]
+    entries: list[Owner | User] = [
+        *endpoint.context.owners.values(),
+        *endpoint.context.users.values(),
+    ]
     for what, held in (("handles", endpoint.handles()), ("messages", endpoint.messages())):
         counted = Counter({each.rref: getattr(each, what) for each in entries})
         if +counted != held:
@@ -354,11 +359,12 @@ def forks_form_a_tree(view: View) -> str | None:
 
 
 def nothing_is_lost(view: View) -> str | None:
-    """G4: where nobody died every object gets its value, and nobody asks when it is gone."""
-    if view.deaths:
-        return None
-    lost = [rref for facts in view.living.values() for rref in facts.lost]
-    return f"{lost[0]} is lost, and nobody died" if lost else None
+    """G4: an object whose creator lives gets its value (who comes too late finds it gone)."""
+    for facts in view.living.values():
+        for rref in facts.lost:
+            if not view.deaths or (rref.creator in view.living and rref not in facts.late):
+                return f"{rref} is lost, and its creator lives"
+    return None
 
 
 def nobody_is_late(view: View) -> str | None:
