@@ -398,7 +398,9 @@ class Endpoint:
 
     def _store_lost(self, rref: RRefId, later: list[Callable[[], None]]) -> None:
         why = f"its creator {rref.creator} died before it was created, or it was freed before this"
-        error = RefLostError(f"{rref} is lost: {why} reference to it was announced")
+        error = RefLostError(
+            f"{rref} is lost: {why} reference to it was announced; create the object again"
+        )
         self.values[rref] = Stored(Failure.of(error, self.me.name, "its creation"))
         self._carry_out(self.context.resolve(rref), later)
 

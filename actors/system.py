@@ -86,7 +86,7 @@ class System:
         orphan_grace: float = 5.0,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
-        if sharing not in DISCIPLINES:
+        if sharing not in list(DISCIPLINES):  # what cannot be hashed is none of them either
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
         check_timeout(timeout, DEFAULT_TIMEOUT)
         check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)

@@ -154,6 +154,8 @@ class LendingUser(User):
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """See `User.borrow`."""
         fork, lender = descriptor.fork, descriptor.parent
+        if fork in self.children:
+            return []  # lent to itself: its own pin would look like use, and have it ask
         by_owner = lender == self.owner
         self.loans[fork] = Loan(lender, by_owner or descriptor.counted)
         return self._know(fork) if by_owner else []

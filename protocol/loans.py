@@ -61,7 +61,7 @@ class Loans(Tables):
             if user is not None:
                 report, settled = user.end_loan(loan.fork, replies=replies)
                 effects += self._after(user, settled)
-            else:  # it came home, or its owner died
+            else:  # it came home, its owner died, or nothing here needs it any more
                 back = Report(rref=loan.rref, fork=loan.fork, owner=loan.owner, held=False)
                 report = None if replies else back
             if report is not None:
