@@ -47,7 +47,7 @@ from ..protocol.ids import WorkerId
 from ..serialization.contains import references_in
 from ..serialization.failures import Failure
 from ..serialization.pickling import dumps
-from . import bases, simple
+from . import bases, processes, simple
 from .current import enter_program, running_in
 from .endpoint import Endpoint
 from .ports import Bell, SelfRunning
@@ -184,7 +184,10 @@ class Mailbox(SelfRunning):
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = endpoint
         self._start_loop(endpoint)
-        Actor.send(self._actor, registrar, Join(me, os.getpid()))
+        beats = self._bell is not None
+        Actor.send(
+            self._actor, registrar, Join(me, os.getpid(), processes.host(), beats=beats)
+        )
 
     def _introduce_myself(self) -> None:
         """Created by an actor that knows nothing of us: find the registrar by its name."""
@@ -271,6 +274,10 @@ class Mailbox(SelfRunning):
             simple.send(self._actor, self._actor.myAddress, Nudge())
         else:
             self._bell.ring()
+
+    def given_up(self) -> None:
+        """See `Port.given_up`: an actor whom nobody believes any more ends."""
+        Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
 
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""

@@ -33,6 +33,9 @@ class Port(Protocol):
         False on every other base, and for actors.
         """
 
+    def given_up(self) -> None:
+        """This endpoint counts as dead, and has been closed. In the mailbox thread."""
+
     def holds_back(self, address: ActorAddress) -> bool:
         """Whether the transport has not written yet what was last posted to *address*."""
 

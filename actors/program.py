@@ -108,6 +108,9 @@ class PumpPort(_Receiver, SelfRunning):
         """See `Port.wake`."""
         self._bell.ring()
 
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
+
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
         return bases.holds_back(self._base.transport, address)
@@ -217,6 +220,9 @@ class CallInPort(_Receiver):
         if not self.run_until(came, timeout):
             raise queue.Empty
         return got[0]
+
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
 
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
         """See `Port.holds_back`."""

@@ -21,7 +21,7 @@ from ..protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
-from .wire import Died, Exited, Found, Lookup, ReplyAddress, Spawn, Spawned, WorkerInfo
+from .wire import Beat, Died, Exited, Found, Lookup, ReplyAddress, Spawn, Spawned, WorkerInfo
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -113,6 +113,10 @@ class Registry:
     def exited(self, address: ActorAddress) -> None:
         """A child of this actor exited."""
         self._port.post(self.registrar, Exited(address))
+
+    def beat(self) -> None:
+        """Let the registrar hear of this endpoint."""
+        self._port.post(self.registrar, Beat(self._endpoint.me))
 
     def _named(self, name: str) -> WorkerInfo:
         known = self._names.get(name)
