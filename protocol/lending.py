@@ -154,8 +154,6 @@ class LendingUser(User):
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """See `User.borrow`."""
         fork, lender = descriptor.fork, descriptor.parent
-        if fork in self.children:
-            return []  # lent to itself: its own pin holds until the reply
         by_owner = lender == self.owner
         self.loans[fork] = Loan(lender, by_owner or descriptor.counted)
         return self._know(fork) if by_owner else []

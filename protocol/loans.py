@@ -36,6 +36,14 @@ class Loans(Tables):
 
     # ---- at the callee
 
+    def borrowed(self) -> dict[RRefId, list[ForkId]]:
+        """The loans to this endpoint for calls that wait or run here, by object."""
+        found: dict[RRefId, list[ForkId]] = {}
+        for descriptors in self._serving.values():
+            for loan in loans_among(descriptors):
+                found.setdefault(loan.rref, []).append(loan.fork)
+        return found
+
     def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
         """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
         for loan in loans_among(self._serving.get(call, ())):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import (
@@ -27,13 +28,14 @@ from farref.protocol.messages import (
     Passing,
     RefRemoved,
     Reply,
+    Returned,
     Tell,
 )
 from farref.protocol.messages import Report as MessageReport
 
 from .endpoint import Endpoint
 from .facts import Facts
-from .steps import Act, Deliver
+from .steps import Act, Deliver, Notice
 from .world import Envelope, Taken
 
 
@@ -105,11 +107,20 @@ def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
     return f"{endpoint.me} keeps an idle entry of {idle[0]}" if idle else None
 
 
+def notices_end_reports(endpoint: Endpoint) -> str | None:
+    """By borrowing, what the owner has notified of is no more waited for."""
+    for user in endpoint.context.users.values():
+        if isinstance(user, BorrowingUser) and not user.reported.isdisjoint(user.known):
+            return f"{endpoint.me} waits for a notice of {user.reported & user.known}"
+    return None
+
+
 ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
     "counts are right": counts_are_right,
     "one request runs per object": one_request_runs,
     "owner or user": one_role,
     "nothing idle is kept": nothing_idle_is_kept,
+    "notices end reports": notices_end_reports,
 }
 
 # ---- one step
@@ -162,6 +173,39 @@ def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
     return None
 
 
+def who_asks_was_lent_by_the_dead(taken: Taken) -> str | None:
+    """By lending, a death makes those ask the owner who borrow from the dead, and no others."""
+    if isinstance(taken.step, Notice) and taken.before.sharing == "lend":
+        for _, _, message in taken.sent:
+            if isinstance(message, ForkRequest) and message.fork.parent != taken.step.worker:
+                return f"{taken.before.me} asked for {message.fork}, whose lender lives"
+    return None
+
+
+def the_counted_report_nothing(taken: Taken) -> str | None:
+    """By borrowing, who is counted, or lent to itself, has nothing to report."""
+    for _, to, message in taken.sent:
+        if isinstance(message, Reply | Returned):
+            for report in message.loans:
+                user = taken.before.context.users.get(report.rref)
+                told = report.held or report.borrowers
+                if user is not None and told and taken.before.sharing == "borrow":
+                    if user.known or to == taken.before.me:
+                        return f"{taken.before.me} reported {report} without need"
+    return None
+
+
+def tables_are_of_borrowers(taken: Taken) -> str | None:
+    """By borrowing, who returned a loan gets into no table by it."""
+    if isinstance(taken.step, Deliver) and isinstance(taken.step.message, Reply | Returned):
+        for report in taken.step.message.loans:
+            user = taken.after.context.users.get(report.rref)
+            if isinstance(user, BorrowingUser) and not report.held:
+                if report.fork in user.borrowers:
+                    return f"{taken.before.me} believes that {report.fork} is still held"
+    return None
+
+
 def delete_is_earned(taken: Taken) -> str | None:
     """G2: a delete leaves only a confirmed user without pinned children, and names forks."""
     for _, _, message in taken.sent:
@@ -199,6 +243,9 @@ NOTE_5 = "note 5: a notice follows the deserialization"
 ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
     "a loan that is not kept costs nothing": a_loan_costs_nothing,
     "a covered loan asks nothing": a_covered_loan_asks_nothing,
+    "a death concerns its borrowers": who_asks_was_lent_by_the_dead,
+    "the counted report nothing": the_counted_report_nothing,
+    "who returns is in no table": tables_are_of_borrowers,
     NOTE_5: a_notice_is_answered_for,
     "no needless fork request": confirmed_asks_nothing,
     "deletes are earned": delete_is_earned,

@@ -1,6 +1,5 @@
 """Rules of borrowing: guardians, tables, notices, announcements."""
 
-from farref.protocol import borrowing
 from farref.protocol.borrowing import BorrowingOwner, BorrowingUser
 
 from .mutant import Mutant

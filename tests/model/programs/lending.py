@@ -40,6 +40,7 @@ LENDING = (
     Program(
         "lent by a user, and kept",
         {"A": (Remote("x", "B"), lend("c", "C", *KEEP), *DROP), "B": (), "C": DROP},
+        reaches_in={"borrow": ("nobody waits for a notice of what he does not use",)},
     ),
     Program(
         "lent by the owner, and kept",
