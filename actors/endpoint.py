@@ -525,7 +525,7 @@ class Endpoint:
         if joined.settings.sharing != self.settings.sharing:  # nothing has been shared so far
             self.context = Context(self.me, joined.settings.sharing)
         self.settings = joined.settings
-        if self.settings.silence is not None and not self._port.call_in():
+        if self.settings.silence is not None and self._port.runs_by_itself:
             self._beat_at = time.monotonic()
         if self.settings.trace and self._tracer is None:
             self._tracer = Tracer(self.settings.trace, self.me)

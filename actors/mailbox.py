@@ -148,6 +148,8 @@ class Mailbox(SelfRunning):
                 pass
             case WakeupMessage(payload=Nudge()):
                 self._ticks_at = None
+            case Envelope() if self.endpoint is None:
+                self._stash.append((message, sender))  # sent to who the welcome says we are
             case _ if self.endpoint is None:
                 self._introduce_myself()
         endpoint = self.endpoint
@@ -184,10 +186,8 @@ class Mailbox(SelfRunning):
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = endpoint
         self._start_loop(endpoint)
-        beats = self._bell is not None
-        Actor.send(
-            self._actor, registrar, Join(me, os.getpid(), processes.host(), beats=beats)
-        )
+        join = Join(me, os.getpid(), processes.host(), beats=self.runs_by_itself)
+        Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
         """Created by an actor that knows nothing of us: find the registrar by its name."""
@@ -255,6 +255,11 @@ class Mailbox(SelfRunning):
             Actor.wakeupAfter(self._actor, timedelta(seconds=max(pause, 0.005)), Nudge())
 
     # ---- the port: any thread
+
+    @property
+    def runs_by_itself(self) -> bool:
+        """See `Port.runs_by_itself`."""
+        return self._bell is not None
 
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""

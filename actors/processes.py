@@ -15,7 +15,6 @@ from pathlib import Path
 
 import psutil
 
-
 _STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 
 

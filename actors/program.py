@@ -165,6 +165,8 @@ def port_of(asys: Any) -> PumpPort | CallInPort:
 class CallInPort(_Receiver):
     """The port of a program on the in-process base."""
 
+    runs_by_itself = False
+
     def __init__(self, asys: Any) -> None:
         super().__init__()
         self._asys = asys

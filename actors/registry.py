@@ -139,8 +139,7 @@ class Registry:
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._asked[token] = answer
         try:
-            if self._endpoint.closed:  # asked after the question was noted: `end` sees it or we do
-                raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
+            self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
             self._port.post(self.registrar, kind(token=token, **what))
             if not self._endpoint.wait_for(answer, patience):
                 raise FetchTimeoutError(

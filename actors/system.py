@@ -156,7 +156,7 @@ class System:
             self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
             if not attached:
                 self._port.post(registrar, Open(settings, os.getpid()))
-            beats = not isinstance(self._port, CallInPort)
+            beats = self._port.runs_by_itself
             join = Join(me, os.getpid(), processes.host(), program=True, beats=beats)
             self._port.post(registrar, join)
             self._session = self._await_registrar()
