@@ -120,11 +120,8 @@ class BorrowingUser(User):
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """See `User.borrow`."""
-        fork = descriptor.fork
-        if fork in self.children:
-            return []  # lent to itself: its own pin holds until the reply
         if not self._covered:
-            self.guardian = fork
+            self.guardian = descriptor.fork
         return []
 
     @property
@@ -176,8 +173,6 @@ class BorrowingUser(User):
 
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
         """The lender to whom this table went died, maybe before it could pass it on."""
-        if self.lost:
-            return []
         self.borrowers.update(borrowers)
         return self._announce(mint) + self.settle()
 

@@ -140,7 +140,7 @@ class Context(Loans):
         waiting = self.waiting.get(call)
         if waiting is None:
             return []
-        return self._send(waiting.to, Cancel(call=call, rref=waiting.rref))
+        return [Send(waiting.to, Cancel(call=call, rref=waiting.rref))]
 
     def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
         """Send a one-way message."""

@@ -16,7 +16,7 @@ from .creations import Asked, Seen
 from .effects import Effect, Lose, Send
 from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
-from .messages import Cargo, Descriptor, Message, Passing
+from .messages import Cargo, Descriptor, Passing
 from .owner import Owner
 from .sharing import DISCIPLINES, Sharing
 
@@ -127,9 +127,6 @@ class Tables:
         return creator in self._seen and rref.number in self._seen[creator]
 
     # ---- effects
-
-    def _send(self, to: WorkerId, message: Message) -> list[Effect]:
-        return self._filter([Send(to, message)])
 
     def _filter(self, effects: list[Effect]) -> list[Effect]:
         """Nothing is sent to the dead."""

@@ -189,9 +189,9 @@ def the_counted_report_nothing(taken: Taken) -> str | None:
             for report in message.loans:
                 user = taken.before.context.users.get(report.rref)
                 told = report.held or report.borrowers
-                if user is not None and told and taken.before.sharing == "borrow":
-                    if user.known or to == taken.before.me:
-                        return f"{taken.before.me} reported {report} without need"
+                counted = user is not None and (user.known or to == taken.before.me)
+                if told and counted and taken.before.sharing == "borrow":
+                    return f"{taken.before.me} reported {report} without need"
     return None
 
 
@@ -200,9 +200,9 @@ def tables_are_of_borrowers(taken: Taken) -> str | None:
     if isinstance(taken.step, Deliver) and isinstance(taken.step.message, Reply | Returned):
         for report in taken.step.message.loans:
             user = taken.after.context.users.get(report.rref)
-            if isinstance(user, BorrowingUser) and not report.held:
-                if report.fork in user.borrowers:
-                    return f"{taken.before.me} believes that {report.fork} is still held"
+            table = user.borrowers if isinstance(user, BorrowingUser) else {}
+            if report.fork in table and not report.held:
+                return f"{taken.before.me} believes that {report.fork} is still held"
     return None
 
 

@@ -38,7 +38,6 @@ LENDING = (
     _user("pins a loan returned without a word", "loan_ended", "report is None or", "report and"),
     _user("pins a returned loan", "loan_ended", "or not report.held", ""),
     _user("does not delete after a loan", "loan_ended", "return self.settle()", "return []"),
-    _user("borrows from itself", "borrow", "if fork in self.children:", "if False:"),
     _user("believes no lender to be counted", "borrow", "by_owner or descriptor.counted", "False"),
     _user("believes every lender", "borrow", "by_owner or descriptor.counted", "True"),
     _user(

@@ -98,6 +98,16 @@ LENDING = (
         slow_in=("fork",),
     ),
     Program(
+        "mutual lending, between two who are not counted",
+        {
+            "A": (Remote("x", "B"), lend("c", "C", lend("d", "D", lend("e", "C"))), *DROP),
+            "B": (),
+            "C": (),
+            "D": (),
+        },
+        slow_in=("fork",),
+    ),
+    Program(
         "past one endpoint twice, and on",
         {
             "B": (
