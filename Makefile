@@ -6,6 +6,9 @@ DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
 SMOKE_COMMAND = demo user-to-user
 SMOKE_TESTS = -m "not processes and not slow" tests
+# How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
+SOAK_SECONDS = 600
+SOAK_OPTIONS =
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
 PYTHONS ?= python3.11 python3.12 python3.13 $(PYENV_PYTHONS)
 PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/python,\
@@ -57,8 +60,9 @@ smoke: $(STAMP) ## the wheel and its quick tests on the other Pythons found (PYT
 	done; \
 	echo "== smoke: done, Pythons seen:$$seen"
 
-soak: $(STAMP) ## the tests of minutes, which no other run includes
+soak: $(STAMP) ## the tests of minutes, which no other run includes; then 10 minutes of kills
 	$(BIN)/pytest -m slow
+	$(BIN)/python -m tests.faults --seconds $(SOAK_SECONDS) $(SOAK_OPTIONS)
 
 conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minutes)
 	$(BIN)/python tools/thespian_conformance.py --bases ours ours-tcp

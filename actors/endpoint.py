@@ -56,6 +56,7 @@ from ..serialization.failures import Failure
 from ..serialization.payload import Payload
 from .addresses import AddressBook
 from .calls import Calls
+from .faults import Counts, Faults, FaultyPort
 from .links import Links
 from .packing import Packer
 from .pool import Pool
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from .futures import Future
     from .ports import Port
     from .registry import Registry
+    from .wire import Meddle
 
 log = logging.getLogger("farref")
 
@@ -128,6 +130,8 @@ class Endpoint:
         self._beat_at: float | None = None
         self.pid = os.getpid()
         self._port = port
+        if settings.faults:
+            self._port = FaultyPort(port, me, settings.faults)
         self._hand = hand
         self.calls = Calls(self)
         self.packer = Packer(self)
@@ -531,8 +535,20 @@ class Endpoint:
             self._beat_at = time.monotonic()
         if self.settings.trace and self._tracer is None:
             self._tracer = Tracer(self.settings.trace, self.me)
+        if self.settings.faults and not isinstance(self._port, FaultyPort):
+            self._port = FaultyPort(self._port, self.me, self.settings.faults)
         self.died(joined.dead)
         self.wake()
+
+    def meddle(self, order: Meddle) -> Counts:
+        """A test has packets lost, or no more; see `farref.testing`."""
+        if not isinstance(self._port, FaultyPort):
+            self._port = FaultyPort(self._port, self.me, Faults())
+        if order.faults is not None:
+            self._port.adopt(order.faults)
+        self._port.cut(*order.cut)
+        self._port.heal(*order.heal)
+        return self._port.counts()
 
     # ---- leaving
 
@@ -608,6 +624,8 @@ class Endpoint:
         if hasattr(self, "registry"):
             self.registry.end(why)
         self.server.close(forgotten)
+        if isinstance(self._port, FaultyPort):
+            self._port.close()
         if self._tracer:
             self._tracer.close()
 

@@ -60,6 +60,8 @@ from .wire import (
     Found,
     Join,
     Joined,
+    Meddle,
+    Meddled,
     Nudge,
     ReplyAddress,
     Spawned,
@@ -158,8 +160,10 @@ class Mailbox(SelfRunning):
         match message:
             case Envelope() if self._joined:
                 endpoint.take(message)
-            case Found() | Spawned() | Died():
+            case Found() | Spawned() | Died() | Meddled():
                 endpoint.registry.receive(message)
+            case Meddle():
+                endpoint.registry.meddled(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
             case WakeupMessage(payload=Nudge()):

@@ -26,7 +26,7 @@ from thespian.system.transport import ReceiveEnvelope
 from ..protocol.delivery import ACK_DELAY
 from . import bases, simple
 from .ports import Bell, SelfRunning
-from .wire import Died, Envelope, Found, Joined, Nudge, Spawned, Welcome
+from .wire import Died, Envelope, Found, Joined, Meddle, Meddled, Nudge, Spawned, Welcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +54,10 @@ class _Receiver:
         match message:
             case Envelope():
                 endpoint.take(message)
-            case Found() | Spawned() | Died():
+            case Found() | Spawned() | Died() | Meddled():
                 endpoint.registry.receive(message)
+            case Meddle():
+                endpoint.registry.meddled(message)
             case Joined():
                 if not self.joined.done():
                     endpoint.settle_in(message)

@@ -21,12 +21,25 @@ from ..protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
-from .wire import Beat, Died, Exited, Found, Lookup, ReplyAddress, Spawn, Spawned, WorkerInfo
+from .wire import (
+    Beat,
+    Died,
+    Exited,
+    Found,
+    Lookup,
+    Meddle,
+    Meddled,
+    ReplyAddress,
+    Spawn,
+    Spawned,
+    WorkerInfo,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from .endpoint import Endpoint
+    from .faults import Counts
     from .ports import Port
 
 PATIENCE = 20.0
@@ -110,6 +123,19 @@ class Registry:
         self._names[info.name] = info
         return info
 
+    def meddle(self, to: WorkerInfo, **what: Any) -> Counts:
+        """Have *to* change its faults, and return what became of its packets so far."""
+        if to.id == self._endpoint.me:
+            return self._endpoint.meddle(Meddle(0, to.address, **what))
+        asker = self._endpoint.address
+        answer = self._ask(Meddle, PATIENCE, to.address, asker=asker, **what)
+        counts: Counts = answer.counts
+        return counts
+
+    def meddled(self, order: Meddle) -> None:
+        """Carry out what another endpoint's test wants."""
+        self._port.post(order.asker, Meddled(order.token, self._endpoint.meddle(order)))
+
     def exited(self, address: ActorAddress) -> None:
         """A child of this actor exited."""
         self._port.post(self.registrar, Exited(address))
@@ -134,16 +160,17 @@ class Registry:
         self._names[name] = info
         return info
 
-    def _ask(self, kind: Any, patience: float, **what: Any) -> Any:
+    def _ask(self, kind: Any, patience: float, to: ActorAddress | None = None, **what: Any) -> Any:
         token = next(self._tokens)
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._asked[token] = answer
         try:
             self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
-            self._port.post(self.registrar, kind(token=token, **what))
+            self._port.post(to or self.registrar, kind(token=token, **what))
             if not self._endpoint.wait_for(answer, patience):
+                who = f"the endpoint at {to}" if to else "the registrar"
                 raise FetchTimeoutError(
-                    f"the registrar of system {self._endpoint.settings.system!r} did not answer "
+                    f"{who} of system {self._endpoint.settings.system!r} did not answer "
                     f"within {patience:g} s; the system is overloaded or has ended"
                 )
             return answer.result(0)
@@ -152,8 +179,8 @@ class Registry:
 
     # ---- what the registrar says, in the mailbox thread
 
-    def receive(self, message: Found | Spawned | Died) -> None:
-        """Take one message of the registrar's."""
+    def receive(self, message: Found | Spawned | Died | Meddled) -> None:
+        """Take one message of the registrar's, or the answer to `meddle`."""
         if isinstance(message, Died):
             self._endpoint.died(message.workers)
             for name, info in list(self._names.items()):

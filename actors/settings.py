@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..protocol.sharing import Sharing
+    from .faults import Faults
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a wait takes at most unless it says otherwise (G6)."""
@@ -30,6 +31,8 @@ class Settings:
     """Seconds after which an endpoint that says nothing is given up for dead; None: never."""
     trace: str | None = None
     """Folder in which every endpoint records its steps, or None."""
+    faults: Faults | None = None
+    """What goes wrong on purpose with the packets, in tests."""
 
 
 def check_timeout(timeout: float | None, default: float, *, poll: bool = False) -> float:

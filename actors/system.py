@@ -23,6 +23,7 @@ from ..protocol.sharing import DISCIPLINES
 from . import bases, directory, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
+from .faults import Faults
 from .mailbox import THREADS, refuse_references
 from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
@@ -71,6 +72,7 @@ class System:
         silence: seconds without a word after which an endpoint is given up for dead (one that
             computes is not: it must be stopped, or cut off); None for never, to debug in peace.
         trace: a folder in which every endpoint records its protocol steps.
+        faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
 
     Raises:
         ValueError: an argument is out of range.
@@ -88,7 +90,10 @@ class System:
         orphan_grace: float = 5.0,
         silence: float | None = 5.0,
         trace: str | os.PathLike[str] | None = None,
+        faults: Faults | None = None,
     ) -> None:
+        if faults is not None and not isinstance(faults, Faults):
+            raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
         if sharing not in list(DISCIPLINES):  # what cannot be hashed is none of them either
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
         check_timeout(timeout, DEFAULT_TIMEOUT)
@@ -103,6 +108,7 @@ class System:
             orphan_grace=orphan_grace,
             silence=silence,
             trace=os.path.abspath(trace) if trace is not None else None,
+            faults=faults,
         )
         base = base or bases.DEFAULT
         entry = {

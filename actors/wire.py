@@ -14,6 +14,7 @@ from thespian.actors import ActorAddress
 
 from ..protocol.delivery import Packet
 from ..protocol.ids import WorkerId
+from .faults import Counts, Faults
 from .settings import Settings
 
 
@@ -180,3 +181,27 @@ class Died:
     """Registrar -> every endpoint: these incarnations are dead."""
 
     workers: tuple[WorkerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Meddle:
+    """Test -> endpoint: have these faults from now on, and tell what became of your packets.
+
+    No packet itself, so it arrives whatever is lost on the links.
+    """
+
+    token: int
+    asker: ActorAddress
+    faults: Faults | None = None
+    """Instead of those it has."""
+    cut: tuple[str, ...] = ()
+    heal: tuple[str, ...] = ()
+    """Names of endpoints, the link to which is cut or healed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meddled:
+    """Endpoint -> test: done; and these are the counts so far."""
+
+    token: int
+    counts: Counts

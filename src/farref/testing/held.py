@@ -1,0 +1,78 @@
+"""What the endpoints of a system hold, and waiting until it is nothing."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING
+
+from ..actors.api import rpc_async
+from ..actors.inspection import references
+from ..actors.program import CallInPort
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..actors.inspection import ReferenceInfo
+    from ..actors.system import System
+
+PATIENCE = 20.0
+"""Seconds; whatever a test of a program waits for has long happened by then."""
+
+
+def until(system: System, condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
+    """Whether *condition* holds before *seconds* are over; the system runs meanwhile.
+
+    The in-process base runs its actors only while the program calls in, so there the
+    waiting pumps; on the others the program really does nothing.
+    """
+    if isinstance(system._port, CallInPort):
+        met = False
+
+        def once() -> bool:  # pumping looks again after it was met; a condition may take something
+            nonlocal met
+            met = met or bool(condition())
+            return met
+
+        return system._port.run_until(once, seconds)
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def references_everywhere(system: System) -> dict[str, list[ReferenceInfo]]:
+    """The tables of every living endpoint (see `farref.references`), the empty ones left out."""
+    futures = {
+        info.name: rpc_async(info, list_references, timeout=PATIENCE) for info in system.workers()
+    }
+    return {name: rows for name, future in futures.items() if (rows := future.result())}
+
+
+def list_references() -> list[ReferenceInfo]:
+    """This endpoint's table; garbage is collected only where that can make a difference."""
+    if references():
+        gc.collect()
+    return references()
+
+
+def assert_nothing_held(system: System, seconds: float = 15.0) -> None:
+    """Assert that within *seconds* no endpoint holds, owns or is pinned for anything (G5).
+
+    Messages that the program never listened for hold what is in them, so they are dropped first.
+
+    Raises:
+        AssertionError: with a line for each reference that is left.
+    """
+
+    def nothing() -> bool:
+        while not system._port.inbox.empty():
+            system.listen(timeout=1)
+        return not references_everywhere(system)
+
+    if not until(system, nothing, seconds):
+        tables = references_everywhere(system)
+        text = "\n".join(f"{name}: {row}" for name, rows in tables.items() for row in rows)
+        raise AssertionError(f"references are left after {seconds:g} s:\n{text}")

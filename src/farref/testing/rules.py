@@ -1,0 +1,133 @@
+"""The rules that `Faults` are made of.
+
+What all four have in common: they strike a packet with the probability *chance*; only one with a
+message of one of the *kinds* (a name or several, of `KINDS`; by default any packet); only from
+*sender* or to *receiver* (names of endpoints; this program is ``"program"``); and, if *first* is
+given, only the first so many packets with a message of each kind, on each link. A message that is
+sent again counts again: ``drop(first=3)`` loses the first three sends of each kind of message.
+
+All raise `ValueError` for an argument out of range.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, get_args
+
+from ..actors.faults import ACKNOWLEDGEMENT, Rule
+from ..protocol.messages import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..actors.faults import Fault
+
+KINDS = frozenset({ACKNOWLEDGEMENT, *(kind.__name__ for kind in get_args(Message))})
+"""Kinds of messages (see `farref.protocol.messages`), and that of a packet without one."""
+
+Seconds: TypeAlias = "float | tuple[float, float]"
+"""So many, or drawn from between two."""
+
+
+def drop(
+    chance: float = 1.0,
+    *,
+    kinds: str | Iterable[str] | None = None,
+    sender: str | None = None,
+    receiver: str | None = None,
+    first: int | None = None,
+) -> Rule:
+    """Lose packets. What was in them is sent again after a second, then two, and so on."""
+    return _rule("drop", chance, kinds=kinds, sender=sender, receiver=receiver, first=first)
+
+
+def delay(
+    chance: float = 1.0,
+    *,
+    seconds: Seconds = (0.01, 0.1),
+    kinds: str | Iterable[str] | None = None,
+    sender: str | None = None,
+    receiver: str | None = None,
+    first: int | None = None,
+) -> Rule:
+    """Let packets leave late. Those that are sent meanwhile overtake them."""
+    return _rule(
+        "delay", chance, kinds=kinds, sender=sender, receiver=receiver, first=first, seconds=seconds
+    )
+
+
+def duplicate(
+    chance: float = 1.0,
+    *,
+    seconds: Seconds = (0.0, 0.1),
+    kinds: str | Iterable[str] | None = None,
+    sender: str | None = None,
+    receiver: str | None = None,
+    first: int | None = None,
+) -> Rule:
+    """Send packets twice, the second time *seconds* after the first."""
+    return _rule(
+        "duplicate",
+        chance,
+        kinds=kinds,
+        sender=sender,
+        receiver=receiver,
+        first=first,
+        seconds=seconds,
+    )
+
+
+def reorder(
+    chance: float = 1.0,
+    *,
+    seconds: float = 0.1,
+    kinds: str | Iterable[str] | None = None,
+    sender: str | None = None,
+    receiver: str | None = None,
+    first: int | None = None,
+) -> Rule:
+    """Hold packets back until the next one to the same endpoint is away, *seconds* at most."""
+    if not seconds > 0:
+        raise ValueError(f"a packet is held back for more than 0 seconds, not {seconds}")
+    return _rule(
+        "reorder",
+        chance,
+        kinds=kinds,
+        sender=sender,
+        receiver=receiver,
+        first=first,
+        seconds=seconds,
+    )
+
+
+def _rule(
+    fault: Fault,
+    chance: float,
+    *,
+    kinds: str | Iterable[str] | None,
+    sender: str | None,
+    receiver: str | None,
+    first: int | None,
+    seconds: Seconds = 0.0,
+) -> Rule:
+    if not 0 <= chance <= 1:
+        raise ValueError(f"a chance is between 0 and 1, not {chance}")
+    if first is not None and first < 1:
+        raise ValueError(f"`first` is a number of packets above 0, not {first}")
+    least, most = seconds if isinstance(seconds, tuple) else (seconds, seconds)
+    if not 0 <= least <= most:
+        raise ValueError(f"seconds are a number or a pair (least, most), not {seconds}")
+    names = None if kinds is None else frozenset([kinds] if isinstance(kinds, str) else kinds)
+    if names is not None and (not names or not names <= KINDS):
+        raise ValueError(
+            f"no such kind of message: {', '.join(sorted(names - KINDS)) or 'none at all'}; "
+            f"there are {', '.join(sorted(KINDS))}"
+        )
+    return Rule(
+        fault=fault,
+        chance=chance,
+        kinds=names,
+        sender=sender,
+        receiver=receiver,
+        first=first,
+        seconds=(least, most),
+    )

@@ -1,0 +1,43 @@
+"""The soak from the command line: ``python -m tests.faults --seconds 600 --seed 1``."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from farref.protocol import delivery
+
+from .conftest import RETRY
+from .soak import soak
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Random reference traffic under faults.")
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    wanted = parser.parse_args()
+    delivery.FIRST_RETRY, delivery.LAST_RETRY = RETRY, 2 * RETRY
+    console = Console()
+    console.print(f"seed {wanted.seed}")
+    columns = (BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=wanted.seconds)
+
+        def show(passed: float, done: Counter[str]) -> None:
+            said = f"{done.total():,} done, {done['kill']} killed, {done['cut']} links cut"
+            bar.update(task, completed=passed, description=said)
+
+        done = soak(wanted.seconds, wanted.seed, show)
+    for what, number in sorted(done.items()):
+        console.print(f"{number:>9,}  {what}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Systems whose links err, with retransmission so quick that a test of it takes moments."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from farref import System
+from farref.protocol import delivery
+from farref.testing import Faults, assert_nothing_held, delay, drop, duplicate, reorder, set_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RETRY = 0.05
+"""Seconds before the first retransmission; processes inherit it, being forked from this one."""
+GRACE = 0.5
+
+PLANS = {
+    "lost": (drop(0.3),),
+    "late": (delay(0.5, seconds=(0.0, 0.1)),),
+    "twice": (duplicate(0.5),),
+    "overtaken": (reorder(0.5),),
+    "all at once": (drop(0.2), delay(0.2), duplicate(0.2), reorder(0.2)),
+    "first three": (drop(first=3),),
+}
+"""What goes wrong, by the names that the tests have it by."""
+BASES = [
+    pytest.param("simpleSystemBase", id="simple"),
+    pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
+]
+
+
+@pytest.fixture(autouse=True, scope="package")
+def quick_retries() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(delivery, "FIRST_RETRY", RETRY)
+        patch.setattr(delivery, "LAST_RETRY", 2 * RETRY)
+        yield
+
+
+@contextmanager
+def faulty(base: str, *rules: object, names: str = "BCD", **settings: object) -> Iterator[System]:
+    """A system with workers, in which nothing is held in the end."""
+    faults = Faults(*rules, seed=7)  # type: ignore[arg-type]
+    with System(base, timeout=30, orphan_grace=GRACE, faults=faults, **settings) as system:  # type: ignore[arg-type]
+        for name in names:
+            system.worker(name)
+        yield system
+        set_faults(system, Faults())  # what must hold does without; only quicker
+        assert_nothing_held(system)

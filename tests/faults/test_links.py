@@ -1,0 +1,342 @@
+"""Links that are cut and healed, endpoints that are stopped, and the layer itself."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+import farref
+from farref import FetchTimeoutError, RRef, System, WorkerDiedError, WorkerNotFoundError
+from farref.actors import calls
+from farref.actors.faults import FaultyPort
+from farref.actors.wire import Envelope, WorkerInfo
+from farref.protocol import delivery
+from farref.protocol.delivery import Packet
+from farref.protocol.ids import WorkerId
+from farref.protocol.sharing import DISCIPLINES
+from farref.testing import (
+    Faults,
+    assert_nothing_held,
+    counts,
+    cut,
+    delay,
+    drop,
+    duplicate,
+    heal,
+    reorder,
+    set_faults,
+    severed,
+    until,
+)
+
+from ..actors.helpers import hold, make_box
+from ..actors.test_freed import keep, let_go, use_kept
+from .conftest import BASES, GRACE, RETRY, faulty
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+OUTAGE = 6 * RETRY
+"""Seconds: several retransmissions are lost."""
+
+
+@pytest.fixture(params=[*BASES, pytest.param("multiprocTCPBase", marks=pytest.mark.processes)])
+def system(request: pytest.FixtureRequest) -> Iterator[System]:
+    with faulty(request.param) as system:
+        yield system
+
+
+@pytest.fixture
+def processes() -> Iterator[System]:
+    with faulty("farrefBase") as system:
+        yield system
+
+
+def lend_to(name: str, function: Any, ref: RRef[Any]) -> Any:
+    return farref.rpc_sync(name, function, (ref,))
+
+
+def read(ref: RRef[Any]) -> Any:
+    return ref.to_here()
+
+
+# ---- cut
+
+
+def test_a_call_waits_for_the_link(system: System) -> None:
+    farref.rpc_sync("B", pow, (2, 2))
+    with severed(system, "program", "B"):
+        future = farref.rpc_async("B", pow, (2, 3))
+        assert not until(system, future.done, OUTAGE)
+        assert farref.rpc_sync("C", pow, (2, 4)) == 16
+    assert future.result() == 8
+
+
+def test_two_workers_are_parted(system: System) -> None:
+    """A reference goes the way that is left, and the rest when there is a way again."""
+    ref = farref.remote("B", make_box, (5,))
+    assert ref.rpc_sync().get() == 5
+    cut(system, "B", "C")
+    reading = farref.rpc_async("C", read, (ref,))
+    keeping = farref.rpc_async("C", keep, (ref,))
+    assert not until(system, reading.done, OUTAGE)
+    assert farref.rpc_sync("D", read, (ref,)).content == 5
+    assert counts(system)["C"].cut > 1
+    keeping.result()
+    del ref
+    gc.collect()
+    heal(system, "B", "C")
+    assert reading.result().content == 5
+    assert farref.rpc_sync("C", use_kept).content == 5
+    assert farref.rpc_sync("C", let_go) == 1
+
+
+def test_what_is_let_go_during_an_outage_is_freed_after_it(system: System) -> None:
+    refs = [farref.remote("B", make_box) for _ in range(20)]
+    farref.wait(refs, num_returns=20)
+    with severed(system, "program", "B"):
+        refs.clear()
+        gc.collect()
+        until(system, lambda: False, OUTAGE)
+
+
+def test_a_wait_ends_with_its_timeout_on_a_cut_link(processes: System) -> None:
+    with severed(processes, "program", "B"):
+        with pytest.raises(FetchTimeoutError):
+            farref.rpc_sync("B", pow, (2, 2), timeout=0.2)
+        with pytest.raises(FetchTimeoutError):
+            farref.remote("B", pow, (2, 2)).to_here(timeout=0.2)
+    assert farref.rpc_sync("B", pow, (2, 2)) == 4
+
+
+def test_memory_is_bounded_while_the_link_is_cut(
+    processes: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The window is in flight, the backlog is limited, and whoever sends more waits."""
+    monkeypatch.setattr(calls, "MAX_BACKLOG", 2000)
+    b = processes.endpoint.registry.find("B")
+    farref.rpc_sync("B", pow, (2, 2))
+    futures: list[Any] = []
+
+    def send() -> None:
+        futures.extend(farref.rpc_async("B", len, (bytes(1000),)) for _ in range(5000))
+
+    with severed(processes, "program", "B"):
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        assert until(processes, lambda: processes.endpoint.backlog(b.id) >= 2000)
+        before = psutil.Process().memory_info().rss
+        until(processes, lambda: False, 20 * RETRY)
+        assert processes.endpoint.backlog(b.id) <= 2001
+        channel = processes.endpoint._links._channels[b.id]
+        assert len(channel._flight) == delivery.WINDOW
+        assert channel.retransmissions > 3 * delivery.WINDOW
+        assert psutil.Process().memory_info().rss - before < 30e6
+    thread.join(60)
+    assert sum(future.result() for future in futures) == 5_000_000
+
+
+def test_an_endpoint_that_is_cut_off_dies(processes: System) -> None:
+    """Nobody can tell it anything, and what it held is released all the same."""
+    ref = RRef([1])
+    farref.rpc_sync("B", keep, (ref,))
+    pid = farref.rpc_sync("B", os.getpid)
+    cut(processes, "program", "B")
+    future = farref.rpc_async("B", pow, (2, 2))
+    os.kill(pid, signal.SIGKILL)
+    with pytest.raises(WorkerDiedError):
+        future.result()
+    del ref
+
+
+def test_links_are_cut_in_a_system_that_began_without_faults() -> None:
+    with System("simpleSystemBase", timeout=20) as system:
+        system.worker("B")
+        with severed(system, "program", "B"):
+            future = farref.rpc_async("B", pow, (2, 2))
+            assert not until(system, future.done, OUTAGE)
+        assert future.result() == 4
+        with pytest.raises(WorkerNotFoundError):
+            cut(system, "program", "nobody")
+        assert_nothing_held(system)
+
+
+# ---- stopped, killed
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.processes
+def test_a_stopped_worker_goes_on_where_it_was(base: str) -> None:
+    """There is no detection by silence: calls wait, and then succeed, each once."""
+    with faulty(base) as system:
+        ref = farref.remote("B", make_box, (1,))
+        tally = farref.remote("B", list)
+        farref.rpc_sync("C", keep, (ref,))
+        with stopped(farref.rpc_sync("B", os.getpid)):
+            futures = [tally.rpc_async().append(number) for number in range(30)]
+            across = farref.rpc_async("C", lend_to, ("B", read, ref))
+            late = farref.remote("B", make_box, (tally,))
+            assert not until(system, across.done, 2.0)
+            assert not any(future.done() for future in futures)
+        for future in futures:
+            future.result()
+        assert tally.to_here() == list(range(30))
+        assert across.result().content == 1
+        assert late.rpc_sync().get() == tally
+        assert farref.rpc_sync("C", let_go) == 1
+        del ref, tally, across, late, futures, future
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+@pytest.mark.parametrize("step", ["ForkRequest", "ChildAck", "Call", "Reply", "Create"])
+def test_a_worker_is_killed_at_a_step(sharing: Any, step: str, tmp_path: Path) -> None:
+    """What it sends, or is sent, of that kind never arrives: it is killed on the way there."""
+    lost = (drop(kinds=step, sender="B"), drop(kinds=step, receiver="B"))
+    with faulty("farrefBase", sharing=sharing) as system:
+        ref = farref.remote("D", list, ((7,),))
+        mine = RRef([8])
+        assert ref.to_here() == [7]
+        pid = farref.rpc_sync("B", os.getpid)
+        set_faults(system, Faults(*lost))
+        future = farref.rpc_async("B", lend_to, ("C", keep, ref))
+        creation = farref.remote("B", make_box, ([ref, mine],))
+        until(system, lambda: False, 2 * RETRY)
+        os.kill(pid, signal.SIGKILL)
+        assert until(system, lambda: "B" not in {info.name for info in system.workers()})
+        assert future.exception(timeout=20) is None or isinstance(
+            future.exception(), WorkerDiedError
+        )
+        with pytest.raises(farref.FarrefError):
+            creation.to_here()
+        del creation, future
+        gc.collect()
+        set_faults(system, Faults())
+        time.sleep(3 * GRACE)
+        assert ref.to_here() == [7]
+        assert farref.rpc_sync("C", read, (ref,)) == [7]
+        kept = farref.rpc_sync("C", let_go)
+        assert kept in (0, 1)
+        again = system.worker("B")
+        assert farref.rpc_sync(again, read, (mine,)) == [8]
+        del ref, mine
+
+
+@pytest.mark.processes
+def test_the_program_sleeps_while_its_workers_die_under_faults(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    with faulty("farrefBase", drop(0.2), delay(0.2)):
+        futures = [farref.rpc_async(name, hold, (gate, n)) for n, name in enumerate("BCD")]
+        os.kill(farref.rpc_sync("C", os.getpid), signal.SIGKILL)
+        with pytest.raises(WorkerDiedError):
+            futures[1].result()
+        gate.touch()
+        assert [futures[n].result() for n in (0, 2)] == [0, 2]
+
+
+# ---- the layer itself
+
+
+class Wire:
+    """A port that only notes what reaches it."""
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+
+    def post(self, address: Any, message: Any) -> None:
+        self.came.append(message.packet.first)
+
+
+def play(*rules: Any, seed: int = 1, packets: int = 200, pause: float = 0.0) -> list[int]:
+    """The numbers of the packets that A sent to B, as they arrive."""
+    wire: Any = Wire()
+    a, b = WorkerId("A", 1), WorkerId("B", 2)
+    port = FaultyPort(wire, a, Faults(*rules, seed=seed))
+    address: Any = None
+    for number in range(packets):
+        port.post(address, Envelope(WorkerInfo(a, address), b, Packet(number, (), 0)))
+    time.sleep(pause)
+    port.close()
+    assert port.counts().sent == packets
+    return list(wire.came)
+
+
+def test_the_same_seed_makes_the_same_faults() -> None:
+    rules = (drop(0.3), duplicate(0.3, seconds=0))
+    assert play(*rules, seed=1) == play(*rules, seed=1) != play(*rules, seed=2)
+    assert 300 < sum(len(play(*rules, seed=seed)) for seed in range(5)) / 5 * 2 < 420
+
+
+def test_what_is_overtaken_arrives() -> None:
+    came = play(reorder(0.3, seconds=0.05), pause=0.3)
+    assert sorted(came) == list(range(200))
+    assert came != sorted(came)
+
+
+def test_what_is_late_arrives() -> None:
+    came = play(delay(0.3, seconds=(0.0, 0.05)), pause=0.3)
+    assert sorted(came) == list(range(200))
+
+
+def test_what_is_sent_twice_arrives_twice() -> None:
+    assert sorted(play(duplicate(seconds=(0.0, 0.05)), packets=9, pause=0.3)) == sorted(
+        [*range(9), *range(9)]
+    )
+
+
+def test_rules_are_about_some_packets() -> None:
+    assert play(drop(sender="B"), packets=3) == [0, 1, 2]
+    assert play(drop(receiver="C"), packets=3) == [0, 1, 2]
+    assert play(drop(kinds="Call"), packets=3) == [0, 1, 2]
+    assert play(drop(sender="A", receiver="B", kinds="Acknowledgement"), packets=3) == []
+    assert play(drop(first=2), packets=4) == [2, 3]
+
+
+def test_faults_travel() -> None:
+    faults = Faults(drop(0.5, kinds=("Call", "Ack"), first=3), reorder(), seed=4)
+    assert pickle.loads(pickle.dumps(faults)) == faults
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: drop(1.5),
+        lambda: drop(-0.1),
+        lambda: drop(kinds="Nonsense"),
+        lambda: drop(kinds=()),
+        lambda: drop(first=0),
+        lambda: delay(seconds=-1),
+        lambda: delay(seconds=(2, 1)),
+        lambda: reorder(seconds=0),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match=r"not|no such"):
+        wrong()
+
+
+def test_what_is_no_rule_is_refused() -> None:
+    nonsense: Any = 0.5
+    with pytest.raises(TypeError, match="drop"):
+        Faults(nonsense)
+    with pytest.raises(TypeError, match="faults"):
+        System("simpleSystemBase", faults=nonsense)
