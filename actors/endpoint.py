@@ -48,11 +48,17 @@ from ..protocol.errors import (
     WouldBlockError,
 )
 from ..protocol.ids import RRefId
-from ..protocol.messages import Create, ForkRequest, Message, Tell, borrowers_in
+from ..protocol.messages import (
+    Create,
+    ForkRequest,
+    Message,
+    Tell,
+    borrowers_in,
+    check_message,
+)
 from ..protocol.owner import Owner
 from ..protocol.user import User
-from ..serialization.failures import Failure
-from ..serialization.payload import Payload
+from ..serialization.failures import Failure, text_of
 from .addresses import AddressBook
 from .calls import Calls
 from .links import Links
@@ -61,7 +67,16 @@ from .pool import Pool
 from .serving import Box, Server
 from .settings import Settings
 from .tracing import Tracer
-from .wire import Envelope, Joined, WorkerInfo
+from .wire import (
+    Died,
+    Envelope,
+    Found,
+    Joined,
+    Spawned,
+    WorkerInfo,
+    check_wire,
+    introduced_in,
+)
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -79,9 +94,6 @@ log = logging.getLogger("farref")
 
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
-
-_MESSAGES: Any = Message
-"""For what a peer of another library may send in place of a message."""
 
 
 @dataclass(slots=True)
@@ -217,17 +229,29 @@ class Endpoint:
             dues = [*self._graves.values(), *([] if link_due is None else [link_due])]
         return max(0.0, min(dues) - now) if dues else None
 
-    def take(self, envelope: Envelope) -> None:
-        """A packet came in. Raises nothing: what is malformed is refused, counted and logged."""
+    def take(self, message: Envelope | Found | Spawned | Died | Joined) -> bool:
+        """A packet came in, or an answer of the registrar's; whether it was one.
+
+        Raises nothing: what is malformed is refused, counted and logged.
+        """
         try:
-            self._take(envelope)
+            check_wire(message)
+            match message:
+                case Envelope():
+                    self._take(message)
+                case Joined():
+                    self.settle_in(message)
+                case _:
+                    self.registry.receive(message)
         except Exception as error:
-            self._refuse(f"a packet of {getattr(envelope, 'sender', '?')}", error)
+            self._refuse(f"a {type(message).__name__}", error)
+            return False
+        return True
 
     def _take(self, envelope: Envelope) -> None:
         sender, packet = envelope.sender, envelope.packet
-        if envelope.to != self.me:
-            raise ProtocolError(f"{self.me} got a packet that is meant for {envelope.to}")
+        if envelope.to != self.me or sender.id == self.me:
+            raise ProtocolError(f"{sender} sent {self.me} a packet that is for {envelope.to}")
         later: list[Callable[[], None]] = []
         packets: list[tuple[WorkerId, Packet]] = []
         try:
@@ -259,21 +283,17 @@ class Endpoint:
             self._failed(f"{type(message).__name__} of {sender}")
 
     def _received(self, sender: WorkerId, message: Message) -> list[Effect]:
-        if not isinstance(message, _MESSAGES):
-            raise ProtocolError(f"a {type(message).__name__} is no message between endpoints")
         if self._tracer:
+            check_message(message)
             self._tracer.received(sender, message)
-        cargo = getattr(message, "cargo", None)
-        payload = cargo.payload if cargo is not None else None
-        if isinstance(payload, Payload):
-            for peer in payload.peers:
-                if isinstance(peer, WorkerInfo) and peer.id not in self.context.dead:
-                    self.book.learn(peer.id, peer.address)
+        for peer in introduced_in(message):
+            if peer.id not in self.context.dead:
+                self.book.learn(peer.id, peer.address)
         return self.context.receive(sender, message)
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1
-        log.warning("%s refused %s: %s", self.me, what, str(error))  # text pins nothing
+        log.warning("%s refused %s: %s", self.me, what, text_of(error))  # text pins nothing
 
     def _carry_out(self, effects: list[Effect], later: list[Callable[[], None]]) -> None:
         for effect in effects:

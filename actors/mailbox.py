@@ -64,6 +64,7 @@ from .wire import (
     ReplyAddress,
     Spawned,
     Welcome,
+    check_wire,
 )
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class Mailbox(SelfRunning):
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         match message:
             case Welcome():
+                check_wire(message)
                 self._found(message.me, message.registrar, message.settings, message.threads)
                 return
             case Joined() if self.endpoint is not None:
@@ -157,7 +159,7 @@ class Mailbox(SelfRunning):
             case Envelope() if self._joined:
                 endpoint.take(message)
             case Found() | Spawned() | Died():
-                endpoint.registry.receive(message)
+                endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
             case WakeupMessage(payload=Nudge()):
@@ -195,10 +197,8 @@ class Mailbox(SelfRunning):
 
     def _settle_in(self, message: Joined) -> None:
         endpoint = self.endpoint
-        if endpoint is None or self._joined:
-            return
-        endpoint.settle_in(message)
-        self._unstash()
+        if endpoint is not None and not self._joined and endpoint.take(message):
+            self._unstash()
 
     def _unstash(self) -> None:
         """Handle what came before the registrar had answered."""

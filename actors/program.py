@@ -52,13 +52,10 @@ class _Receiver:
         if endpoint is None:
             return
         match message:
-            case Envelope():
+            case Envelope() | Found() | Spawned() | Died():
                 endpoint.take(message)
-            case Found() | Spawned() | Died():
-                endpoint.registry.receive(message)
             case Joined():
-                if not self.joined.done():
-                    endpoint.settle_in(message)
+                if not self.joined.done() and endpoint.take(message):
                     self.joined.set_result(message)
             case Nudge() | Welcome():
                 pass  # for actors

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..protocol.sharing import Sharing
+from ..protocol.sharing import Sharing
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a wait takes at most unless it says otherwise (G6)."""
