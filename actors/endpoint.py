@@ -357,7 +357,7 @@ class Endpoint:
                 self._port.post(address, Envelope(me, worker, packet, self._introduce(packet)))
             except Exception as error:  # it counts as lost, and is sent again
                 if not self.closed:
-                    log.warning("%s could not send to %s: %s", self.me, worker, error)
+                    log.warning("%s could not send to %s: %s", self.me, worker, text_of(error))
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
         named = {worker for message in packet.messages for _, worker in borrowers_in(message)}

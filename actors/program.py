@@ -15,6 +15,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -122,7 +123,9 @@ class PumpPort(_Receiver, SelfRunning):
                 self._send_left()
             except Exception:
                 if not self._stopping:
-                    log.exception("the program's pump failed, and goes on")
+                    # As text: a log record that is kept would pin what is in the frames.
+                    text = traceback.format_exc()
+                    log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400
                     time.sleep(0.05)  # no busy loop if it fails every time
         self._send_left()
         self._base._run_transport(timedelta(seconds=0.2), txonly=True)

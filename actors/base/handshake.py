@@ -65,7 +65,7 @@ def _introduced(text: bytes) -> tuple[str, Address]:
         if host:
             ipaddress.IPv4Address(host)  # connecting to a name could ask a server far away
         if not key or not 0 <= int(port) <= MAX_PORT:
-            raise HandshakeError("an introduction of nobody that could be answered")  # noqa: TRY301
+            raise HandshakeError("an introduction of nobody that could be answered")
         return want, Address(key, path, host, int(port))
     except ValueError as error:
         raise HandshakeError("an introduction that cannot be read") from error

@@ -200,7 +200,9 @@ class Loop:
             thesplog(
                 "cannot unpickle a message from %s: %s",
                 connection.sender,
-                "".join(traceback.format_exception_only(error)).strip(),  # whatever its __str__ does
+                "".join(
+                    traceback.format_exception_only(error)
+                ).strip(),  # its __str__ may raise
                 level=40,
                 primary=True,
             )

@@ -46,12 +46,12 @@ class Case:
     entrance: str
     number: int
 
-    def random(self) -> random.Random:
+    def source(self) -> random.Random:
         """The source of everything that differs between cases."""
         return random.Random(f"{SEED} {self.entrance} {self.number}")
 
     def __enter__(self) -> random.Random:
-        return self.random()
+        return self.source()
 
     def __exit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:
         if error is not None:
@@ -83,7 +83,7 @@ class Unspeakable:
     def _no(self, *_: Any) -> Any:
         raise RuntimeError("no words")
 
-    __str__ = __repr__ = __eq__ = __hash__ = __len__ = __iter__ = __bool__ = __getattr__ = _no  # type: ignore[assignment]
+    __str__ = __repr__ = __eq__ = __hash__ = __len__ = __iter__ = __bool__ = __getattr__ = _no
 
 
 def junk(rng: random.Random) -> Any:
