@@ -120,8 +120,13 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> object:
         kind, number = pid
+        known = self._payload.inert if kind == INERT else self._descriptors
+        if type(number) is not int or not 0 <= number < len(known):  # -1 is not the last one's
+            raise pickle.UnpicklingError(
+                f"it names one more than the {len(known)} that came with it"
+            )
         if kind == INERT:
-            return self._payload.inert[number]
+            return known[number]
         handle = self._handles.get(number)
         if handle is None:
             handle = self._handles[number] = self._hooks.join(self._descriptors[number])

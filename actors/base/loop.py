@@ -200,9 +200,7 @@ class Loop:
             thesplog(
                 "cannot unpickle a message from %s: %s",
                 connection.sender,
-                "".join(
-                    traceback.format_exception_only(error)
-                ).strip(),  # its __str__ may raise
+                "".join(traceback.format_exception_only(error)).strip(),  # its __str__ may raise
                 level=40,
                 primary=True,
             )
