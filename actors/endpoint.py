@@ -62,7 +62,7 @@ from ..serialization.failures import Failure, text_of
 from .addresses import AddressBook
 from .calls import Calls
 from .links import Links
-from .packing import Packer
+from .packing import Packer, pieces
 from .pool import Pool
 from .serving import Box, Server
 from .settings import Settings
@@ -94,6 +94,9 @@ log = logging.getLogger("farref")
 
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
+
+PACKET_BYTES = 16 << 20
+"""What one packet carries at most, unless it is a single message: there is memory for both ends."""
 
 
 @dataclass(slots=True)
@@ -354,7 +357,8 @@ class Endpoint:
                 continue
             me = WorkerInfo(self.me, self.address)
             try:
-                self._port.post(address, Envelope(me, worker, packet, self._introduce(packet)))
+                for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                    self._port.post(address, Envelope(me, worker, piece, self._introduce(piece)))
             except Exception as error:  # it counts as lost, and is sent again
                 if not self.closed:
                     log.warning("%s could not send to %s: %s", self.me, worker, text_of(error))
@@ -458,6 +462,10 @@ class Endpoint:
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
         """Where *worker*, maybe this endpoint itself, is reached; None if nobody said."""
         return self.address if worker == self.me else self.book.address_of(worker)
+
+    def largest(self) -> int:
+        """Bytes that one message may have."""
+        return self._port.largest()
 
     def backlog(self, worker: WorkerId) -> int:
         """Messages to *worker* that it has not acknowledged."""

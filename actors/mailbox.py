@@ -259,9 +259,16 @@ class Mailbox(SelfRunning):
             simple.send(self._actor, address, message)
         elif self._direct and isinstance(message, Envelope):
             bases.post_as(self._actor, address, message)
-        elif self._direct or threading.get_ident() == self._thread:
-            Actor.send(self._actor, address, message)
+        elif not self._direct and not isinstance(message, Envelope):
+            bases.check_plain(self._actor._myRef.transport, address, message)
+            self._send(address, message)
         else:
+            self._send(address, message)
+
+    def _send(self, address: ActorAddress, message: object) -> None:
+        if self._direct or threading.get_ident() == self._thread:
+            Actor.send(self._actor, address, message)
+        elif self._bell is not None:
             self._left.append(lambda: Actor.send(self._actor, address, message))
             self._bell.ring()
 
@@ -275,6 +282,10 @@ class Mailbox(SelfRunning):
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
         return self._direct and bases.holds_back(self._actor._myRef.transport, address)
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(None if self._bell is None else self._actor._myRef.transport)
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Run *work* in Thespian's thread and return what it returns."""

@@ -99,6 +99,8 @@ class PumpPort(_Receiver, SelfRunning):
         if self._direct:
             self._base.post(address, message)
         else:
+            if not isinstance(message, Envelope):
+                bases.check_plain(self._base.transport, address, message)
             self._left.append((address, message))
             self._bell.ring()
 
@@ -109,6 +111,10 @@ class PumpPort(_Receiver, SelfRunning):
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
         return bases.holds_back(self._base.transport, address)
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(self._base.transport)
 
     def _pump(self) -> None:
         due = time.monotonic()
@@ -221,6 +227,10 @@ class CallInPort(_Receiver):
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
         """See `Port.holds_back`."""
         return False
+
+    def largest(self) -> int:
+        """See `Port.largest`. Nothing is copied."""
+        return bases.largest(None)
 
     def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
         """Run the actors until *done*, for *timeout* seconds at most."""

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 REFERENCE = "r"
 INERT = "i"
 
+MAX_REFERENCES = 1_000_000
+"""Objects that one message may refer to."""
+
 
 class Reference:
     """The base of what forks when it is pickled in a message, and cannot be otherwise."""
@@ -156,6 +159,11 @@ def dumps(
             f"cannot pickle {_shorten(value)} for a message: {type(error).__name__}: {error}; "
             "pass something picklable, or keep it where it is and pass an RRef to it"
         ) from error
+    if len(pickler.references) > MAX_REFERENCES:
+        raise SerializationError(
+            f"a message with {len(pickler.references)} references; one may have {MAX_REFERENCES}: "
+            "send them in several, or put them into one object and pass an RRef to it"
+        )
     descriptors: list[Descriptor] = []
     try:
         for reference in pickler.references:
