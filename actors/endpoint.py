@@ -49,21 +49,38 @@ from ..protocol.errors import (
     WouldBlockError,
 )
 from ..protocol.ids import RRefId
-from ..protocol.messages import Create, ForkRequest, Message, Tell, borrowers_in
+from ..protocol.messages import (
+    Create,
+    ForkRequest,
+    Message,
+    Tell,
+    borrowers_in,
+    check_message,
+)
 from ..protocol.owner import Owner
 from ..protocol.user import User
-from ..serialization.failures import Failure
-from ..serialization.payload import Payload
+from ..serialization.failures import Failure, text_of
 from .addresses import AddressBook
 from .calls import Calls
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
-from .packing import Packer
+from .packing import Packer, pieces
 from .pool import Pool
 from .serving import Box, Server
 from .settings import Settings
 from .tracing import Tracer
-from .wire import Envelope, Joined, WorkerInfo
+from .wire import (
+    Died,
+    Envelope,
+    Found,
+    Joined,
+    Meddle,
+    Meddled,
+    Spawned,
+    WorkerInfo,
+    check_wire,
+    introduced_in,
+)
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -76,7 +93,6 @@ if TYPE_CHECKING:
     from .futures import Future
     from .ports import Port
     from .registry import Registry
-    from .wire import Meddle
 
 log = logging.getLogger("farref")
 
@@ -85,8 +101,8 @@ BEATS = 5
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
 
-_MESSAGES: Any = Message
-"""For what a peer of another library may send in place of a message."""
+PACKET_BYTES = 16 << 20
+"""What one packet carries at most, unless it is a single message: there is memory for both ends."""
 
 
 @dataclass(slots=True)
@@ -231,17 +247,31 @@ class Endpoint:
         dues += [due for due in (link_due, self._beat_at) if due is not None]
         return max(0.0, min(dues) - now) if dues else None
 
-    def take(self, envelope: Envelope) -> None:
-        """A packet came in. Raises nothing: what is malformed is refused, counted and logged."""
+    def take(self, message: Envelope | Found | Spawned | Died | Joined | Meddle | Meddled) -> bool:
+        """A packet came in, or an answer of the registrar's; whether it was one.
+
+        Raises nothing: what is malformed is refused, counted and logged.
+        """
         try:
-            self._take(envelope)
+            check_wire(message)
+            match message:
+                case Envelope():
+                    self._take(message)
+                case Joined():
+                    self.settle_in(message)
+                case Meddle():
+                    self.registry.meddled(message)
+                case _:
+                    self.registry.receive(message)
         except Exception as error:
-            self._refuse(f"a packet of {getattr(envelope, 'sender', '?')}", error)
+            self._refuse(f"a {type(message).__name__}", error)
+            return False
+        return True
 
     def _take(self, envelope: Envelope) -> None:
         sender, packet = envelope.sender, envelope.packet
-        if envelope.to != self.me:
-            raise ProtocolError(f"{self.me} got a packet that is meant for {envelope.to}")
+        if envelope.to != self.me or sender.id == self.me:
+            raise ProtocolError(f"{sender} sent {self.me} a packet that is for {envelope.to}")
         later: list[Callable[[], None]] = []
         packets: list[tuple[WorkerId, Packet]] = []
         try:
@@ -273,21 +303,17 @@ class Endpoint:
             self._failed(f"{type(message).__name__} of {sender}")
 
     def _received(self, sender: WorkerId, message: Message) -> list[Effect]:
-        if not isinstance(message, _MESSAGES):
-            raise ProtocolError(f"a {type(message).__name__} is no message between endpoints")
         if self._tracer:
+            check_message(message)
             self._tracer.received(sender, message)
-        cargo = getattr(message, "cargo", None)
-        payload = cargo.payload if cargo is not None else None
-        if isinstance(payload, Payload):
-            for peer in payload.peers:
-                if isinstance(peer, WorkerInfo) and peer.id not in self.context.dead:
-                    self.book.learn(peer.id, peer.address)
+        for peer in introduced_in(message):
+            if peer.id not in self.context.dead:
+                self.book.learn(peer.id, peer.address)
         return self.context.receive(sender, message)
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1
-        log.warning("%s refused %s: %s", self.me, what, str(error))  # text pins nothing
+        log.warning("%s refused %s: %s", self.me, what, text_of(error))  # text pins nothing
 
     def _carry_out(self, effects: list[Effect], later: list[Callable[[], None]]) -> None:
         for effect in effects:
@@ -348,10 +374,11 @@ class Endpoint:
                 continue
             me = WorkerInfo(self.me, self.address)
             try:
-                self._port.post(address, Envelope(me, worker, packet, self._introduce(packet)))
+                for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                    self._port.post(address, Envelope(me, worker, piece, self._introduce(piece)))
             except Exception as error:  # it counts as lost, and is sent again
                 if not self.closed:
-                    log.warning("%s could not send to %s: %s", self.me, worker, error)
+                    log.warning("%s could not send to %s: %s", self.me, worker, text_of(error))
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
         named = {worker for message in packet.messages for _, worker in borrowers_in(message)}
@@ -454,6 +481,10 @@ class Endpoint:
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
         """Where *worker*, maybe this endpoint itself, is reached; None if nobody said."""
         return self.address if worker == self.me else self.book.address_of(worker)
+
+    def largest(self) -> int:
+        """Bytes that one message may have."""
+        return self._port.largest()
 
     def backlog(self, worker: WorkerId) -> int:
         """Messages to *worker* that it has not acknowledged."""

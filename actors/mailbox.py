@@ -66,6 +66,7 @@ from .wire import (
     ReplyAddress,
     Spawned,
     Welcome,
+    check_wire,
 )
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Mailbox(SelfRunning):
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         match message:
             case Welcome():
+                check_wire(message)
                 self._found(message.me, message.registrar, message.settings, message.threads)
                 return
             case Joined() if self.endpoint is not None:
@@ -160,10 +162,8 @@ class Mailbox(SelfRunning):
         match message:
             case Envelope() if self._joined:
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Meddled():
-                endpoint.registry.receive(message)
-            case Meddle():
-                endpoint.registry.meddled(message)
+            case Found() | Spawned() | Died() | Meddled() | Meddle():
+                endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
             case WakeupMessage(payload=Nudge()):
@@ -202,10 +202,8 @@ class Mailbox(SelfRunning):
 
     def _settle_in(self, message: Joined) -> None:
         endpoint = self.endpoint
-        if endpoint is None or self._joined:
-            return
-        endpoint.settle_in(message)
-        self._unstash()
+        if endpoint is not None and not self._joined and endpoint.take(message):
+            self._unstash()
 
     def _unstash(self) -> None:
         """Handle what came before the registrar had answered."""
@@ -271,9 +269,16 @@ class Mailbox(SelfRunning):
             simple.send(self._actor, address, message)
         elif self._direct and isinstance(message, Envelope):
             bases.post_as(self._actor, address, message)
-        elif self._direct or threading.get_ident() == self._thread:
-            Actor.send(self._actor, address, message)
+        elif not self._direct and not isinstance(message, Envelope):
+            bases.check_plain(self._actor._myRef.transport, address, message)
+            self._send(address, message)
         else:
+            self._send(address, message)
+
+    def _send(self, address: ActorAddress, message: object) -> None:
+        if self._direct or threading.get_ident() == self._thread:
+            Actor.send(self._actor, address, message)
+        elif self._bell is not None:
             self._left.append(lambda: Actor.send(self._actor, address, message))
             self._bell.ring()
 
@@ -291,6 +296,10 @@ class Mailbox(SelfRunning):
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
         return self._direct and bases.holds_back(self._actor._myRef.transport, address)
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(None if self._bell is None else self._actor._myRef.transport)
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Run *work* in Thespian's thread and return what it returns."""

@@ -43,6 +43,9 @@ class Port(Protocol):
     def holds_back(self, address: ActorAddress) -> bool:
         """Whether the transport has not written yet what was last posted to *address*."""
 
+    def largest(self) -> int:
+        """Bytes that one message may have."""
+
 
 class SelfRunning:
     """What every port has in common where actors run by themselves: whoever waits just waits."""

@@ -15,6 +15,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -52,15 +53,10 @@ class _Receiver:
         if endpoint is None:
             return
         match message:
-            case Envelope():
+            case Envelope() | Found() | Spawned() | Died() | Meddled() | Meddle():
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Meddled():
-                endpoint.registry.receive(message)
-            case Meddle():
-                endpoint.registry.meddled(message)
             case Joined():
-                if not self.joined.done():
-                    endpoint.settle_in(message)
+                if not self.joined.done() and endpoint.take(message):
                     self.joined.set_result(message)
             case Nudge() | Welcome():
                 pass  # for actors
@@ -103,6 +99,8 @@ class PumpPort(_Receiver, SelfRunning):
         if self._direct:
             self._base.post(address, message)
         else:
+            if not isinstance(message, Envelope):
+                bases.check_plain(self._base.transport, address, message)
             self._left.append((address, message))
             self._bell.ring()
 
@@ -117,6 +115,10 @@ class PumpPort(_Receiver, SelfRunning):
         """See `Port.holds_back`."""
         return bases.holds_back(self._base.transport, address)
 
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(self._base.transport)
+
     def _pump(self) -> None:
         due = time.monotonic()
         while not self._stopping:
@@ -130,7 +132,9 @@ class PumpPort(_Receiver, SelfRunning):
                 self._send_left()
             except Exception:
                 if not self._stopping:
-                    log.exception("the program's pump failed, and goes on")
+                    # As text: a log record that is kept would pin what is in the frames.
+                    text = traceback.format_exc()
+                    log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400
                     time.sleep(0.05)  # no busy loop if it fails every time
         self._send_left()
         self._base._run_transport(timedelta(seconds=0.2), txonly=True)
@@ -231,6 +235,10 @@ class CallInPort(_Receiver):
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
         """See `Port.holds_back`."""
         return False
+
+    def largest(self) -> int:
+        """See `Port.largest`. Nothing is copied."""
+        return bases.largest(None)
 
     def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
         """Run the actors until *done*, for *timeout* seconds at most."""

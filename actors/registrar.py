@@ -20,6 +20,7 @@ import logging
 import os
 import secrets
 import sys
+import traceback
 import types
 from collections import deque
 from datetime import timedelta
@@ -34,11 +35,14 @@ from thespian.actors import (
     WakeupMessage,
 )
 
+from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
+from ..serialization.failures import text_of
 from . import directory, processes
 from .settings import Settings
 from .wire import (
+    TO_REGISTRAR,
     Beat,
     Died,
     Exited,
@@ -52,6 +56,7 @@ from .wire import (
     Spawned,
     Welcome,
     WorkerInfo,
+    check_wire,
 )
 
 log = logging.getLogger("farref")
@@ -86,6 +91,7 @@ class Registrar(Actor):
         super().__init__()
         self._settings = Settings()
         self._owner: processes.Watched | None = None
+        self._opened = False
         self._workers: dict[WorkerId, ActorAddress] = {}
         self._programs: dict[WorkerId, processes.Watched] = {}
         self._dead: deque[WorkerId] = deque(maxlen=REMEMBERED)
@@ -101,13 +107,22 @@ class Registrar(Actor):
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Handle one message; an exception here would only make the framework repeat it."""
         try:
+            if isinstance(message, TO_REGISTRAR):
+                check_wire(message)
             self._take(message, sender)
+        except ProtocolError as error:
+            log.warning("the registrar refused %s", text_of(error))
         except Exception:
-            log.exception("the registrar failed on %s", type(message).__name__)
+            # As text: a log record that is kept would pin what is in the frames.
+            name, text = type(message).__name__, traceback.format_exc()
+            log.error("the registrar failed on %s:\n%s", name, text)  # noqa: TRY400
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
             case Open(settings=settings, pid=pid):
+                if self._opened:
+                    raise ProtocolError("an Open of a system that its program opened already")
+                self._opened = True
                 self._settings = settings
                 if settings.silence is not None:
                     self._liveness = Liveness(SILENT_TURNS)
@@ -138,7 +153,9 @@ class Registrar(Actor):
                 pass
 
     def _join(self, message: Join, sender: ActorAddress) -> None:
-        self._workers[message.me] = sender
+        known = self._workers.setdefault(message.me, sender)
+        if known != sender:
+            raise ProtocolError(f"a Join of {message.me}, which lives at another address")
         watched = processes.Watched.of(message.pid) if message.host == self._host else None
         if watched is not None:
             self._processes[message.me] = watched
@@ -174,8 +191,9 @@ class Registrar(Actor):
         try:
             actor_class = make_findable(cloudpickle.loads(message.actor_class))
             address = self.createActor(actor_class, message.requirements)
-        except Exception as error:
-            self.send(sender, Spawned(message.token, None, f"{type(error).__name__}: {error}"))
+        except (Exception, SystemExit) as error:  # what it unpickles may do anything
+            reason = f"{type(error).__name__}: {text_of(error)}"
+            self.send(sender, Spawned(message.token, None, reason))
             return
         self._creating[me] = (address, message.token, sender)
         self.send(address, Welcome(me, self.myAddress, self._settings, message.threads))

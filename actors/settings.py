@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..protocol.sharing import Sharing
-    from .faults import Faults
+from ..protocol.sharing import Sharing
+from .faults import Faults
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a wait takes at most unless it says otherwise (G6)."""

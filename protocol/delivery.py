@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 from .errors import ProtocolError
 from .messages import Message
+from .wellformed import check
 
 WINDOW = 1024
 """Messages in flight at most, per channel and direction."""
@@ -142,9 +143,13 @@ class Channel:
         return handed
 
     def _check(self, packet: Packet) -> None:
+        # Each message is looked at by itself, later: one that is wrong takes no other with it.
+        check(packet, (Packet,), "packet", but="messages")
+        if type(packet.messages) is not tuple:
+            raise ProtocolError("a packet whose messages are no tuple")
         if not 0 <= packet.expects <= self._next:
             raise ProtocolError(f"a packet acknowledges {packet.expects}, of {self._next} sent")
-        if packet.first < 0 or packet.first + len(packet.messages) > self._expects + WINDOW:
+        if packet.first + len(packet.messages) > self._expects + WINDOW:
             raise ProtocolError(
                 f"a packet brings messages up to {packet.first + len(packet.messages)}, "
                 f"outside the window that begins at {self._expects}"

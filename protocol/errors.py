@@ -15,6 +15,7 @@
     ├── WouldBlockError         a blocking call that would stop the endpoint it is made in
     │   └── SelfWaitError       a call that would wait for itself
     ├── OutOfBandPickleError    a reference pickled or copied outside a message
+    ├── OverloadedError         a queue is full, and nothing was started; see docs/limits.md
     ├── SerializationError      something in a message cannot be pickled or unpickled
     ├── NotAnEndpointError      references sent to an actor that cannot hold any
     ├── ForeignReferenceError   a reference used in another system than its own
@@ -86,6 +87,10 @@ class SelfWaitError(WouldBlockError):
 
 class OutOfBandPickleError(FarrefError):
     """A reference was pickled or copied outside a message, where nobody could count it."""
+
+
+class OverloadedError(FarrefError):
+    """A queue is full: nothing was sent, or nothing was started. Wait, and try again."""
 
 
 class SerializationError(FarrefError):

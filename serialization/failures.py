@@ -48,7 +48,7 @@ class Failure:
             pickled = None
         kind = type(error)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-        return cls(name, _text(error), text, pickled, worker, where)
+        return cls(name, text_of(error), text, pickled, worker, where)
 
     def rebuild(self) -> BaseException:
         """The exception again, with the remote traceback as its cause."""
@@ -68,7 +68,8 @@ class Failure:
         return error
 
 
-def _text(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """``str(error)``, which may be code of the user's that raises."""
     try:
         return str(error)
     except Exception:

@@ -53,6 +53,7 @@ PUBLIC_NAMES = [
     "GivenUpError",
     "NotAnEndpointError",
     "OutOfBandPickleError",
+    "OverloadedError",
     "OwnerDiedError",
     "ProtocolError",
     "RRef",
