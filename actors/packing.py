@@ -80,8 +80,8 @@ class _Hooks:
         if not isinstance(reference, RRef) or reference._endpoint is not endpoint:
             raise ForeignReferenceError(
                 f"{reference!r} belongs to another endpoint, maybe of another system, than "
-                f"{endpoint.me}, which sends this message; a reference can be passed on only by the "
-                "endpoint that holds it: pass the value, or call from there"
+                f"{endpoint.me}, which sends this message; a reference can be passed on only by "
+                "the endpoint that holds it: pass the value, or call from there"
             )
         with endpoint.lock:
             return self._share(reference.id)
