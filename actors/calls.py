@@ -10,7 +10,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WorkerDiedError
+from ..protocol.errors import FarrefError, ProtocolError, WorkerDiedError
 from .futures import Future
 from .rref import RRef
 from .settings import check_timeout
@@ -54,7 +54,7 @@ class Calls:
             return effects
 
         self._step(cargo, move)
-        self._check_open()  # it may have closed since the message was packed
+        self._endpoint.check_open()  # it may have closed since the message was packed
         return RRef._of(endpoint, made[0])
 
     def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
@@ -175,7 +175,7 @@ class Calls:
             return effects
 
         self._step(cargo, step)
-        self._check_open()  # it may have closed meanwhile, and then nobody completes the future
+        self._endpoint.check_open()  # closed meanwhile: nobody would complete the future
         return future
 
     def _step(self, cargo: Cargo | None, move: Callable[[], list[Effect]]) -> None:
@@ -187,15 +187,10 @@ class Calls:
                 self._endpoint.step(lambda: self._endpoint.context.abandon(cargo.descriptors))
             raise
 
-    def _check_open(self) -> None:
-        self._endpoint.check_process()
-        if self._endpoint.closed:
-            raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
-
     def _admit(self, to: WorkerInfo) -> None:
         """Refuse the dead, learn the address, and wait while the peer is far behind."""
         endpoint = self._endpoint
-        self._check_open()
+        endpoint.check_open()
         with endpoint.room:
             if to.id in endpoint.context.dead:
                 raise WorkerDiedError(f"worker {to} died; nothing can be sent to it")

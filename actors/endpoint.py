@@ -40,6 +40,7 @@ from ..protocol.effects import (
 )
 from ..protocol.errors import (
     FarrefError,
+    GivenUpError,
     OwnerDiedError,
     ProtocolError,
     RefLostError,
@@ -77,6 +78,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farref")
 
+BEATS = 5
+"""Times that an endpoint is heard of within the silence after which it would be given up."""
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
 
@@ -120,6 +123,9 @@ class Endpoint:
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
         self.closed = False
+        self.ended: FarrefError | None = None
+        """Once it is closed: why, as an error to copy and raise."""
+        self._beat_at: float | None = None
         self.pid = os.getpid()
         self._port = port
         self._hand = hand
@@ -195,6 +201,9 @@ class Endpoint:
                 self._tracer.buried(worker)
             self.step(lambda worker=worker: self.context.bury(worker))  # type: ignore[misc]
         self.step(list)
+        if self._beat_at is not None and self._beat_at <= now and self.settings.silence:
+            self._beat_at = now + self.settings.silence / BEATS
+            self.registry.beat()
         with self.lock:
             packets = [
                 (worker, packet)
@@ -214,7 +223,8 @@ class Endpoint:
         now = time.monotonic()
         with self.lock:
             link_due = self._links.deadline()
-            dues = [*self._graves.values(), *([] if link_due is None else [link_due])]
+            dues = [*self._graves.values()]
+        dues += [due for due in (link_due, self._beat_at) if due is not None]
         return max(0.0, min(dues) - now) if dues else None
 
     def take(self, envelope: Envelope) -> None:
@@ -517,6 +527,8 @@ class Endpoint:
         if joined.settings.sharing != self.settings.sharing:  # nothing has been shared so far
             self.context = Context(self.me, joined.settings.sharing)
         self.settings = joined.settings
+        if self.settings.silence is not None and self._port.runs_by_itself:
+            self._beat_at = time.monotonic()
         if self.settings.trace and self._tracer is None:
             self._tracer = Tracer(self.settings.trace, self.me)
         self.died(joined.dead)
@@ -538,6 +550,9 @@ class Endpoint:
 
     def died(self, workers: Iterable[WorkerId]) -> None:
         """These endpoints are dead: fail what waits for them now, release what they held later."""
+        if self.me in workers and not self.closed:
+            self._give_up()
+            return
         now = time.monotonic()
         for worker in workers:
             if worker in self.context.dead or worker == self.me:
@@ -559,9 +574,29 @@ class Endpoint:
     def _died(self, worker: WorkerId) -> list[Effect]:
         return self.context.died(worker, self._links.unacknowledged(worker))
 
-    def close(self, reason: str) -> None:
-        """End: every wait fails with `SystemDownError`, nothing more is sent."""
+    def _give_up(self) -> None:
+        """This endpoint counts as dead: it is closed, and never believed again (fencing)."""
+        error = GivenUpError(
+            f"{self.me} was silent for too long and counts as dead: all that it held was released; "
+            "start it again, under the same name if you like"
+        )
+        log.error("%s", str(error))
+        self._beat_at = None
+        self.close("it was given up for dead", error)
+        self._port.given_up()
+
+    def check_open(self) -> None:
+        """Raise why this endpoint has ended, if it has."""
+        self.check_process()
+        if self.closed:
+            ended = self.ended or SystemDownError(f"{self.me} has ended; start a new system")
+            raise type(ended)(str(ended))  # a new one: the other would collect frames
+
+    def close(self, reason: str, error: FarrefError | None = None) -> None:
+        """End: every wait fails, with a `SystemDownError` or *error*; nothing more is sent."""
         with self.lock:
+            if error is not None:
+                self.ended = error
             self.closed = True
             waiting = self.calls.end()
             self.room.notify_all()
@@ -569,7 +604,7 @@ class Endpoint:
         self.chores.close()
         why = f"{reason}; {self.me} waits for nothing any more"
         for future in waiting:
-            future.failed(SystemDownError(why))
+            future.failed(type(error)(str(error)) if error else SystemDownError(why))
         if hasattr(self, "registry"):
             self.registry.end(why)
         self.server.close(forgotten)

@@ -47,7 +47,7 @@ from ..protocol.ids import WorkerId
 from ..serialization.contains import references_in
 from ..serialization.failures import Failure
 from ..serialization.pickling import dumps
-from . import bases, simple
+from . import bases, processes, simple
 from .current import enter_program, running_in
 from .endpoint import Endpoint
 from .ports import Bell, SelfRunning
@@ -148,6 +148,8 @@ class Mailbox(SelfRunning):
                 pass
             case WakeupMessage(payload=Nudge()):
                 self._ticks_at = None
+            case Envelope() if self.endpoint is None:
+                self._stash.append((message, sender))  # sent to who the welcome says we are
             case _ if self.endpoint is None:
                 self._introduce_myself()
         endpoint = self.endpoint
@@ -184,7 +186,8 @@ class Mailbox(SelfRunning):
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = endpoint
         self._start_loop(endpoint)
-        Actor.send(self._actor, registrar, Join(me, os.getpid()))
+        join = Join(me, os.getpid(), processes.host(), beats=self.runs_by_itself)
+        Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
         """Created by an actor that knows nothing of us: find the registrar by its name."""
@@ -253,6 +256,11 @@ class Mailbox(SelfRunning):
 
     # ---- the port: any thread
 
+    @property
+    def runs_by_itself(self) -> bool:
+        """See `Port.runs_by_itself`."""
+        return self._bell is not None
+
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""
         if self._bell is None:
@@ -271,6 +279,10 @@ class Mailbox(SelfRunning):
             simple.send(self._actor, self._actor.myAddress, Nudge())
         else:
             self._bell.ring()
+
+    def given_up(self) -> None:
+        """See `Port.given_up`: an actor whom nobody believes any more ends."""
+        Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
 
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""

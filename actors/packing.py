@@ -55,11 +55,15 @@ class Packer:
             raise payload.rebuild()
         return payload
 
-    def _introduce(self, descriptors: list[Descriptor]) -> tuple[WorkerInfo, ...]:
-        """Who owns the references, and how they are reached: the receiver may not know them."""
-        owners = {descriptor.owner for descriptor in descriptors}
-        addresses = ((owner, self._endpoint.address_of(owner)) for owner in owners)
-        return tuple(WorkerInfo(owner, at) for owner, at in addresses if at is not None)
+    def _introduce(
+        self, descriptors: list[Descriptor], addresses: list[Any]
+    ) -> tuple[WorkerInfo, ...]:
+        """Whom the receiver may not know: who owns the references, who lives at the addresses."""
+        endpoint = self._endpoint
+        workers = {descriptor.owner for descriptor in descriptors}
+        workers.update(filter(None, map(endpoint.book.worker_at, addresses)))
+        known = ((worker, endpoint.address_of(worker)) for worker in workers)
+        return tuple(WorkerInfo(worker, at) for worker, at in known if at is not None)
 
 
 def _share_nothing(rref: RRefId) -> Descriptor:

@@ -108,6 +108,9 @@ class PumpPort(_Receiver, SelfRunning):
         """See `Port.wake`."""
         self._bell.ring()
 
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
+
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
         return bases.holds_back(self._base.transport, address)
@@ -161,6 +164,8 @@ def port_of(asys: Any) -> PumpPort | CallInPort:
 
 class CallInPort(_Receiver):
     """The port of a program on the in-process base."""
+
+    runs_by_itself = False
 
     def __init__(self, asys: Any) -> None:
         super().__init__()
@@ -217,6 +222,9 @@ class CallInPort(_Receiver):
         if not self.run_until(came, timeout):
             raise queue.Empty
         return got[0]
+
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
 
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
         """See `Port.holds_back`."""

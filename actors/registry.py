@@ -21,7 +21,7 @@ from ..protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
-from .wire import Died, Exited, Found, Lookup, ReplyAddress, Spawn, Spawned, WorkerInfo
+from .wire import Beat, Died, Exited, Found, Lookup, ReplyAddress, Spawn, Spawned, WorkerInfo
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -114,6 +114,10 @@ class Registry:
         """A child of this actor exited."""
         self._port.post(self.registrar, Exited(address))
 
+    def beat(self) -> None:
+        """Let the registrar hear of this endpoint."""
+        self._port.post(self.registrar, Beat(self._endpoint.me))
+
     def _named(self, name: str) -> WorkerInfo:
         known = self._names.get(name)
         if known is not None and known.id not in self._endpoint.context.dead:
@@ -135,8 +139,7 @@ class Registry:
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._asked[token] = answer
         try:
-            if self._endpoint.closed:  # asked after the question was noted: `end` sees it or we do
-                raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
+            self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
             self._port.post(self.registrar, kind(token=token, **what))
             if not self._endpoint.wait_for(answer, patience):
                 raise FetchTimeoutError(

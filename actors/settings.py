@@ -26,6 +26,8 @@ class Settings:
     """Seconds; see `DEFAULT_TIMEOUT`."""
     orphan_grace: float = 5.0
     """Seconds between the notice of a death and the release of what the dead held."""
+    silence: float | None = 5.0
+    """Seconds after which an endpoint that says nothing is given up for dead; None: never."""
     trace: str | None = None
     """Folder in which every endpoint records its steps, or None."""
 

@@ -85,11 +85,24 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Endpoint -> registrar: I am here; *pid* is watched if I am a program."""
+    """Endpoint -> registrar: I am here; *pid* is watched if I am a program.
+
+    *beats*: I shall be heard of again and again (those of the in-process base only run while
+    their program calls in).
+    """
 
     me: WorkerId
     pid: int
+    host: str
     program: bool = False
+    beats: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Endpoint -> registrar: I am here still."""
+
+    me: WorkerId
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@
     ├── ReferenceLostError      the reference is valid, what it refers to is gone
     │   ├── OwnerDiedError      the process that held the value died, and the value with it
     │   └── RefLostError        never created, or freed before this reference was announced
+    │       └── GivenUpError    this endpoint was silent for too long, and counts as dead
     ├── WorkerDiedError         the callee died before it replied
     ├── WorkerNotFoundError     no worker of that name, id or address in this system
     ├── RemoteError             a remote exception whose own type cannot be rebuilt here
@@ -45,6 +46,14 @@ class RefLostError(ReferenceLostError):
     """The owner lives, but the object is gone: it was never created, or freed too early.
 
     The second happens only outside the timing assumption that guarantee G4 states.
+    """
+
+
+class GivenUpError(RefLostError):
+    """The endpoint that this code runs in was silent for too long, and counts as dead.
+
+    It was stopped or cut off. Everything that it held has been released, so all its
+    references are gone, and nothing that it says is believed any more.
     """
 
 

@@ -133,10 +133,12 @@ def dumps(
     hooks: Hooks,
     *,
     inert: type,
-    peers: Callable[[list[Descriptor]], tuple[object, ...]] = lambda _: (),
+    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
     tag: object = None,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
     """Pickle *value* for one receiver, forking every reference in it.
+
+    *peers* says, of the forks and of what is *inert* in the value, whom to introduce.
 
     Raises:
         SerializationError: something in it cannot be pickled. Nothing was forked.
@@ -155,7 +157,7 @@ def dumps(
     try:
         for reference in pickler.references:
             descriptors.append(hooks.fork(reference))  # noqa: PERF401 - to undo if the next fails
-        introduced = peers(descriptors)
+        introduced = peers(descriptors, pickler.inert)
     except BaseException:
         hooks.abandon(descriptors)
         raise

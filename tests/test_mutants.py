@@ -35,7 +35,7 @@ def caught(mutant: Mutant) -> str | None:
     """The property that does not hold in *mutant*, if its program finds one."""
     program = PROGRAM_OF[CAUGHT[str(mutant)]]
     with mutated(mutant):
-        result = explore(ProgramModel(program), limit=150_000)
+        result = explore(ProgramModel(program), limit=300_000)
     if result.mistake is not None:
         return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
     missing = set(program.reaches) - result.seen

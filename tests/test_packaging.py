@@ -50,6 +50,7 @@ PUBLIC_NAMES = [
     "FetchTimeoutError",
     "ForeignReferenceError",
     "Future",
+    "GivenUpError",
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OwnerDiedError",

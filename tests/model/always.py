@@ -318,22 +318,25 @@ def an_ancestor_is_known(view: View) -> str | None:
 
 
 def _unknown(view: View, rref: RRefId, facts: Facts) -> str | None:
-    home, child, passed = facts.homes[rref], facts, {facts.me}
-    while True:
-        fork = child.unconfirmed.get(rref)
-        if fork is None or fork.parent in {child.me, home}:
-            return None  # confirmed, asked for by itself, or shared by the owner
-        parent = view.living.get(fork.parent)
-        if parent is None or home not in view.living or home in parent.dead:
-            return None
-        if fork in view.living[home].counted:
-            return None
-        if parent.me in passed:
-            return f"the fork graph of {rref} has a cycle through {parent.me}"
-        if rref not in parent.homes:
-            return f"{facts.me} is unconfirmed, and above it {parent.me} has let go of {rref}"
-        passed.add(parent.me)
-        child = parent
+    """Up from child to parent and from borrower to lender, by every fork that keeps each."""
+    home, above, passed = facts.homes[rref], [facts], set[WorkerId]()
+    while above:
+        child = above.pop()
+        if child.me in passed:
+            continue
+        passed.add(child.me)
+        forks = child.kept_by(rref)
+        if rref not in child.unconfirmed and not forks:
+            return None  # confirmed
+        for fork in forks:
+            parent = view.living.get(fork.parent)
+            if fork.parent in {child.me, home} or parent is None or home not in view.living:
+                return None  # asked for by itself, shared by the owner, or somebody died
+            if home in parent.dead or fork in view.living[home].counted:
+                return None
+            if rref in parent.homes:
+                above.append(parent)
+    return f"{facts.me} is unconfirmed, and nobody above it is counted for {rref}"
 
 
 def confirmed_means_counted(view: View) -> str | None:

@@ -57,6 +57,14 @@ class Facts:
     dead: frozenset[WorkerId]
     """Whom this endpoint knows to be dead."""
 
+    def kept_by(self, rref: RRefId) -> list[ForkId]:
+        """The forks of *rref* here whose parents keep it until somebody else does."""
+        if rref in self.confirmed.values():
+            return []
+        forks = [fork for fork, lent in self.loans.items() if lent == rref]
+        forks += [fork for owed, fork in self.owed if owed == rref]
+        return forks + ([self.unconfirmed[rref]] if rref in self.unconfirmed else [])
+
     @property
     def children(self) -> frozenset[ForkId]:
         """Every fork whose child is this endpoint."""

@@ -256,7 +256,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _no(
             Context,
             "_check_cargo",
-            "len({descriptor.fork for descriptor in cargo.descriptors}) < len(cargo.descriptors)",
+            "len(set(new)) < len(new)",
         ),
         _to_b("one fork twice", C, tell(*[reference(CONFIRMED, ForkId(C, 9), C)] * 2)),
     ),
@@ -344,12 +344,12 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_cargo", "descriptor.passing is Passing.LOAN"),
+        _no(Context, "_check_cargo", "descriptor.passing is Passing.LOAN and not lendable"),
         _to_b("a loan without a call", A, tell(LOAN)),
     ),
     (
         Mutant(
-            "without `self._lends`", Context, "_check_cargo", "lendable and self._lends", "lendable"
+            "lends where calls fork", Context, "_check_cargo", "not self.discipline.lends", "False"
         ),
         _to_b(
             "a loan where calls fork",

@@ -152,8 +152,10 @@ BY_PROGRAM = {
     "lent by the owner, and not kept [borrow]": (
         "BorrowingUser.settle: leaves whom it does not know",
     ),
-    "the borrower waits for another, and the lender dies [borrow]": (
+    "the borrower is sent what it lends on, and the lender dies [borrow]": (
         "BorrowingUser.died: reports to the dead",
+    ),
+    "the borrower waits for another, and the lender dies [borrow]": (
         "BorrowingUser.take_back: forgets what it takes back",
         "BorrowingUser.take_back: takes back and does not say so",
         "BorrowingUser.forget: strikes the living from its table",
