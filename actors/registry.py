@@ -161,6 +161,7 @@ class Registry:
         return info
 
     def _ask(self, kind: Any, patience: float, to: ActorAddress | None = None, **what: Any) -> Any:
+        patience = min(patience, self._endpoint.settings.timeout)  # no wait is longer (G6)
         token = next(self._tokens)
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._asked[token] = answer

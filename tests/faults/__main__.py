@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from farref.protocol import delivery
+from farref.protocol.sharing import DISCIPLINES
 
 from .conftest import RETRY
 from .soak import soak
@@ -22,6 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Random reference traffic under faults.")
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--sharing", choices=DISCIPLINES, default="lend")
     wanted = parser.parse_args()
     delivery.FIRST_RETRY, delivery.LAST_RETRY = RETRY, 2 * RETRY
     console = Console()
@@ -34,7 +36,7 @@ def main() -> None:
             said = f"{done.total():,} done, {done['kill']} killed, {done['cut']} links cut"
             bar.update(task, completed=passed, description=said)
 
-        done = soak(wanted.seconds, wanted.seed, show)
+        done = soak(wanted.seconds, wanted.seed, show, wanted.sharing)
     for what, number in sorted(done.items()):
         console.print(f"{number:>9,}  {what}")
 

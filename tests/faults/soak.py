@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from farref import Future, WorkerInfo
     from farref.protocol.ids import WorkerId
+    from farref.protocol.sharing import Sharing
 
 WORKERS = tuple(f"W{number}" for number in range(6))
 SURVIVOR = WORKERS[0]
@@ -341,11 +342,14 @@ ACTIONS, WEIGHTS = zip(
 
 
 def soak(
-    seconds: float, seed: int, progress: Callable[[float, Counter[str]], None] | None = None
+    seconds: float,
+    seed: int,
+    progress: Callable[[float, Counter[str]], None] | None = None,
+    sharing: Sharing = "lend",
 ) -> Counter[str]:
     """Run for so long; returns how often what was done. Raises `AssertionError` for a finding."""
     faults = Faults(drop(0.05), delay(0.1), duplicate(0.05), reorder(0.1), seed=seed)
-    with System(timeout=30, orphan_grace=GRACE, faults=faults) as system:
+    with System(timeout=30, orphan_grace=GRACE, faults=faults, sharing=sharing) as system:
         run = Soak(system, seed)
         start = time.monotonic()
         kills, cuts, looks = start + KILLS, start + CUTS, start
