@@ -52,6 +52,7 @@ PUBLIC_NAMES = [
     "Future",
     "NotAnEndpointError",
     "OutOfBandPickleError",
+    "OverloadedError",
     "OwnerDiedError",
     "ProtocolError",
     "RRef",
