@@ -197,7 +197,7 @@ class Calls:
         endpoint.check_open()
         with endpoint.room:
             if to.id in endpoint.context.dead:
-                raise WorkerDiedError(f"worker {to} died; nothing can be sent to it")
+                raise WorkerDiedError(f"worker {to} died; choose another one")
             endpoint.book.learn(to.id, to.address)
         if to.id == endpoint.me:
             return
@@ -221,7 +221,7 @@ class Calls:
             if not endpoint.room.wait_for(ready, max(0.0, end - time.monotonic())):
                 raise OverloadedError(
                     f"{to} has not acknowledged {endpoint.backlog(to.id)} messages for "
-                    f"{endpoint.settings.timeout:g} s; it is stopped or cut off"
+                    f"{endpoint.settings.timeout:g} s; it is stopped or cut off: wait, or end it"
                 )
 
 

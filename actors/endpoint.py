@@ -440,9 +440,17 @@ class Endpoint:
     def _store_lost(self, rref: RRefId, later: list[Callable[[], None]]) -> None:
         why = f"its creator {rref.creator} died before it was created, or it was freed before this"
         error = RefLostError(
+<<<<<<< HEAD
             f"{rref} is lost: {why} reference to it was announced; create the object again"
         )
         self.values[rref] = Stored(Failure.of(error, self.me.name, "its creation"))
+=======
+            f"{rref} is lost: {why} reference to it was announced; "
+            "drop it and create the object again"
+        )
+        failure = Failure.of(error, self.me.name, "its creation", str(rref))
+        self.values[rref] = Stored(failure)
+>>>>>>> fuzz
         self._carry_out(self.context.resolve(rref), later)
 
     def _free(self, rref: RRefId) -> None:
@@ -667,7 +675,8 @@ def _death(worker: WorkerId, rref: RRefId | None) -> FarrefError:
             f"{worker}, the owner of {rref}, died, and the value with it; create it again"
         )
     return WorkerDiedError(
-        f"worker {worker} died before it replied; whether the call took effect is unknown"
+        f"worker {worker} died before it replied; whether the call took effect is unknown: "
+        "call another one if doing it twice does no harm"
     )
 
 

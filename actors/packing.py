@@ -36,7 +36,7 @@ PER_REFERENCE = 300
 def bytes_of(cargo: Cargo) -> int:
     """What a message with *cargo* takes on the wire, or a little less than that."""
     payload = cargo.payload
-    size = payload.size if isinstance(payload, Payload) else 0
+    size = payload.size if isinstance(payload, Payload | Failure) else 0
     return HEAD + size + PER_REFERENCE * len(cargo.descriptors)
 
 

@@ -99,7 +99,7 @@ class Registry:
             return None
         found = self._ask(Lookup, PATIENCE, address=_bare(address))
         if found.dead:
-            raise WorkerDiedError(f"the worker at {address} died; nothing can be sent to it")
+            raise WorkerDiedError(f"the worker at {address} died; choose another one")
         if found.workers:
             info: WorkerInfo = found.workers[0]
             with self._endpoint.lock:

@@ -23,6 +23,7 @@ from ..protocol.errors import OverloadedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke
 from ..serialization.failures import Failure
 from .current import running_in
+from .packing import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,7 +225,7 @@ class Server:
     def _outcome(self, request: Call | Invoke | Fetch, box: Box) -> Cargo:
         result = box.take()
         if isinstance(result, Failure):
-            return Cargo(payload=result)
+            return Cargo(payload=result.within(self._endpoint.largest() - HEAD))
         context, call = self._endpoint.context, request.call
 
         def share(rref: RRefId) -> Descriptor:
@@ -238,7 +239,8 @@ class Server:
     def _failure(self, error: BaseException, request: Request) -> Failure:
         tag = getattr(getattr(_cargo(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
-        return Failure.of(error, self._endpoint.me.name, where)
+        about = getattr(request, "rref", None) if _target(request) is None else _target(request)
+        return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
 
 
 def _cargo(request: Request) -> Cargo:

@@ -146,7 +146,7 @@ class Tables:
 
     def _check_alive(self, worker: WorkerId) -> None:
         if worker in self.dead:
-            raise WorkerDiedError(f"worker {worker} died; nothing can be sent to it")
+            raise WorkerDiedError(f"worker {worker} died; choose another one")
 
     # ---- ids
 
