@@ -438,19 +438,12 @@ class Endpoint:
         self.step(move)
 
     def _store_lost(self, rref: RRefId, later: list[Callable[[], None]]) -> None:
-        why = f"its creator {rref.creator} died before it was created, or it was freed before this"
         error = RefLostError(
-<<<<<<< HEAD
-            f"{rref} is lost: {why} reference to it was announced; create the object again"
+            f"{rref} is lost: its creator {rref.creator} died before it was created, or it was freed "
+            "before this reference was announced; drop the reference and create the object again"
         )
-        self.values[rref] = Stored(Failure.of(error, self.me.name, "its creation"))
-=======
-            f"{rref} is lost: {why} reference to it was announced; "
-            "drop it and create the object again"
-        )
-        failure = Failure.of(error, self.me.name, "its creation", str(rref))
-        self.values[rref] = Stored(failure)
->>>>>>> fuzz
+        stored = Failure.of(error, self.me.name, "its creation", str(rref))
+        self.values[rref] = Stored(stored)
         self._carry_out(self.context.resolve(rref), later)
 
     def _free(self, rref: RRefId) -> None:
