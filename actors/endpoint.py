@@ -440,7 +440,7 @@ class Endpoint:
     def _store_lost(self, rref: RRefId, later: list[Callable[[], None]]) -> None:
         error = RefLostError(
             f"{rref} is lost: its creator {rref.creator} died before it was created, or it was "
-            "freed before this reference was announced; drop the reference and create the object again"
+            "freed before this reference was announced; drop it and create the object again"
         )
         stored = Failure.of(error, self.me.name, "its creation", str(rref))
         self.values[rref] = Stored(stored)
