@@ -57,7 +57,7 @@ KILLS = 3.0
 CUTS = 4.0
 """Seconds from one to the next."""
 OUTAGE = 0.4
-GROWTH = 40e6
+GROWTH = 15e6
 """Bytes by which a process may grow after the first third: what the allocator keeps."""
 
 _kept: deque[Any] = deque(maxlen=HELD // 2)
