@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from thespian.actors import ActorAddress
+from thespian.actors import Actor, ActorAddress, PoisonMessage
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
 
@@ -233,6 +233,25 @@ def test_a_plain_message_that_is_too_large_on_our_base() -> None:
         with pytest.raises(MessageTooLarge, match=r"100\d+ bytes .* sends at most 100000"):
             system.tell(echo, b"x" * 100_000)
         assert system.ask(echo, "hello", PATIENCE) == "hello"
+
+
+class Oversized(Actor):
+    """Sends too much to another actor, and tells what came of it."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case ActorAddress():
+                self.asker = sender
+                self.send(message, b"x" * 100_000)
+            case PoisonMessage():
+                self.send(self.asker, message.details)
+
+
+@pytest.mark.processes
+def test_an_actor_is_told_as_thespian_tells_it() -> None:
+    with running(limits=Limits(max_message_bytes=100_000)) as system:
+        told = system.ask(system.createActor(Oversized), system.createActor(Echo), PATIENCE)
+        assert "MessageTooLarge" in told
 
 
 class Full:
