@@ -34,6 +34,8 @@ OBJECT = "(an object)"
 DEFAULT = FARREF if sys.platform == "linux" else TCP
 """The fastest local one there is."""
 
+MOST_BYTES = Limits().max_message_bytes
+"""Of one message, on a base that sets no limit of its own."""
 UDP_BYTES = 65_000
 """Of one message on Thespian's UDP base: a datagram's 65,507, less what Thespian adds."""
 
@@ -93,7 +95,7 @@ def largest(transport: object) -> int:
     """Bytes that one message may have on *transport*; a stock one drops what is larger."""
     if isinstance(transport, Transport):
         return transport.settings.limits.max_message_bytes
-    return UDP_BYTES if isinstance(transport, UDPTransport) else Limits().max_message_bytes
+    return UDP_BYTES if isinstance(transport, UDPTransport) else MOST_BYTES
 
 
 def check_plain(transport: object, address: ActorAddress, message: object) -> None:

@@ -282,6 +282,8 @@ class Endpoint:
                     if peer.id not in self.context.dead:
                         self.book.learn(peer.id, peer.address)
                 self._sweep(later)
+                if packet.messages and self._port.full():
+                    self._links.withhold(sender.id)
                 for message in self._links.receive(sender.id, packet, time.monotonic()):
                     self._receive(sender.id, message, later)
                 self.room.notify_all()
@@ -361,6 +363,9 @@ class Endpoint:
     def _packets(self) -> list[tuple[WorkerId, Packet]]:
         """Everything that can leave now: one packet for each peer."""
         packets, news = self._links.packets(time.monotonic())
+        if self._links.withholding and not self._port.full():
+            self._links.resume(time.monotonic())
+            news = True
         if news:
             self.wake()  # the mailbox thread keeps the time
         return packets

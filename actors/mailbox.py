@@ -47,7 +47,7 @@ from ..protocol.ids import WorkerId
 from ..serialization.contains import references_in
 from ..serialization.failures import Failure
 from ..serialization.pickling import dumps
-from . import bases, processes, simple
+from . import bases, ports, processes, simple
 from .current import enter_program, running_in
 from .endpoint import Endpoint
 from .ports import Bell, SelfRunning
@@ -301,6 +301,10 @@ class Mailbox(SelfRunning):
         """See `Port.largest`."""
         return bases.largest(None if self._bell is None else self._actor._myRef.transport)
 
+    def full(self) -> bool:
+        """See `Port.full`."""
+        return len(self._inbox) >= ports.MAX_INBOX
+
     def run(self, work: Callable[[], Any]) -> Any:
         """Run *work* in Thespian's thread and return what it returns."""
         if threading.get_ident() == self._thread and self._bell is not None:
@@ -356,7 +360,10 @@ class Mailbox(SelfRunning):
         if loop is None:
             return
         try:
-            result = self._inbox.popleft()()
+            work = self._inbox.popleft()
+            if len(self._inbox) == ports.MAX_INBOX // 2 and self.endpoint is not None:
+                self.endpoint.wake()  # those who wait may send again
+            result = work()
             if inspect.iscoroutine(result):
                 task = loop.create_task(result)
                 self._tasks.add(task)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
 
+MAX_INBOX = 100_000
+"""Messages that wait for an actor's handlers, or for a program to listen; see `Port.full`."""
+
+
 class Port(Protocol):
     """What an endpoint needs of its shell. Every method may be called in any thread."""
 
@@ -45,6 +49,9 @@ class Port(Protocol):
 
     def largest(self) -> int:
         """Bytes that one message may have."""
+
+    def full(self) -> bool:
+        """Whether so many messages wait for the user that whoever sends more shall wait."""
 
 
 class SelfRunning:

@@ -25,7 +25,7 @@ from thespian.system.simpleSystemBase import ActorSystemBase as SimpleBase
 from thespian.system.transport import ReceiveEnvelope
 
 from ..protocol.delivery import ACK_DELAY
-from . import bases, simple
+from . import bases, ports, simple
 from .ports import Bell, SelfRunning
 from .wire import Died, Envelope, Found, Joined, Meddle, Meddled, Nudge, Spawned, Welcome
 
@@ -47,6 +47,10 @@ class _Receiver:
         self.endpoint: Endpoint | None = None
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
+
+    def full(self) -> bool:
+        """See `Port.full`."""
+        return self.inbox.qsize() >= ports.MAX_INBOX
 
     def _dispatch(self, message: Any) -> None:
         endpoint = self.endpoint

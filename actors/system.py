@@ -20,7 +20,7 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId
 from ..protocol.sharing import DISCIPLINES
-from . import bases, directory, processes
+from . import bases, directory, ports, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
@@ -314,7 +314,12 @@ class System:
             else:
                 message = inbox.get(timeout=seconds)
         except queue.Empty as error:
-            raise FetchTimeoutError("no message came in time") from error
+            raise FetchTimeoutError(
+                f"no message came to {self.endpoint.me} within {seconds:g} s; listen again, or "
+                "with a longer timeout"
+            ) from error
+        if inbox.qsize() == ports.MAX_INBOX // 2:
+            self.endpoint.wake()  # those who wait may send again
         return message() if isinstance(message, _Unopened) else message
 
     def _hand(self, cargo: Cargo, address: ActorAddress) -> None:

@@ -102,6 +102,15 @@ class Channel:
         times = [t for t in (self._retry_at, self._acknowledge_at) if t is not None]
         return min(times, default=None)
 
+    @property
+    def told(self) -> int:
+        """All numbers below this one have been acknowledged to the peer."""
+        return self._told
+
+    def hurry(self, now: float) -> None:
+        """Acknowledge at the next `tick`, whatever the peer has been told already."""
+        self._acknowledge_at = now
+
     def send(self, message: Message) -> None:
         """Take *message* for the peer; it leaves with the next `packet`."""
         self._unsent.append(message)

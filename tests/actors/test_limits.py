@@ -6,26 +6,27 @@ set here; a limit of the base's own is given to the base.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from thespian.actors import ActorAddress
+from thespian.actors import Actor, ActorAddress, PoisonMessage
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
 
 import farref
 from farref import OverloadedError, RefActor, RRef, SerializationError, System
-from farref.actors import bases, calls, endpoint, packing, serving
+from farref.actors import bases, calls, endpoint, packing, ports, serving
 from farref.actors.base import Limits, MessageTooLarge, system_base
-from farref.protocol import owner
+from farref.protocol import delivery, owner
 from farref.protocol.delivery import Packet
 from farref.protocol.messages import Cargo, Tell
 from farref.serialization import pickling
 from farref.serialization.payload import Payload
 
 from ..base.kit import Echo, running
-from .helpers import PATIENCE, assert_nothing_held, hold, until
+from .helpers import PATIENCE, assert_nothing_held, hold, idle, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,6 +167,90 @@ def test_who_sends_to_a_peer_that_is_stopped(here: System, monkeypatch: pytest.M
     assert until(here, lambda: here.ask(sink, "count") == 5)
 
 
+class Numbers(RefActor):
+    """Handles a message once the gate is open, and notes in which order they came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: list[int] = []
+
+    def receiveMsg_tuple(self, message: tuple[Path, int], sender: ActorAddress) -> None:
+        gate, number = message
+        hold(gate)
+        self.numbers.append(number)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.numbers)
+
+
+def small_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "MAX_INBOX", 10)
+    monkeypatch.setattr(delivery, "WINDOW", 8)
+    monkeypatch.setattr(calls, "MAX_BACKLOG", 20)
+
+
+def test_messages_that_wait_for_a_handler(
+    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who sends more waits; control does not; then everything comes, in order."""
+    small_queues(monkeypatch)
+    actor = here.create(Numbers)
+    info = here.endpoint.registry.find(actor)
+    sent: list[int] = []
+
+    def tell() -> None:
+        for number in range(200):
+            here.tell(info, (gate, number))
+            sent.append(number)
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    assert until(here, lambda: here.endpoint.backlog(info.id) >= 20)
+    idle(here, 0.2)
+    most = 10 + 8 + 20 + 2
+    assert len(sent) <= most
+    gate.touch()
+    assert until(here, lambda: not thread.is_alive())
+    assert here.ask(info, "numbers") == list(range(200))
+
+
+class Teller(RefActor):
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        for number in range(message):
+            self.send(sender, number)
+
+
+def test_messages_that_wait_for_the_program(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_queues(monkeypatch)
+    here.tell(here.create(Teller), 100)
+    idle(here, 0.3)
+    assert here._port.inbox.qsize() <= 10 + 8
+    assert [here.listen() for _ in range(100)] == list(range(100))
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+def test_messages_that_wait_in_real_processes(
+    base: str, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_queues(monkeypatch)  # before the actors are forked
+    with System(base, timeout=PATIENCE) as system:
+        actor = system.create(Numbers)
+        for number in range(18):
+            system.tell(actor, (gate, number))
+        info = system.endpoint.registry.find(actor)
+        system.worker("B")
+        assert farref.rpc_sync("B", pow, (2, 3)) == 8
+        gate.touch()
+        for number in range(18, 200):
+            system.tell(info, (gate, number))
+        assert until(system, lambda: system.ask(info, "numbers") == list(range(200)))
+        system.tell(system.create(Teller), 100)
+        idle(system, 0.3)
+        assert system._port.inbox.qsize() <= 10 + 8
+        assert [system.listen() for _ in range(100)] == list(range(100))
+
+
 # ---- sizes
 
 
@@ -233,6 +318,25 @@ def test_a_plain_message_that_is_too_large_on_our_base() -> None:
         with pytest.raises(MessageTooLarge, match=r"100\d+ bytes .* sends at most 100000"):
             system.tell(echo, b"x" * 100_000)
         assert system.ask(echo, "hello", PATIENCE) == "hello"
+
+
+class Oversized(Actor):
+    """Sends too much to another actor, and tells what came of it."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case ActorAddress():
+                self.asker = sender
+                self.send(message, b"x" * 100_000)
+            case PoisonMessage():
+                self.send(self.asker, message.details)
+
+
+@pytest.mark.processes
+def test_an_actor_is_told_as_thespian_tells_it() -> None:
+    with running(limits=Limits(max_message_bytes=100_000)) as system:
+        told = system.ask(system.createActor(Oversized), system.createActor(Echo), PATIENCE)
+        assert "MessageTooLarge" in told
 
 
 class Full:

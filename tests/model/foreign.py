@@ -432,11 +432,21 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
+        Mutant("without `check_message`", Context, "receive", "check_message(message)", "pass"),
+        _to_b("a delete of nothing", A, Delete(rref=X, forks=None)),  # type: ignore[arg-type]
+    ),
+    (
         _no(Channel, "_check", "not 0 <= packet.expects <= self._next"),
         _packet("an acknowledgement of what was not sent", Packet(1, (), 3)),
     ),
     (
-        _no(Channel, "_check", "packet.first < 0"),
+        Mutant(
+            "without `check` of a packet",
+            Channel,
+            "_check",
+            'check(packet, (Packet,), "packet", but="messages")',
+            "pass",
+        ),
         _packet("a negative number", Packet(-1, (message(0),), 0)),
     ),
     (
