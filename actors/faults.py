@@ -167,6 +167,10 @@ class FaultyPort(Port):
         """See `Port.largest`."""
         return self.port.largest()
 
+    def full(self) -> bool:
+        """See `Port.full`."""
+        return self.port.full()
+
     # ---- what becomes of a packet; under the lock
 
     def _fate(self, address: ActorAddress, envelope: Any) -> tuple[int, list[_Late]]:
