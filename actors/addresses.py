@@ -31,6 +31,8 @@ class AddressBook:
 
     def learn(self, worker: WorkerId, address: ActorAddress) -> None:
         """*worker* is reached at *address*."""
+        if not _is_local(address):
+            hash(address.addressDetails)  # raises before anything is noted
         with self._writing:
             known = self._addresses.get(worker)
             if known is not None and not _is_local(known):

@@ -11,16 +11,20 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 from __future__ import annotations
 
 import hashlib
+import pickle
 import socket
 import sys
 from typing import Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
 from thespian.system.addressManager import CannotPickleAddress
+from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
+from thespian.system.transport.UDPTransport import UDPTransport
 
-from ..protocol.errors import SystemDownError
+from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
 from .base import system_base
 from .base.envelopes import UserIntent
+from .base.settings import Limits
 from .base.transport import Transport
 
 FARREF = "farrefBase"
@@ -29,6 +33,11 @@ SIMPLE = "simpleSystemBase"
 OBJECT = "(an object)"
 DEFAULT = FARREF if sys.platform == "linux" else TCP
 """The fastest local one there is."""
+
+MOST_BYTES = Limits().max_message_bytes
+"""Of one message, on a base that sets no limit of its own."""
+UDP_BYTES = 65_000
+"""Of one message on Thespian's UDP base: a datagram's 65,507, less what Thespian adds."""
 
 TRIES = 3
 """Free ports tried: somebody else may take one before the system's admin listens on it."""
@@ -80,6 +89,32 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
     if base == FARREF:
         return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join"))
     return _open(base, found, log_definitions=_quiet_logging())
+
+
+def largest(transport: object) -> int:
+    """Bytes that one message may have on *transport*; a stock one drops what is larger."""
+    if isinstance(transport, Transport):
+        return transport.settings.limits.max_message_bytes
+    return UDP_BYTES if isinstance(transport, UDPTransport) else MOST_BYTES
+
+
+def check_plain(transport: object, address: ActorAddress, message: object) -> None:
+    """Raise what a stock *transport* would be silent about, if it will drop a plain *message*.
+
+    What goes between endpoints is not plain: it is numbered, and sent again.
+    """
+    queue = getattr(transport, "_aTB_queuedPendingTransmits", ())
+    if len(queue) >= DROP_TRANSMITS_LEVEL:
+        raise OverloadedError(
+            f"{len(queue)} messages wait to be sent, and Thespian drops what comes after "
+            f"{DROP_TRANSMITS_LEVEL}, such as this one to {address}; let the handler end before it "
+            "sends more, or raise THESPIAN_DROP_TRANSMITS_LEVEL"
+        )
+    if isinstance(transport, UDPTransport) and len(pickle.dumps(message)) > UDP_BYTES:
+        raise SerializationError(
+            f"a message for {address} of more than the {UDP_BYTES} bytes that one UDP datagram "
+            "takes; use another base, or send it in parts"
+        )
 
 
 def is_thread_safe(transport: object) -> bool:

@@ -10,7 +10,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WorkerDiedError
+from ..protocol.errors import FarrefError, OverloadedError, WorkerDiedError
 from .futures import Future
 from .rref import RRef
 from .settings import check_timeout
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 MAX_BACKLOG = 10_000
 """Messages that one peer has not acknowledged; a user's thread that sends more waits (G6)."""
+
+
+MAX_UNSENT = 100_000
+"""The same for what handlers send, which may not wait: a further message is refused."""
 
 
 class Calls:
@@ -54,7 +58,7 @@ class Calls:
             return effects
 
         self._step(cargo, move)
-        self._check_open()  # it may have closed since the message was packed
+        self._endpoint.check_open()  # it may have closed since the message was packed
         return RRef._of(endpoint, made[0])
 
     def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
@@ -175,7 +179,7 @@ class Calls:
             return effects
 
         self._step(cargo, step)
-        self._check_open()  # it may have closed meanwhile, and then nobody completes the future
+        self._endpoint.check_open()  # closed meanwhile: nobody would complete the future
         return future
 
     def _step(self, cargo: Cargo | None, move: Callable[[], list[Effect]]) -> None:
@@ -187,21 +191,24 @@ class Calls:
                 self._endpoint.step(lambda: self._endpoint.context.abandon(cargo.descriptors))
             raise
 
-    def _check_open(self) -> None:
-        self._endpoint.check_process()
-        if self._endpoint.closed:
-            raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
-
     def _admit(self, to: WorkerInfo) -> None:
         """Refuse the dead, learn the address, and wait while the peer is far behind."""
         endpoint = self._endpoint
-        self._check_open()
+        endpoint.check_open()
         with endpoint.room:
             if to.id in endpoint.context.dead:
-                raise WorkerDiedError(f"worker {to} died; nothing can be sent to it")
+                raise WorkerDiedError(f"worker {to} died; choose another one")
             endpoint.book.learn(to.id, to.address)
-        if endpoint.in_loop() or to.id == endpoint.me:
-            return  # a handler may not block; what it sends is bounded by what it received
+        if to.id == endpoint.me:
+            return
+        if endpoint.in_loop():  # a handler may not block
+            if endpoint.backlog(to.id) >= MAX_UNSENT:
+                raise OverloadedError(
+                    f"{to} has not acknowledged {endpoint.backlog(to.id)} messages of handlers of "
+                    f"{endpoint.me}; make the handler `async`, and `await` something now and then "
+                    "while it sends, or send fewer and larger messages"
+                )
+            return
 
         def ready() -> bool:
             behind = endpoint.backlog(to.id) >= MAX_BACKLOG
@@ -212,9 +219,9 @@ class Calls:
             time.sleep(0)  # in-process actors run only while the program calls in
         with endpoint.room:
             if not endpoint.room.wait_for(ready, max(0.0, end - time.monotonic())):
-                raise ProtocolError(
+                raise OverloadedError(
                     f"{to} has not acknowledged {endpoint.backlog(to.id)} messages for "
-                    f"{endpoint.settings.timeout:g} s; it is stopped or cut off"
+                    f"{endpoint.settings.timeout:g} s; it is stopped or cut off: wait, or end it"
                 )
 
 

@@ -75,12 +75,26 @@ def find(name: str) -> dict[str, Any]:
         raise SystemDownError(f"no system named {name!r} runs; of yours there are: {names}")
     end = time.monotonic() + START_PATIENCE
     try:
-        while "door" not in (entry := _read(path)):
+        while "door" not in (entry := _whole(path)):
             if time.monotonic() > end:
                 raise SystemDownError(f"system {name!r} has been starting for {START_PATIENCE:g} s")
             time.sleep(0.02)
     except FileNotFoundError:
         raise SystemDownError(f"system {name!r} has just ended") from None
+    return entry
+
+
+def _whole(path: Path) -> dict[str, Any]:
+    """What `System` wrote. Raises `SystemDownError` if it has been damaged since."""
+    try:
+        entry = _read(path)
+        right = isinstance(entry["base"], str) and isinstance(entry.get("door", {}), dict)
+        if not right or not set(entry.get("door", {})) <= {"Admin Port"}:
+            raise ValueError("no entry of a system")  # noqa: TRY301 - the same fate
+    except (ValueError, KeyError, TypeError) as error:
+        raise SystemDownError(
+            f"{path} is damaged, and does not say how to join {path.stem!r}; start it again"
+        ) from error
     return entry
 
 

@@ -40,6 +40,7 @@ from ..protocol.effects import (
 )
 from ..protocol.errors import (
     FarrefError,
+    GivenUpError,
     OwnerDiedError,
     ProtocolError,
     RefLostError,
@@ -48,21 +49,38 @@ from ..protocol.errors import (
     WouldBlockError,
 )
 from ..protocol.ids import RRefId
-from ..protocol.messages import Create, ForkRequest, Message, Tell, borrowers_in
+from ..protocol.messages import (
+    Create,
+    ForkRequest,
+    Message,
+    Tell,
+    borrowers_in,
+    check_message,
+)
 from ..protocol.owner import Owner
 from ..protocol.user import User
-from ..serialization.failures import Failure
-from ..serialization.payload import Payload
+from ..serialization.failures import Failure, text_of
 from .addresses import AddressBook
 from .calls import Calls
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
-from .packing import Packer
+from .packing import Packer, pieces
 from .pool import Pool
 from .serving import Box, Server
 from .settings import Settings
 from .tracing import Tracer
-from .wire import Envelope, Joined, WorkerInfo
+from .wire import (
+    Died,
+    Envelope,
+    Found,
+    Joined,
+    Meddle,
+    Meddled,
+    Spawned,
+    WorkerInfo,
+    check_wire,
+    introduced_in,
+)
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -75,15 +93,16 @@ if TYPE_CHECKING:
     from .futures import Future
     from .ports import Port
     from .registry import Registry
-    from .wire import Meddle
 
 log = logging.getLogger("farref")
 
+BEATS = 5
+"""Times that an endpoint is heard of within the silence after which it would be given up."""
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
 
-_MESSAGES: Any = Message
-"""For what a peer of another library may send in place of a message."""
+PACKET_BYTES = 16 << 20
+"""What one packet carries at most, unless it is a single message: there is memory for both ends."""
 
 
 @dataclass(slots=True)
@@ -122,6 +141,9 @@ class Endpoint:
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
         self.closed = False
+        self.ended: FarrefError | None = None
+        """Once it is closed: why, as an error to copy and raise."""
+        self._beat_at: float | None = None
         self.pid = os.getpid()
         self._port = port
         if settings.faults:
@@ -199,6 +221,9 @@ class Endpoint:
                 self._tracer.buried(worker)
             self.step(lambda worker=worker: self.context.bury(worker))  # type: ignore[misc]
         self.step(list)
+        if self._beat_at is not None and self._beat_at <= now and self.settings.silence:
+            self._beat_at = now + self.settings.silence / BEATS
+            self.registry.beat()
         with self.lock:
             packets = [
                 (worker, packet)
@@ -218,20 +243,35 @@ class Endpoint:
         now = time.monotonic()
         with self.lock:
             link_due = self._links.deadline()
-            dues = [*self._graves.values(), *([] if link_due is None else [link_due])]
+            dues = [*self._graves.values()]
+        dues += [due for due in (link_due, self._beat_at) if due is not None]
         return max(0.0, min(dues) - now) if dues else None
 
-    def take(self, envelope: Envelope) -> None:
-        """A packet came in. Raises nothing: what is malformed is refused, counted and logged."""
+    def take(self, message: Envelope | Found | Spawned | Died | Joined | Meddle | Meddled) -> bool:
+        """A packet came in, or an answer of the registrar's; whether it was one.
+
+        Raises nothing: what is malformed is refused, counted and logged.
+        """
         try:
-            self._take(envelope)
+            check_wire(message)
+            match message:
+                case Envelope():
+                    self._take(message)
+                case Joined():
+                    self.settle_in(message)
+                case Meddle():
+                    self.registry.meddled(message)
+                case _:
+                    self.registry.receive(message)
         except Exception as error:
-            self._refuse(f"a packet of {getattr(envelope, 'sender', '?')}", error)
+            self._refuse(f"a {type(message).__name__}", error)
+            return False
+        return True
 
     def _take(self, envelope: Envelope) -> None:
         sender, packet = envelope.sender, envelope.packet
-        if envelope.to != self.me:
-            raise ProtocolError(f"{self.me} got a packet that is meant for {envelope.to}")
+        if envelope.to != self.me or sender.id == self.me:
+            raise ProtocolError(f"{sender} sent {self.me} a packet that is for {envelope.to}")
         later: list[Callable[[], None]] = []
         packets: list[tuple[WorkerId, Packet]] = []
         try:
@@ -242,6 +282,8 @@ class Endpoint:
                     if peer.id not in self.context.dead:
                         self.book.learn(peer.id, peer.address)
                 self._sweep(later)
+                if packet.messages and self._port.full():
+                    self._links.withhold(sender.id)
                 for message in self._links.receive(sender.id, packet, time.monotonic()):
                     self._receive(sender.id, message, later)
                 self.room.notify_all()
@@ -263,21 +305,17 @@ class Endpoint:
             self._failed(f"{type(message).__name__} of {sender}")
 
     def _received(self, sender: WorkerId, message: Message) -> list[Effect]:
-        if not isinstance(message, _MESSAGES):
-            raise ProtocolError(f"a {type(message).__name__} is no message between endpoints")
         if self._tracer:
+            check_message(message)
             self._tracer.received(sender, message)
-        cargo = getattr(message, "cargo", None)
-        payload = cargo.payload if cargo is not None else None
-        if isinstance(payload, Payload):
-            for peer in payload.peers:
-                if isinstance(peer, WorkerInfo) and peer.id not in self.context.dead:
-                    self.book.learn(peer.id, peer.address)
+        for peer in introduced_in(message):
+            if peer.id not in self.context.dead:
+                self.book.learn(peer.id, peer.address)
         return self.context.receive(sender, message)
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1
-        log.warning("%s refused %s: %s", self.me, what, str(error))  # text pins nothing
+        log.warning("%s refused %s: %s", self.me, what, text_of(error))  # text pins nothing
 
     def _carry_out(self, effects: list[Effect], later: list[Callable[[], None]]) -> None:
         for effect in effects:
@@ -325,6 +363,9 @@ class Endpoint:
     def _packets(self) -> list[tuple[WorkerId, Packet]]:
         """Everything that can leave now: one packet for each peer."""
         packets, news = self._links.packets(time.monotonic())
+        if self._links.withholding and not self._port.full():
+            self._links.resume(time.monotonic())
+            news = True
         if news:
             self.wake()  # the mailbox thread keeps the time
         return packets
@@ -338,10 +379,11 @@ class Endpoint:
                 continue
             me = WorkerInfo(self.me, self.address)
             try:
-                self._port.post(address, Envelope(me, worker, packet, self._introduce(packet)))
+                for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                    self._port.post(address, Envelope(me, worker, piece, self._introduce(piece)))
             except Exception as error:  # it counts as lost, and is sent again
                 if not self.closed:
-                    log.warning("%s could not send to %s: %s", self.me, worker, error)
+                    log.warning("%s could not send to %s: %s", self.me, worker, text_of(error))
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
         named = {worker for message in packet.messages for _, worker in borrowers_in(message)}
@@ -401,9 +443,12 @@ class Endpoint:
         self.step(move)
 
     def _store_lost(self, rref: RRefId, later: list[Callable[[], None]]) -> None:
-        why = f"its creator {rref.creator} died before it was created, or it was freed before this"
-        error = RefLostError(f"{rref} is lost: {why} reference to it was announced")
-        self.values[rref] = Stored(Failure.of(error, self.me.name, "its creation"))
+        error = RefLostError(
+            f"{rref} is lost: its creator {rref.creator} died before it was created, or it was "
+            "freed before this reference was announced; drop it and create the object again"
+        )
+        stored = Failure.of(error, self.me.name, "its creation", str(rref))
+        self.values[rref] = Stored(stored)
         self._carry_out(self.context.resolve(rref), later)
 
     def _free(self, rref: RRefId) -> None:
@@ -442,6 +487,10 @@ class Endpoint:
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
         """Where *worker*, maybe this endpoint itself, is reached; None if nobody said."""
         return self.address if worker == self.me else self.book.address_of(worker)
+
+    def largest(self) -> int:
+        """Bytes that one message may have."""
+        return self._port.largest()
 
     def backlog(self, worker: WorkerId) -> int:
         """Messages to *worker* that it has not acknowledged."""
@@ -519,6 +568,8 @@ class Endpoint:
         if joined.settings.sharing != self.settings.sharing:  # nothing has been shared so far
             self.context = Context(self.me, joined.settings.sharing)
         self.settings = joined.settings
+        if self.settings.silence is not None and self._port.runs_by_itself:
+            self._beat_at = time.monotonic()
         if self.settings.trace and self._tracer is None:
             self._tracer = Tracer(self.settings.trace, self.me)
         if self.settings.faults and not isinstance(self._port, FaultyPort):
@@ -552,6 +603,9 @@ class Endpoint:
 
     def died(self, workers: Iterable[WorkerId]) -> None:
         """These endpoints are dead: fail what waits for them now, release what they held later."""
+        if self.me in workers and not self.closed:
+            self._give_up()
+            return
         now = time.monotonic()
         for worker in workers:
             if worker in self.context.dead or worker == self.me:
@@ -573,9 +627,29 @@ class Endpoint:
     def _died(self, worker: WorkerId) -> list[Effect]:
         return self.context.died(worker, self._links.unacknowledged(worker))
 
-    def close(self, reason: str) -> None:
-        """End: every wait fails with `SystemDownError`, nothing more is sent."""
+    def _give_up(self) -> None:
+        """This endpoint counts as dead: it is closed, and never believed again (fencing)."""
+        error = GivenUpError(
+            f"{self.me} was silent for too long and counts as dead: all that it held was released; "
+            "start it again, under the same name if you like"
+        )
+        log.error("%s", str(error))
+        self._beat_at = None
+        self.close("it was given up for dead", error)
+        self._port.given_up()
+
+    def check_open(self) -> None:
+        """Raise why this endpoint has ended, if it has."""
+        self.check_process()
+        if self.closed:
+            ended = self.ended or SystemDownError(f"{self.me} has ended; start a new system")
+            raise type(ended)(str(ended))  # a new one: the other would collect frames
+
+    def close(self, reason: str, error: FarrefError | None = None) -> None:
+        """End: every wait fails, with a `SystemDownError` or *error*; nothing more is sent."""
         with self.lock:
+            if error is not None:
+                self.ended = error
             self.closed = True
             waiting = self.calls.end()
             self.room.notify_all()
@@ -583,7 +657,7 @@ class Endpoint:
         self.chores.close()
         why = f"{reason}; {self.me} waits for nothing any more"
         for future in waiting:
-            future.failed(SystemDownError(why))
+            future.failed(type(error)(str(error)) if error else SystemDownError(why))
         if hasattr(self, "registry"):
             self.registry.end(why)
         self.server.close(forgotten)
@@ -599,7 +673,8 @@ def _death(worker: WorkerId, rref: RRefId | None) -> FarrefError:
             f"{worker}, the owner of {rref}, died, and the value with it; create it again"
         )
     return WorkerDiedError(
-        f"worker {worker} died before it replied; whether the call took effect is unknown"
+        f"worker {worker} died before it replied; whether the call took effect is unknown: "
+        "call another one if doing it twice does no harm"
     )
 
 

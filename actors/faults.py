@@ -150,9 +150,26 @@ class FaultyPort(Port):
         """See `Port.call_in`."""
         return self.port.call_in()
 
+    @property
+    def runs_by_itself(self) -> bool:
+        """See `Port.runs_by_itself`."""
+        return self.port.runs_by_itself
+
+    def given_up(self) -> None:
+        """See `Port.given_up`."""
+        self.port.given_up()
+
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
         return self.port.holds_back(address)
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return self.port.largest()
+
+    def full(self) -> bool:
+        """See `Port.full`."""
+        return self.port.full()
 
     # ---- what becomes of a packet; under the lock
 

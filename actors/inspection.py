@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ..protocol.borrowing import BorrowingUser
-from ..protocol.lending import LendingOwner, LendingUser
+from ..protocol.lending import LendingOwner
 from ..protocol.owner import Owner
 from ..serialization.contains import references_in
 from .current import frame
@@ -19,7 +19,7 @@ from .endpoint import Endpoint
 from .rref import RRef
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ..protocol.ids import ForkId, WorkerId
     from ..protocol.user import User
@@ -59,7 +59,7 @@ class ReferenceInfo:
     forks: Held
     """At the owner: known forks and borrowers, and who holds each."""
     loans: Held
-    """Loans that brought it here, for calls that still run, and from whom."""
+    """Loans that brought it here and are not settled, and from whom."""
     pins: Held
     """Forks and loans passed on that are not settled, and to whom each went (G2)."""
     borrowers: Held
@@ -79,7 +79,11 @@ def references() -> list[ReferenceInfo]:
     endpoint = frame().endpoint
     endpoint.turn()
     with endpoint.lock:  # the tables change in other threads
-        found = [(_row(endpoint, entry, stored), stored) for entry, stored in endpoint.rows()]
+        loans = endpoint.context.borrowed()
+        found = [
+            (_row(endpoint, entry, stored, loans.get(entry.rref, [])), stored)
+            for entry, stored in endpoint.rows()
+        ]
     rows = {row.rref: replace(row, contains=_contents(stored)) for row, stored in found}
     containers: dict[str, list[str]] = defaultdict(list)
     for row in rows.values():
@@ -90,7 +94,11 @@ def references() -> list[ReferenceInfo]:
     ]
 
 
-def _row(endpoint: Endpoint, entry: Owner | User, stored: Stored | None) -> ReferenceInfo:
+def _row(
+    endpoint: Endpoint, entry: Owner | User, stored: Stored | None, loans: list[ForkId]
+) -> ReferenceInfo:
+    if isinstance(entry, BorrowingUser):
+        loans = [*loans, *entry.reported]
     role: Role
     if isinstance(entry, Owner):
         home, role = endpoint.me, "owner"
@@ -98,7 +106,7 @@ def _row(endpoint: Endpoint, entry: Owner | User, stored: Stored | None) -> Refe
         waiting = len(entry.pending) + len(entry.queue) + entry.running
         forks, pins = entry.forks, entry.lent if isinstance(entry, LendingOwner) else {}
     else:
-        home, role = entry.owner, "user" if entry.confirmed or not _loans(entry) else "borrower"
+        home, role = entry.owner, "user" if entry.confirmed or not loans else "borrower"
         state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
         waiting = len(entry.pending)
         forks, pins = {}, entry.children
@@ -114,22 +122,12 @@ def _row(endpoint: Endpoint, entry: Owner | User, stored: Stored | None) -> Refe
         contained_in=(),
         contains=(),
         forks=_spelled(forks),
-        loans=_spelled({fork: fork.parent for fork in _loans(entry)}),
+        loans=_spelled({fork: fork.parent for fork in loans}),
         pins=_spelled(pins),
         borrowers=_spelled(entry.borrowers if isinstance(entry, BorrowingUser) else {}),
         type=type(stored.value).__name__ if stored else None,
         on_delete=stored is not None and stored.on_delete is not None,
     )
-
-
-def _loans(entry: Owner | User) -> Iterable[ForkId]:
-    match entry:
-        case LendingUser(loans=loans):
-            return loans
-        case BorrowingUser(loans=loans, reported=reported):
-            return loans | reported
-        case _:
-            return ()
 
 
 def _spelled(forks: Mapping[ForkId, WorkerId]) -> Held:

@@ -6,6 +6,7 @@ turn sends to one peer leaves as one packet.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..protocol.delivery import Channel, Packet
@@ -26,6 +27,8 @@ class Links:
         """Peers for which something new may leave."""
         self._timed: set[WorkerId] = set()
         """Peers on whose channel something will be due."""
+        self._withheld: dict[WorkerId, int] = {}
+        """Peers that are not told of what has come since: what acknowledgements say instead."""
 
     def send(self, to: WorkerId, message: Message) -> None:
         """Take *message* for *to*; it leaves with the next `packets`."""
@@ -39,13 +42,40 @@ class Links:
         self._timed.add(sender)
         return messages
 
+    def withhold(self, worker: WorkerId) -> None:
+        """Acknowledge nothing more to *worker*: when its window is full, it waits.
+
+        What it sends until then is taken, control at once, as ever. To *worker* it looks like
+        acknowledgements that are late, which a link may always make them.
+        """
+        self._withheld.setdefault(worker, self._channel(worker).told)
+
+    @property
+    def withholding(self) -> bool:
+        """Whether anybody waits for its acknowledgements."""
+        return bool(self._withheld)
+
+    def resume(self, now: float) -> None:
+        """Acknowledge all that has come meanwhile."""
+        withheld, self._withheld = self._withheld, {}
+        for worker in withheld:
+            self._channel(worker).hurry(now)
+            self._timed.add(worker)
+
+    def _told(self, worker: WorkerId, packet: Packet | None) -> Packet | None:
+        """*packet*, without the acknowledgement that is withheld; None if there is nothing else."""
+        told = self._withheld.get(worker)
+        if told is None or packet is None:
+            return packet
+        return replace(packet, expects=told) if packet.messages else None
+
     def packets(self, now: float) -> tuple[Outgoing, bool]:
         """All that can leave now, and whether something is due that nothing was due before."""
         packets, news = [], False
         dirty, self._dirty = self._dirty, set()
         for worker in dirty:
             channel = self._channels.get(worker)
-            packet = channel.packet(now) if channel is not None else None
+            packet = self._told(worker, channel.packet(now)) if channel is not None else None
             if packet is not None:
                 packets.append((worker, packet))
                 news = news or worker not in self._timed
@@ -54,12 +84,14 @@ class Links:
 
     def due(self, now: float) -> Outgoing:
         """Retransmissions, and acknowledgements that found no ride, that are due at *now*."""
-        found = ((worker, self._channels[worker].tick(now)) for worker in self._timed)
+        found = (
+            (worker, self._told(worker, self._channels[worker].tick(now))) for worker in self._timed
+        )
         return [(worker, packet) for worker, packet in found if packet is not None]
 
     def urgent(self, worker: WorkerId, now: float) -> Outgoing:
         """What is due on the link to *worker* alone: it costs the same with many peers."""
-        packet = self._channel(worker).tick(now)
+        packet = self._told(worker, self._channel(worker).tick(now))
         return [(worker, packet)] if packet is not None else []
 
     def deadline(self) -> float | None:
@@ -91,6 +123,7 @@ class Links:
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again."""
         self._channels.pop(worker, None)
+        self._withheld.pop(worker, None)
         self._timed.discard(worker)
         self._dirty.discard(worker)
 

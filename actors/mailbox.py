@@ -47,7 +47,7 @@ from ..protocol.ids import WorkerId
 from ..serialization.contains import references_in
 from ..serialization.failures import Failure
 from ..serialization.pickling import dumps
-from . import bases, simple
+from . import bases, ports, processes, simple
 from .current import enter_program, running_in
 from .endpoint import Endpoint
 from .ports import Bell, SelfRunning
@@ -66,6 +66,7 @@ from .wire import (
     ReplyAddress,
     Spawned,
     Welcome,
+    check_wire,
 )
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ class Mailbox(SelfRunning):
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         match message:
             case Welcome():
+                check_wire(message)
                 self._found(message.me, message.registrar, message.settings, message.threads)
                 return
             case Joined() if self.endpoint is not None:
@@ -150,6 +152,8 @@ class Mailbox(SelfRunning):
                 pass
             case WakeupMessage(payload=Nudge()):
                 self._ticks_at = None
+            case Envelope() if self.endpoint is None:
+                self._stash.append((message, sender))  # sent to who the welcome says we are
             case _ if self.endpoint is None:
                 self._introduce_myself()
         endpoint = self.endpoint
@@ -158,10 +162,8 @@ class Mailbox(SelfRunning):
         match message:
             case Envelope() if self._joined:
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Meddled():
-                endpoint.registry.receive(message)
-            case Meddle():
-                endpoint.registry.meddled(message)
+            case Found() | Spawned() | Died() | Meddled() | Meddle():
+                endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
             case WakeupMessage(payload=Nudge()):
@@ -188,7 +190,8 @@ class Mailbox(SelfRunning):
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = endpoint
         self._start_loop(endpoint)
-        Actor.send(self._actor, registrar, Join(me, os.getpid()))
+        join = Join(me, os.getpid(), processes.host(), beats=self.runs_by_itself)
+        Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
         """Created by an actor that knows nothing of us: find the registrar by its name."""
@@ -199,10 +202,8 @@ class Mailbox(SelfRunning):
 
     def _settle_in(self, message: Joined) -> None:
         endpoint = self.endpoint
-        if endpoint is None or self._joined:
-            return
-        endpoint.settle_in(message)
-        self._unstash()
+        if endpoint is not None and not self._joined and endpoint.take(message):
+            self._unstash()
 
     def _unstash(self) -> None:
         """Handle what came before the registrar had answered."""
@@ -257,15 +258,27 @@ class Mailbox(SelfRunning):
 
     # ---- the port: any thread
 
+    @property
+    def runs_by_itself(self) -> bool:
+        """See `Port.runs_by_itself`."""
+        return self._bell is not None
+
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""
         if self._bell is None:
             simple.send(self._actor, address, message)
         elif self._direct and isinstance(message, Envelope):
             bases.post_as(self._actor, address, message)
-        elif self._direct or threading.get_ident() == self._thread:
-            Actor.send(self._actor, address, message)
+        elif not self._direct and not isinstance(message, Envelope):
+            bases.check_plain(self._actor._myRef.transport, address, message)
+            self._send(address, message)
         else:
+            self._send(address, message)
+
+    def _send(self, address: ActorAddress, message: object) -> None:
+        if self._direct or threading.get_ident() == self._thread:
+            Actor.send(self._actor, address, message)
+        elif self._bell is not None:
             self._left.append(lambda: Actor.send(self._actor, address, message))
             self._bell.ring()
 
@@ -276,9 +289,21 @@ class Mailbox(SelfRunning):
         else:
             self._bell.ring()
 
+    def given_up(self) -> None:
+        """See `Port.given_up`: an actor whom nobody believes any more ends."""
+        Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
+
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
         return self._direct and bases.holds_back(self._actor._myRef.transport, address)
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(None if self._bell is None else self._actor._myRef.transport)
+
+    def full(self) -> bool:
+        """See `Port.full`."""
+        return len(self._inbox) >= ports.MAX_INBOX
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Run *work* in Thespian's thread and return what it returns."""
@@ -335,7 +360,10 @@ class Mailbox(SelfRunning):
         if loop is None:
             return
         try:
-            result = self._inbox.popleft()()
+            work = self._inbox.popleft()
+            if len(self._inbox) == ports.MAX_INBOX // 2 and self.endpoint is not None:
+                self.endpoint.wake()  # those who wait may send again
+            result = work()
             if inspect.iscoroutine(result):
                 task = loop.create_task(result)
                 self._tasks.add(task)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress
 
-from ..protocol.errors import ForeignReferenceError, ProtocolError
+from ..protocol.delivery import Packet
+from ..protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
 from ..protocol.messages import Cargo
 from ..serialization.failures import Failure
 from ..serialization.payload import Payload
@@ -15,7 +16,7 @@ from .rref import RRef
 from .wire import WorkerInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..protocol.ids import RRefId
     from ..protocol.messages import Descriptor
@@ -24,6 +25,32 @@ if TYPE_CHECKING:
 
     Share = Callable[[RRefId], Descriptor]
     """Shares one reference; called under the endpoint's lock."""
+
+
+HEAD = 2048
+"""Bytes that a message has beside its payload and its references, at most."""
+PER_REFERENCE = 300
+"""The same for each reference in it."""
+
+
+def bytes_of(cargo: Cargo) -> int:
+    """What a message with *cargo* takes on the wire, or a little less than that."""
+    payload = cargo.payload
+    size = payload.size if isinstance(payload, Payload | Failure) else 0
+    return HEAD + size + PER_REFERENCE * len(cargo.descriptors)
+
+
+def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
+    """*packet* as several, none of more than *largest* bytes unless it is one message."""
+    start = size = 0
+    for number, message in enumerate(packet.messages):
+        cargo = getattr(message, "cargo", None)
+        more = HEAD if cargo is None else bytes_of(cargo)
+        if size + more > largest and number > start:
+            yield Packet(packet.first + start, packet.messages[start:number], packet.expects)
+            start, size = number, 0
+        size += more
+    yield Packet(packet.first + start, packet.messages[start:], packet.expects)
 
 
 class Packer:
@@ -41,7 +68,15 @@ class Packer:
         payload, descriptors = dumps(
             value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag
         )
-        return Cargo(payload=payload, descriptors=descriptors)
+        cargo = Cargo(payload=payload, descriptors=descriptors)
+        size, limit = bytes_of(cargo), self._endpoint.largest()
+        if size > limit:
+            hooks.abandon(descriptors)
+            raise SerializationError(
+                f"a message of {size} bytes, and {self._endpoint.me} can send {limit} at most; "
+                "send it in parts, or keep the value where it is and pass an RRef to it"
+            )
+        return cargo
 
     def open(self, cargo: Cargo) -> Any:
         """Unpickle what came, or raise the exception that came in its place (G7)."""
@@ -55,11 +90,15 @@ class Packer:
             raise payload.rebuild()
         return payload
 
-    def _introduce(self, descriptors: list[Descriptor]) -> tuple[WorkerInfo, ...]:
-        """Who owns the references, and how they are reached: the receiver may not know them."""
-        owners = {descriptor.owner for descriptor in descriptors}
-        addresses = ((owner, self._endpoint.address_of(owner)) for owner in owners)
-        return tuple(WorkerInfo(owner, at) for owner, at in addresses if at is not None)
+    def _introduce(
+        self, descriptors: list[Descriptor], addresses: list[Any]
+    ) -> tuple[WorkerInfo, ...]:
+        """Whom the receiver may not know: who owns the references, who lives at the addresses."""
+        endpoint = self._endpoint
+        workers = {descriptor.owner for descriptor in descriptors}
+        workers.update(filter(None, map(endpoint.book.worker_at, addresses)))
+        known = ((worker, endpoint.address_of(worker)) for worker in workers)
+        return tuple(WorkerInfo(worker, at) for worker, at in known if at is not None)
 
 
 def _share_nothing(rref: RRefId) -> Descriptor:
@@ -79,8 +118,9 @@ class _Hooks:
         endpoint = self._endpoint
         if not isinstance(reference, RRef) or reference._endpoint is not endpoint:
             raise ForeignReferenceError(
-                f"{reference!r} belongs to another endpoint than {endpoint.me}, which sends this "
-                "message; a reference can be passed on only by the endpoint that holds it"
+                f"{reference!r} belongs to another endpoint, maybe of another system, than "
+                f"{endpoint.me}, which sends this message; a reference can be passed on only by "
+                "the endpoint that holds it: pass the value, or call from there"
             )
         with endpoint.lock:
             return self._share(reference.id)

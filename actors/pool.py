@@ -51,6 +51,11 @@ class Pool:
                 self._start_some()
             return not self._closed
 
+    @property
+    def waits(self) -> int:
+        """Jobs that have not started."""
+        return len(self._jobs)
+
     def close(self) -> list[Job]:
         """Take back what has not started; threads end when their job does."""
         with self._ready:

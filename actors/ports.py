@@ -15,8 +15,16 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
 
+MAX_INBOX = 100_000
+"""Messages that wait for an actor's handlers, or for a program to listen; see `Port.full`."""
+
+
 class Port(Protocol):
     """What an endpoint needs of its shell. Every method may be called in any thread."""
+
+    @property
+    def runs_by_itself(self) -> bool:
+        """Whether it is heard of though nobody calls in."""
 
     def post(self, address: ActorAddress, message: object) -> None:
         """Send *message* as an ordinary Thespian message, soon."""
@@ -33,12 +41,26 @@ class Port(Protocol):
         False on every other base, and for actors.
         """
 
+    def given_up(self) -> None:
+        """This endpoint counts as dead, and has been closed. In the mailbox thread."""
+
     def holds_back(self, address: ActorAddress) -> bool:
         """Whether the transport has not written yet what was last posted to *address*."""
+
+    def largest(self) -> int:
+        """Bytes that one message may have."""
+
+    def full(self) -> bool:
+        """Whether so many messages wait for the user that whoever sends more shall wait."""
 
 
 class SelfRunning:
     """What every port has in common where actors run by themselves: whoever waits just waits."""
+
+    @property
+    def runs_by_itself(self) -> bool:
+        """See `Port.runs_by_itself`."""
+        return True
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """See `Port.wait`."""

@@ -8,10 +8,24 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
+
+_STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
+
+
+def host() -> str:
+    """What all processes have in common that see each other, and nobody else has."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net")]
+        return " ".join((boot, *spaces))
+    except OSError:  # another system than Linux
+        return f"{socket.gethostname()} {psutil.boot_time()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +44,14 @@ class Watched:
             return cls(pid, psutil.Process(pid).create_time())
         except psutil.Error:
             return None
+
+    def running(self) -> bool:
+        """Whether it lives and is not stopped, by a signal or a debugger."""
+        try:
+            stopped = psutil.Process(self.pid).status() in _STOPPED
+        except psutil.Error:
+            return False
+        return not stopped and self.alive()
 
     def alive(self) -> bool:
         """Whether this very process still runs."""

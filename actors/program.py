@@ -15,6 +15,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from thespian.system.simpleSystemBase import ActorSystemBase as SimpleBase
 from thespian.system.transport import ReceiveEnvelope
 
 from ..protocol.delivery import ACK_DELAY
-from . import bases, simple
+from . import bases, ports, simple
 from .ports import Bell, SelfRunning
 from .wire import Died, Envelope, Found, Joined, Meddle, Meddled, Nudge, Spawned, Welcome
 
@@ -47,20 +48,19 @@ class _Receiver:
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
 
+    def full(self) -> bool:
+        """See `Port.full`."""
+        return self.inbox.qsize() >= ports.MAX_INBOX
+
     def _dispatch(self, message: Any) -> None:
         endpoint = self.endpoint
         if endpoint is None:
             return
         match message:
-            case Envelope():
+            case Envelope() | Found() | Spawned() | Died() | Meddled() | Meddle():
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Meddled():
-                endpoint.registry.receive(message)
-            case Meddle():
-                endpoint.registry.meddled(message)
             case Joined():
-                if not self.joined.done():
-                    endpoint.settle_in(message)
+                if not self.joined.done() and endpoint.take(message):
                     self.joined.set_result(message)
             case Nudge() | Welcome():
                 pass  # for actors
@@ -103,6 +103,8 @@ class PumpPort(_Receiver, SelfRunning):
         if self._direct:
             self._base.post(address, message)
         else:
+            if not isinstance(message, Envelope):
+                bases.check_plain(self._base.transport, address, message)
             self._left.append((address, message))
             self._bell.ring()
 
@@ -110,9 +112,16 @@ class PumpPort(_Receiver, SelfRunning):
         """See `Port.wake`."""
         self._bell.ring()
 
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
+
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
         return bases.holds_back(self._base.transport, address)
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(self._base.transport)
 
     def _pump(self) -> None:
         due = time.monotonic()
@@ -127,7 +136,9 @@ class PumpPort(_Receiver, SelfRunning):
                 self._send_left()
             except Exception:
                 if not self._stopping:
-                    log.exception("the program's pump failed, and goes on")
+                    # As text: a log record that is kept would pin what is in the frames.
+                    text = traceback.format_exc()
+                    log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400
                     time.sleep(0.05)  # no busy loop if it fails every time
         self._send_left()
         self._base._run_transport(timedelta(seconds=0.2), txonly=True)
@@ -163,6 +174,8 @@ def port_of(asys: Any) -> PumpPort | CallInPort:
 
 class CallInPort(_Receiver):
     """The port of a program on the in-process base."""
+
+    runs_by_itself = False
 
     def __init__(self, asys: Any) -> None:
         super().__init__()
@@ -220,9 +233,16 @@ class CallInPort(_Receiver):
             raise queue.Empty
         return got[0]
 
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
+
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
         """See `Port.holds_back`."""
         return False
+
+    def largest(self) -> int:
+        """See `Port.largest`. Nothing is copied."""
+        return bases.largest(None)
 
     def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
         """Run the actors until *done*, for *timeout* seconds at most."""

@@ -1,5 +1,10 @@
 """The registrar: one plain actor per system that knows its endpoints and tells of deaths.
 
+It hears of a death in three ways, whichever is first: the framework tells the parent of an
+actor; a program's process is gone; or nothing is heard of an endpoint any more. Silence alone
+proves nothing of a process on this host, which may just be computing and not let its other
+threads run; so there it must be stopped, or gone, too. On another host there is only silence.
+
 It creates the workers, so it is their Thespian parent and the framework tells it when one
 exits. It holds no references, runs nothing of the user's and has no threads (it forks), so
 it always answers soon.
@@ -15,6 +20,7 @@ import logging
 import os
 import secrets
 import sys
+import traceback
 import types
 from collections import deque
 from datetime import timedelta
@@ -29,10 +35,15 @@ from thespian.actors import (
     WakeupMessage,
 )
 
+from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
+from ..protocol.liveness import Liveness
+from ..serialization.failures import text_of
 from . import directory, processes
 from .settings import Settings
 from .wire import (
+    TO_REGISTRAR,
+    Beat,
     Died,
     Exited,
     Found,
@@ -45,13 +56,17 @@ from .wire import (
     Spawned,
     Welcome,
     WorkerInfo,
+    check_wire,
 )
 
 log = logging.getLogger("farref")
 
 REGISTRAR = "farref registrar"
 """The registrar's global name, by which any actor of the system can find it."""
-WATCH = timedelta(seconds=0.5)
+WATCH = 0.5
+"""Seconds between two looks at what is watched, at most."""
+SILENT_TURNS = 10
+"""Looks without a word of an endpoint after which it is given up."""
 REMEMBERED = 10_000
 """Deaths that late joiners are told of."""
 
@@ -76,6 +91,7 @@ class Registrar(Actor):
         super().__init__()
         self._settings = Settings()
         self._owner: processes.Watched | None = None
+        self._opened = False
         self._workers: dict[WorkerId, ActorAddress] = {}
         self._programs: dict[WorkerId, processes.Watched] = {}
         self._dead: deque[WorkerId] = deque(maxlen=REMEMBERED)
@@ -83,22 +99,40 @@ class Registrar(Actor):
         self._creating: dict[WorkerId, tuple[ActorAddress, int, ActorAddress]] = {}
         """Actors that have not joined yet: their address, the asker's token, the asker."""
         self._watching = False
+        self._host = processes.host()
+        self._liveness: Liveness | None = None
+        self._processes: dict[WorkerId, processes.Watched] = {}
+        """Of endpoints on this host."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Handle one message; an exception here would only make the framework repeat it."""
         try:
+            if isinstance(message, TO_REGISTRAR):
+                check_wire(message)
             self._take(message, sender)
+        except ProtocolError as error:
+            log.warning("the registrar refused %s", text_of(error))
         except Exception:
-            log.exception("the registrar failed on %s", type(message).__name__)
+            # As text: a log record that is kept would pin what is in the frames.
+            name, text = type(message).__name__, traceback.format_exc()
+            log.error("the registrar failed on %s:\n%s", name, text)  # noqa: TRY400
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
             case Open(settings=settings, pid=pid):
+                if self._opened:
+                    raise ProtocolError("an Open of a system that its program opened already")
+                self._opened = True
                 self._settings = settings
+                if settings.silence is not None:
+                    self._liveness = Liveness(SILENT_TURNS)
                 self._owner = processes.Watched.of(pid)
                 self._watch()
             case Join():
                 self._join(message, sender)
+            case Beat(me=worker):
+                if self._liveness and not self._liveness.heard(worker):
+                    self.send(sender, Died((worker,)))  # it was given up, and has come back
             case Leave(me=worker):
                 self._gone(worker)
             case Lookup():
@@ -119,12 +153,17 @@ class Registrar(Actor):
                 pass
 
     def _join(self, message: Join, sender: ActorAddress) -> None:
-        self._workers[message.me] = sender
-        if message.program:
-            watched = processes.Watched.of(message.pid)
-            if watched is not None:
+        known = self._workers.setdefault(message.me, sender)
+        if known != sender:
+            raise ProtocolError(f"a Join of {message.me}, which lives at another address")
+        watched = processes.Watched.of(message.pid) if message.host == self._host else None
+        if watched is not None:
+            self._processes[message.me] = watched
+            if message.program:
                 self._programs[message.me] = watched
-            self._watch()
+        if self._liveness and message.beats:
+            self._liveness.watch(message.me)
+        self._watch()
         self.send(sender, Joined(sender, self._settings, tuple(self._dead), os.getsid(0)))
         created = self._creating.pop(message.me, None)
         if created is not None:
@@ -152,8 +191,9 @@ class Registrar(Actor):
         try:
             actor_class = make_findable(cloudpickle.loads(message.actor_class))
             address = self.createActor(actor_class, message.requirements)
-        except Exception as error:
-            self.send(sender, Spawned(message.token, None, f"{type(error).__name__}: {error}"))
+        except (Exception, SystemExit) as error:  # what it unpickles may do anything
+            reason = f"{type(error).__name__}: {text_of(error)}"
+            self.send(sender, Spawned(message.token, None, reason))
             return
         self._creating[me] = (address, message.token, sender)
         self.send(address, Welcome(me, self.myAddress, self._settings, message.threads))
@@ -171,6 +211,9 @@ class Registrar(Actor):
     def _gone(self, worker: WorkerId) -> None:
         address = self._workers.pop(worker, None)
         self._programs.pop(worker, None)
+        self._processes.pop(worker, None)
+        if self._liveness:
+            self._liveness.forget(worker)
         if address is None:
             return
         self._dead.append(worker)
@@ -181,14 +224,32 @@ class Registrar(Actor):
     # ---- watching processes
 
     def _watch(self) -> None:
-        if not self._watching and (self._owner or self._programs):
+        if not self._watching and (self._owner or self._programs or self._liveness):
             self._watching = True
-            self.wakeupAfter(WATCH)
+            silence = self._settings.silence
+            pause = WATCH if silence is None else silence / SILENT_TURNS
+            self.wakeupAfter(timedelta(seconds=pause))
 
     def _check(self) -> None:
         for worker, watched in list(self._programs.items()):
             if not watched.alive():
                 self._gone(worker)
+        for worker in self._liveness.turn() if self._liveness else ():
+            self._give_up(worker)
         if self._owner is not None and not self._owner.alive():
             directory.remove(self._settings.system)
             processes.end_session()
+
+    def _give_up(self, worker: WorkerId) -> None:
+        """Nothing was heard of *worker* for so long that it counts as dead."""
+        process = self._processes.get(worker)
+        if process is not None and process.running() and self._liveness:
+            self._liveness.watch(worker)  # it computes, and will be heard of
+            return
+        log.warning(
+            "%s was silent for %g s and is given up for dead", worker, self._settings.silence
+        )
+        address = self._workers.get(worker)
+        self._gone(worker)
+        if address is not None:
+            self.send(address, Died((worker,)))  # for when it comes back

@@ -22,6 +22,7 @@ from ..protocol.errors import (
     WorkerNotFoundError,
 )
 from .wire import (
+    Beat,
     Died,
     Exited,
     Found,
@@ -98,7 +99,7 @@ class Registry:
             return None
         found = self._ask(Lookup, PATIENCE, address=_bare(address))
         if found.dead:
-            raise WorkerDiedError(f"the worker at {address} died; nothing can be sent to it")
+            raise WorkerDiedError(f"the worker at {address} died; choose another one")
         if found.workers:
             info: WorkerInfo = found.workers[0]
             with self._endpoint.lock:
@@ -139,6 +140,10 @@ class Registry:
         """A child of this actor exited."""
         self._port.post(self.registrar, Exited(address))
 
+    def beat(self) -> None:
+        """Let the registrar hear of this endpoint."""
+        self._port.post(self.registrar, Beat(self._endpoint.me))
+
     def _named(self, name: str) -> WorkerInfo:
         known = self._names.get(name)
         if known is not None and known.id not in self._endpoint.context.dead:
@@ -161,8 +166,7 @@ class Registry:
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._asked[token] = answer
         try:
-            if self._endpoint.closed:  # asked after the question was noted: `end` sees it or we do
-                raise SystemDownError(f"{self._endpoint.me} has ended; start a new system")
+            self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
             self._port.post(to or self.registrar, kind(token=token, **what))
             if not self._endpoint.wait_for(answer, patience):
                 who = f"the endpoint at {to}" if to else "the registrar"

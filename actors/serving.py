@@ -19,10 +19,11 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.effects import Refusal
-from ..protocol.errors import SelfWaitError
+from ..protocol.errors import OverloadedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke
 from ..serialization.failures import Failure
 from .current import running_in
+from .packing import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from .pool import Job
 
 log = logging.getLogger("farref")
+
+MAX_WAITING = 100_000
+"""Calls and creations that wait for a thread of one endpoint; a further one is refused."""
 
 
 class Box:
@@ -61,11 +65,14 @@ class Server:
 
     def start(self, sender: WorkerId, request: Request) -> None:
         """Run *request*, soon, in a thread."""
-        if isinstance(request, Call):
-            self._waiting.add(request.call)
         # Copying a value waits for no function: `Fetch`es have threads of their own.
         endpoint = self._endpoint
         pool = endpoint.chores if isinstance(request, Fetch) else endpoint.pool
+        if _target(request) is None and pool.waits >= MAX_WAITING:
+            self.refuse(sender, request, Refusal.FULL)
+            return
+        if isinstance(request, Call):
+            self._waiting.add(request.call)
         pool.submit(self._run, sender, request)
 
     def stop(self, sender: WorkerId, call: CallId) -> None:
@@ -88,12 +95,19 @@ class Server:
         error: BaseException
         if why is Refusal.CANCELLED:
             error = CancelledError(why.value)
+        elif why is Refusal.FULL:
+            target = _target(request)
+            where = "for a thread" if target is None else f"for their turn on {target}"
+            error = OverloadedError(
+                f"{self._endpoint.me} did not start a request of {sender}: {why.value} {where}; "
+                "wait for earlier ones before you send more, or give the worker more threads"
+            )
         else:
             error = SelfWaitError(
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
                 "and an earlier call of this very chain runs on it; pass what it needs along"
             )
-        self._endpoint.chores.submit(self._finish, request, Box(self._failure(error, request)))
+        self._endpoint.chores.submit(self._answer, request, Box(self._failure(error, request)))
 
     def run_on_delete(self, rref: RRefId, on_delete: Callable[[Any], object], value: Any) -> None:
         """The object was freed: tell the program."""
@@ -190,15 +204,19 @@ class Server:
 
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store; then free the request's object for the next one."""
+        self._answer(request, box)
+        endpoint, target = self._endpoint, _target(request)
+        if target is not None and target in endpoint.context.owners:
+            endpoint.step(lambda: self._done(target))
+
+    def _answer(self, request: Request, box: Box) -> None:
+        """Reply, or store. A request that was refused has never occupied its object."""
         endpoint = self._endpoint
         if isinstance(request, Create):
             endpoint.resolve(request.rref, box)
         else:
             cargo = self._outcome(request, box)
             endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
-        target = _target(request)
-        if target is not None and target in endpoint.context.owners:
-            endpoint.step(lambda: self._done(target))
 
     def _done(self, target: RRefId) -> list[Any]:
         owner = self._endpoint.context.owners.get(target)
@@ -207,7 +225,7 @@ class Server:
     def _outcome(self, request: Call | Invoke | Fetch, box: Box) -> Cargo:
         result = box.take()
         if isinstance(result, Failure):
-            return Cargo(payload=result)
+            return Cargo(payload=result.within(self._endpoint.largest() - HEAD))
         context, call = self._endpoint.context, request.call
 
         def share(rref: RRefId) -> Descriptor:
@@ -221,7 +239,8 @@ class Server:
     def _failure(self, error: BaseException, request: Request) -> Failure:
         tag = getattr(getattr(_cargo(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
-        return Failure.of(error, self._endpoint.me.name, where)
+        about = getattr(request, "rref", None) if _target(request) is None else _target(request)
+        return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
 
 
 def _cargo(request: Request) -> Cargo:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..protocol.sharing import Sharing
-    from .faults import Faults
+from ..protocol.sharing import Sharing
+from .faults import Faults
 
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a wait takes at most unless it says otherwise (G6)."""
@@ -27,6 +25,8 @@ class Settings:
     """Seconds; see `DEFAULT_TIMEOUT`."""
     orphan_grace: float = 5.0
     """Seconds between the notice of a death and the release of what the dead held."""
+    silence: float | None = 5.0
+    """Seconds after which an endpoint that says nothing is given up for dead; None: never."""
     trace: str | None = None
     """Folder in which every endpoint records its steps, or None."""
     faults: Faults | None = None

@@ -20,7 +20,7 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId
 from ..protocol.sharing import DISCIPLINES
-from . import bases, directory, processes
+from . import bases, directory, ports, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
@@ -69,6 +69,8 @@ class System:
             the borrowing protocol. ``"fork"``: the remote reference protocol to the letter.
         timeout: seconds that a wait takes at most unless it says otherwise (G6).
         orphan_grace: seconds between a death's notice and the release of what the dead held.
+        silence: seconds without a word after which an endpoint is given up for dead (one that
+            computes is not: it must be stopped, or cut off); None for never, to debug in peace.
         trace: a folder in which every endpoint records its protocol steps.
         faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
 
@@ -86,15 +88,17 @@ class System:
         sharing: Sharing = "lend",
         timeout: float = DEFAULT_TIMEOUT,
         orphan_grace: float = 5.0,
+        silence: float | None = 5.0,
         trace: str | os.PathLike[str] | None = None,
         faults: Faults | None = None,
     ) -> None:
         if faults is not None and not isinstance(faults, Faults):
             raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
-        if sharing not in DISCIPLINES:
+        if sharing not in list(DISCIPLINES):  # what cannot be hashed is none of them either
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
         check_timeout(timeout, DEFAULT_TIMEOUT)
         check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
+        check_timeout(silence, DEFAULT_TIMEOUT)
         if trace is not None:
             os.makedirs(trace, exist_ok=True)
         settings = Settings(
@@ -102,6 +106,7 @@ class System:
             sharing=sharing,
             timeout=timeout,
             orphan_grace=orphan_grace,
+            silence=silence,
             trace=os.path.abspath(trace) if trace is not None else None,
             faults=faults,
         )
@@ -157,7 +162,9 @@ class System:
             self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
             if not attached:
                 self._port.post(registrar, Open(settings, os.getpid()))
-            self._port.post(registrar, Join(me, os.getpid(), program=True))
+            beats = self._port.runs_by_itself
+            join = Join(me, os.getpid(), processes.host(), program=True, beats=beats)
+            self._port.post(registrar, join)
             self._session = self._await_registrar()
             if attached:  # its own waits are the program's to bound
                 self.endpoint.settings = replace(self.endpoint.settings, timeout=settings.timeout)
@@ -307,7 +314,12 @@ class System:
             else:
                 message = inbox.get(timeout=seconds)
         except queue.Empty as error:
-            raise FetchTimeoutError("no message came in time") from error
+            raise FetchTimeoutError(
+                f"no message came to {self.endpoint.me} within {seconds:g} s; listen again, or "
+                "with a longer timeout"
+            ) from error
+        if inbox.qsize() == ports.MAX_INBOX // 2:
+            self.endpoint.wake()  # those who wait may send again
         return message() if isinstance(message, _Unopened) else message
 
     def _hand(self, cargo: Cargo, address: ActorAddress) -> None:

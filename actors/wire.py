@@ -8,12 +8,15 @@ framework turns every message into a string, twice per send, at any log level; a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from thespian.actors import ActorAddress
 
 from ..protocol.delivery import Packet
 from ..protocol.ids import WorkerId
+from ..protocol.wellformed import check
+from ..serialization.failures import Failure
+from ..serialization.payload import Payload
 from .faults import Counts, Faults
 from .settings import Settings
 
@@ -86,11 +89,24 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Endpoint -> registrar: I am here; *pid* is watched if I am a program."""
+    """Endpoint -> registrar: I am here; *pid* is watched if I am a program.
+
+    *beats*: I shall be heard of again and again (those of the in-process base only run while
+    their program calls in).
+    """
 
     me: WorkerId
     pid: int
+    host: str
     program: bool = False
+    beats: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Endpoint -> registrar: I am here still."""
+
+    me: WorkerId
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +208,31 @@ class Meddled:
 
     token: int
     counts: Counts
+
+
+TO_ENDPOINTS = (Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Meddle, Meddled)
+"""What an endpoint's mailbox takes for itself; the rest is the user's."""
+TO_REGISTRAR = (Join, Beat, Leave, Open, Spawn, Lookup, Exited)
+
+
+def check_wire(message: object) -> None:
+    """Raise `ProtocolError` unless *message*, one of these, is right in every field.
+
+    What is in a packet is looked at message by message: one that is wrong takes no other with it.
+    """
+    check(message, TO_ENDPOINTS + TO_REGISTRAR, "message of farref's", but="packet")
+
+
+def introduced_in(message: object) -> tuple[WorkerInfo, ...]:
+    """Who owns the references in *message*, and where they are; the receiver may not know them.
+
+    Raises `ProtocolError` if its payload is one of ours, and not what one is.
+    """
+    payload = getattr(getattr(message, "cargo", None), "payload", None)
+    if isinstance(payload, Payload | Failure):
+        check(payload, (Payload, Failure), "payload")
+    if not isinstance(payload, Payload):
+        return ()
+    for peer in payload.peers:
+        check(peer, (WorkerInfo,), "introduction")
+    return cast("tuple[WorkerInfo, ...]", payload.peers)

@@ -31,8 +31,9 @@ What the note's text leaves open, and what keeps it right here:
    object is gone is acknowledged all the same: the object's place is taken by the
    `RefLostError` that every use of it then gets (see `Context`).
 
-A notice for a loan that the endpoint knows nothing of any more is answered at once. So a
-table that reaches the owner twice does no harm: the second time its borrower denies it.
+A notice that finds no entry is answered at once. So a table that reaches the owner twice does
+no harm: the second time its borrower denies it. One that finds a newer loan's entry counts that
+one until it ends; its answer names all that the owner counts of it.
 """
 
 from __future__ import annotations
@@ -58,10 +59,6 @@ class BorrowingOwner(LendingOwner):
     """An owner's view of an object whose borrowers it watches."""
 
     __slots__ = ()
-
-    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:  # noqa: ARG002
-        """See `Owner.lend`."""
-        return super().lend(fork, to, replies=True)
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
         """See `Owner.loan_ended`. Merge first, then unpin."""
@@ -89,12 +86,10 @@ class BorrowingOwner(LendingOwner):
 class BorrowingUser(User):
     """A user's or a borrower's view of one reference."""
 
-    __slots__ = ("announcing", "borrowers", "guardian", "loans", "reported")
+    __slots__ = ("announcing", "borrowers", "guardian", "reported")
 
     def __init__(self, rref: RRefId, owner: WorkerId) -> None:
         super().__init__(rref, owner)
-        self.loans: set[ForkId] = set()
-        """Loans that brought the reference here, for calls that still run."""
         self.guardian: ForkId | None = None
         """The loan that covers this endpoint until its call has run."""
         self.reported: set[ForkId] = set()
@@ -125,24 +120,19 @@ class BorrowingUser(User):
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """See `User.borrow`."""
-        fork = descriptor.fork
-        if fork in self.children:
-            return []  # lent to itself: its own pin holds until the reply
-        self.loans.add(fork)
         if not self._covered:
-            self.guardian = fork
+            self.guardian = descriptor.fork
         return []
 
     @property
     def _covered(self) -> bool:
-        """Something keeps this entry that outlives any one loan."""
-        if self.known or self.guardian is not None:
+        """Something keeps this entry that outlives this one loan."""
+        if self.guardian is not None:
             return True
         return bool(self.reported or self.requested) and not self.announcing
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         """See `User.end_loan`. Only the guardian has anything to report."""
-        self.loans.discard(fork)
         held, table = self._hold_on() if self.guardian == fork else (False, ())
         if held:
             self.reported.add(fork)
@@ -163,9 +153,7 @@ class BorrowingUser(User):
         return table
 
     def notified(self, fork: ForkId) -> list[Effect]:
-        """The owner counts the loan *fork*, and wants to be told of its end."""
-        if fork not in self.reported:
-            return [removal(self.rref, self.owner, fork)]
+        """The owner counts the loan *fork*, and wants to be told of this entry's end."""
         self.reported.discard(fork)
         return self._know(fork) + self.settle()
 
@@ -179,15 +167,12 @@ class BorrowingUser(User):
 
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
         """See `User.died`. Whoever it was, the way from the owner to here may be broken."""
-        exposed = self.guardian is not None or self.reported or self.borrowers
         if self.guardian is not None and self.guardian.parent == worker:
             self.guardian = None  # nobody will take its table; the announcement stands in for it
-        return self._announce(mint) if exposed else []
+        return self._announce(mint)
 
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
         """The lender to whom this table went died, maybe before it could pass it on."""
-        if self.lost:
-            return []
         self.borrowers.update(borrowers)
         return self._announce(mint) + self.settle()
 
@@ -206,7 +191,6 @@ class BorrowingUser(User):
     def lose(self) -> None:
         """See `User.lose`."""
         super().lose()
-        self.loans.clear()
         self.guardian = None
         self.reported.clear()
         self.borrowers.clear()
@@ -214,8 +198,12 @@ class BorrowingUser(User):
 
     @property
     def unused(self) -> bool:
-        """See `User.unused`. A reported loan that nothing covers waits for its notice."""
-        waits = self.loans or ((self.reported or self.borrowers) and not self.known)
+        """See `User.unused`.
+
+        A table waits for somebody to hand it over to, and a reported loan for its notice: else a
+        lender who lives long would have a new entry of this endpoint for each loan that it kept.
+        """
+        waits = (self.reported or self.borrowers) and not self.known
         return not waits and super().unused
 
     def settle(self) -> list[Effect]:

@@ -58,6 +58,7 @@ from .messages import (
     Reply,
     Returned,
     Tell,
+    check_message,
 )
 from .owner import Owner
 from .user import User
@@ -140,7 +141,7 @@ class Context(Loans):
         waiting = self.waiting.get(call)
         if waiting is None:
             return []
-        return self._send(waiting.to, Cancel(call=call, rref=waiting.rref))
+        return [Send(waiting.to, Cancel(call=call, rref=waiting.rref))]
 
     def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
         """Send a one-way message."""
@@ -226,7 +227,10 @@ class Context(Loans):
 
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
-        return [] if sender in self.dead else self._finish(self._receive(sender, message))
+        if sender in self.dead:
+            return []
+        check_message(message)
+        return self._finish(self._receive(sender, message))
 
     def _receive(self, sender: WorkerId, message: Message) -> list[Effect]:
         if isinstance(message, Call | Invoke | Fetch) and message.call.caller != sender:

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 from .errors import ProtocolError
 from .messages import Message
+from .wellformed import check
 
 WINDOW = 1024
 """Messages in flight at most, per channel and direction."""
@@ -101,6 +102,15 @@ class Channel:
         times = [t for t in (self._retry_at, self._acknowledge_at) if t is not None]
         return min(times, default=None)
 
+    @property
+    def told(self) -> int:
+        """All numbers below this one have been acknowledged to the peer."""
+        return self._told
+
+    def hurry(self, now: float) -> None:
+        """Acknowledge at the next `tick`, whatever the peer has been told already."""
+        self._acknowledge_at = now
+
     def send(self, message: Message) -> None:
         """Take *message* for the peer; it leaves with the next `packet`."""
         self._unsent.append(message)
@@ -142,9 +152,13 @@ class Channel:
         return handed
 
     def _check(self, packet: Packet) -> None:
+        # Each message is looked at by itself, later: one that is wrong takes no other with it.
+        check(packet, (Packet,), "packet", but="messages")
+        if type(packet.messages) is not tuple:
+            raise ProtocolError("a packet whose messages are no tuple")
         if not 0 <= packet.expects <= self._next:
             raise ProtocolError(f"a packet acknowledges {packet.expects}, of {self._next} sent")
-        if packet.first < 0 or packet.first + len(packet.messages) > self._expects + WINDOW:
+        if packet.first + len(packet.messages) > self._expects + WINDOW:
             raise ProtocolError(
                 f"a packet brings messages up to {packet.first + len(packet.messages)}, "
                 f"outside the window that begins at {self._expects}"

@@ -39,6 +39,7 @@ class Refusal(Enum):
 
     SELF_WAIT = "it would wait for itself"
     CANCELLED = "its caller cancelled it before it started"
+    FULL = "too many wait already"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@
     ├── ReferenceLostError      the reference is valid, what it refers to is gone
     │   ├── OwnerDiedError      the process that held the value died, and the value with it
     │   └── RefLostError        never created, or freed before this reference was announced
+    │       └── GivenUpError    this endpoint was silent for too long, and counts as dead
     ├── WorkerDiedError         the callee died before it replied
     ├── WorkerNotFoundError     no worker of that name, id or address in this system
     ├── RemoteError             a remote exception whose own type cannot be rebuilt here
@@ -14,6 +15,7 @@
     ├── WouldBlockError         a blocking call that would stop the endpoint it is made in
     │   └── SelfWaitError       a call that would wait for itself
     ├── OutOfBandPickleError    a reference pickled or copied outside a message
+    ├── OverloadedError         a queue is full, and nothing was started; see docs/limits.md
     ├── SerializationError      something in a message cannot be pickled or unpickled
     ├── NotAnEndpointError      references sent to an actor that cannot hold any
     ├── ForeignReferenceError   a reference used in another system than its own
@@ -48,6 +50,14 @@ class RefLostError(ReferenceLostError):
     """
 
 
+class GivenUpError(RefLostError):
+    """The endpoint that this code runs in was silent for too long, and counts as dead.
+
+    It was stopped or cut off. Everything that it held has been released, so all its
+    references are gone, and nothing that it says is believed any more.
+    """
+
+
 class WorkerDiedError(FarrefError):
     """The callee died before it replied; whether the call took effect is unknown."""
 
@@ -77,6 +87,10 @@ class SelfWaitError(WouldBlockError):
 
 class OutOfBandPickleError(FarrefError):
     """A reference was pickled or copied outside a message, where nobody could count it."""
+
+
+class OverloadedError(FarrefError):
+    """A queue is full: nothing was sent, or nothing was started. Wait, and try again."""
 
 
 class SerializationError(FarrefError):

@@ -155,7 +155,7 @@ class LendingUser(User):
         """See `User.borrow`."""
         fork, lender = descriptor.fork, descriptor.parent
         if fork in self.children:
-            return []  # lent to itself: its own pin holds until the reply
+            return []  # lent to itself: its own pin would look like use, and have it ask
         by_owner = lender == self.owner
         self.loans[fork] = Loan(lender, by_owner or descriptor.counted)
         return self._know(fork) if by_owner else []

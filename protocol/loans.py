@@ -36,6 +36,14 @@ class Loans(Tables):
 
     # ---- at the callee
 
+    def borrowed(self) -> dict[RRefId, list[ForkId]]:
+        """The loans to this endpoint for calls that wait or run here, by object."""
+        found: dict[RRefId, list[ForkId]] = {}
+        for descriptors in self._serving.values():
+            for loan in loans_among(descriptors):
+                found.setdefault(loan.rref, []).append(loan.fork)
+        return found
+
     def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
         """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
         for loan in loans_among(self._serving.get(call, ())):
@@ -53,7 +61,7 @@ class Loans(Tables):
             if user is not None:
                 report, settled = user.end_loan(loan.fork, replies=replies)
                 effects += self._after(user, settled)
-            else:  # it came home, or its owner died
+            else:  # it came home, its owner died, or nothing here needs it any more
                 back = Report(rref=loan.rref, fork=loan.fork, owner=loan.owner, held=False)
                 report = None if replies else back
             if report is not None:

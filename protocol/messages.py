@@ -32,9 +32,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from .ids import CallId, ForkId, RRefId, WorkerId
+from .wellformed import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -236,6 +237,13 @@ Request = Call | Create | Invoke | Fetch
 ObjectRequest = Create | Invoke | Fetch
 UserMessage = Tell | Reply | Request
 Message = Control | UserMessage
+
+_KINDS: tuple[type, ...] = get_args(Message)
+
+
+def check_message(message: object) -> None:
+    """Raise `ProtocolError` unless *message* is one of these, and right in every field."""
+    check(message, _KINDS, "message between endpoints")
 
 
 def borrowers_in(message: Message) -> Iterator[tuple[ForkId, WorkerId]]:

@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Create, Delete, Descriptor, ForkRequest, ObjectRequest, Report
 
+MAX_QUEUED = 100_000
+"""Requests that wait for their turn on one object; a further one is refused."""
+
 
 class Owner:
     """One object that this endpoint owns, from its first mention to `Free`."""
@@ -194,6 +197,8 @@ class Owner:
         """Queue *request* for its turn on the object."""
         if self._waits_for_itself(request):
             return [Refuse(sender, request, Refusal.SELF_WAIT)]
+        if len(self.queue) >= MAX_QUEUED:
+            return [Refuse(sender, request, Refusal.FULL)]
         self.queue.append((sender, request))
         return self._next()
 

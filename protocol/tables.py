@@ -16,7 +16,7 @@ from .creations import Asked, Seen
 from .effects import Effect, Lose, Send
 from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
-from .messages import Cargo, Descriptor, Message, Passing
+from .messages import Cargo, Descriptor, Passing
 from .owner import Owner
 from .sharing import DISCIPLINES, Sharing
 
@@ -128,9 +128,6 @@ class Tables:
 
     # ---- effects
 
-    def _send(self, to: WorkerId, message: Message) -> list[Effect]:
-        return self._filter([Send(to, message)])
-
     def _filter(self, effects: list[Effect]) -> list[Effect]:
         """Nothing is sent to the dead."""
         if not self.dead:
@@ -149,7 +146,7 @@ class Tables:
 
     def _check_alive(self, worker: WorkerId) -> None:
         if worker in self.dead:
-            raise WorkerDiedError(f"worker {worker} died; nothing can be sent to it")
+            raise WorkerDiedError(f"worker {worker} died; choose another one")
 
     # ---- ids
 

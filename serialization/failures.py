@@ -3,13 +3,23 @@
 An exception is turned into a `Failure` where it is raised, at once. What is kept is text
 and bytes: a live exception would pin, through its traceback, every frame it passed and
 with them the references among the arguments, and nobody could free those objects (G5).
+
+What comes back is the exception again, of its own type, with its arguments, attributes and notes;
+its cause is the remote traceback, and a note names the worker, the function and the reference. A
+`RemoteError` that tells the same comes in its place
+
+* if it holds references: nobody would count them in the bytes that an owner may store;
+* if its class cannot be imported, or what it holds cannot be pickled;
+* if it is no `Exception`: a remote ``SystemExit`` is to inform the caller, not to end it;
+* if it is larger than a message may be.
 """
 
 from __future__ import annotations
 
 import pickle
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..protocol.errors import RemoteError
 from . import deep
@@ -26,6 +36,13 @@ class RemoteTraceback(Exception):
         return f'\n"""\n{self.text}"""'
 
 
+TEXT = 100_000
+"""Characters of a message or a traceback that travel; of longer ones, both ends."""
+
+_CAUGHT = (Exception, SystemExit, GeneratorExit)
+"""What pickling and unpickling may raise, since they run code of the exception's class."""
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An exception as it travels, and as an owner stores it."""
@@ -36,19 +53,29 @@ class Failure:
     pickled: bytes | None
     worker: str
     where: str
+    about: str = ""
+    """The reference on which it was raised, if it was on one."""
 
     @classmethod
-    def of(cls, error: BaseException, worker: str, where: str) -> Failure:
+    def of(cls, error: BaseException, worker: str, where: str, about: str = "") -> Failure:
         """Describe *error*, raised by *where* (a function, a method) on *worker*."""
         text = "".join(traceback.format_exception(error))
-        try:
-            pickled = deep.dumps(error)
-            pickle.loads(pickled)  # noqa: S301 - just pickled; an exception that cannot be rebuilt is known here already
-        except Exception:
-            pickled = None
         kind = type(error)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-        return cls(name, _text(error), text, pickled, worker, where)
+        message = _shortened(text_of(error), TEXT)
+        return cls(name, message, _shortened(text, TEXT), _pickled(error), worker, where, about)
+
+    @property
+    def size(self) -> int:
+        """Bytes, or a little more."""
+        return 4 * (len(self.message) + len(self.text)) + len(self.pickled or b"")
+
+    def within(self, limit: int) -> Failure:
+        """The same in *limit* bytes: with less text, and without the exception, if need be."""
+        if self.size <= limit:
+            return self
+        text, message = (_shortened(each, limit // 16) for each in (self.text, self.message))
+        return replace(self, text=text, message=message, pickled=None)
 
     def rebuild(self) -> BaseException:
         """The exception again, with the remote traceback as its cause."""
@@ -56,7 +83,7 @@ class Failure:
         if self.pickled is not None:
             try:
                 error = pickle.loads(self.pickled)  # noqa: S301 - peers are trusted
-            except Exception:
+            except _CAUGHT:
                 error = None
         # Not `SystemExit` or a cancellation: they would end the caller, not inform it.
         if not isinstance(error, Exception):
@@ -64,11 +91,60 @@ class Failure:
                 f"{self.type_name}: {self.message} (its own type cannot be rebuilt here)"
             )
         error.__cause__ = RemoteTraceback(self.text)
-        error.add_note(f"raised on worker {self.worker} by {self.where}")
+        about = f", for the reference {self.about}" if self.about else ""
+        notes = getattr(error, "__notes__", ())
+        notes = notes if isinstance(notes, list | tuple) else ()
+        error.__notes__ = [*notes, f"raised on worker {self.worker} by {self.where}{about}"]
         return error
 
 
-def _text(error: BaseException) -> str:
+def _pickled(error: BaseException) -> bytes | None:
+    """The bytes of *error*, tried: one that cannot be rebuilt is known here already."""
+    try:
+        pickled = deep.dumps(error)
+    except _CAUGHT:
+        return None
+    if _comes_back(pickled, error):
+        return pickled
+    # Many constructors want other arguments than `BaseException` was given, and so cannot be called
+    # with those: then the object is made without its constructor.
+    bare = deep.dumps(_Bare(error))
+    return bare if _comes_back(bare, error) else None
+
+
+def _comes_back(pickled: bytes, error: BaseException) -> bool:
+    try:
+        return type(pickle.loads(pickled)) is type(error)  # noqa: S301 - just pickled
+    except _CAUGHT:
+        return False
+
+
+class _Bare:
+    """Pickles as an exception that is made without its constructor."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __reduce__(self) -> Any:
+        return _bare, (type(self._error), self._error.args, vars(self._error))
+
+
+def _bare(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+    error = BaseException.__new__(kind)
+    error.args = args
+    vars(error).update(state)
+    return error
+
+
+def _shortened(text: str, most: int) -> str:
+    if len(text) <= most:
+        return text
+    left = len(text) - most
+    return f"{text[: most // 2]}\n... {left} characters left out ...\n{text[-(most // 2) :]}"
+
+
+def text_of(error: BaseException) -> str:
+    """``str(error)``, which may be code of the user's that raises."""
     try:
         return str(error)
     except Exception:

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 REFERENCE = "r"
 INERT = "i"
 
+MAX_REFERENCES = 1_000_000
+"""Objects that one message may refer to."""
+
 
 class Reference:
     """The base of what forks when it is pickled in a message, and cannot be otherwise."""
@@ -120,8 +123,13 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid: Any) -> object:
         kind, number = pid
+        known = self._payload.inert if kind == INERT else self._descriptors
+        if type(number) is not int or not 0 <= number < len(known):  # -1 is not the last one's
+            raise pickle.UnpicklingError(
+                f"it names one more than the {len(known)} that came with it"
+            )
         if kind == INERT:
-            return self._payload.inert[number]
+            return known[number]
         handle = self._handles.get(number)
         if handle is None:
             handle = self._handles[number] = self._hooks.join(self._descriptors[number])
@@ -133,10 +141,12 @@ def dumps(
     hooks: Hooks,
     *,
     inert: type,
-    peers: Callable[[list[Descriptor]], tuple[object, ...]] = lambda _: (),
+    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
     tag: object = None,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
     """Pickle *value* for one receiver, forking every reference in it.
+
+    *peers* says, of the forks and of what is *inert* in the value, whom to introduce.
 
     Raises:
         SerializationError: something in it cannot be pickled. Nothing was forked.
@@ -151,11 +161,16 @@ def dumps(
             f"cannot pickle {_shorten(value)} for a message: {type(error).__name__}: {error}; "
             "pass something picklable, or keep it where it is and pass an RRef to it"
         ) from error
+    if len(pickler.references) > MAX_REFERENCES:
+        raise SerializationError(
+            f"a message with {len(pickler.references)} references; one may have {MAX_REFERENCES}: "
+            "send them in several, or put them into one object and pass an RRef to it"
+        )
     descriptors: list[Descriptor] = []
     try:
         for reference in pickler.references:
             descriptors.append(hooks.fork(reference))  # noqa: PERF401 - to undo if the next fails
-        introduced = peers(descriptors)
+        introduced = peers(descriptors, pickler.inert)
     except BaseException:
         hooks.abandon(descriptors)
         raise

@@ -76,13 +76,14 @@ def test_demos_are_listed() -> None:
     run = farref("demo")
     assert run.returncode == 0
     for name in (*NAMES, "wordcount"):
-        assert re.search(rf"^{name} +\S", run.stdout, re.MULTILINE)
+        assert re.search(rf"^{name} +(lend|borrow|fork) +\S", run.stdout, re.MULTILINE)
 
 
 def test_demos_are_listed_as_json() -> None:
     rows = json.loads(farref("demo", "--json").stdout)
     assert [row["name"] for row in rows] == [*NAMES, "wordcount"]
     assert all(row["sentence"].endswith(".") for row in rows)
+    assert {row["name"]: row["sharing"] for row in rows}["forward-owned"] == "borrow"
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,15 @@ def _(w: World, x: RRefId) -> None:
     task.end()
 
 
+@scenario(NOT_KEPT, "by a user, and lent on to a borrower that lends it to itself", given="B")
+def _(w: World, x: RRefId) -> None:
+    task = w.call("A", "C", x)
+    last = w.call("C", "D", x)
+    w.call("D", "D", x).end()
+    last.end()
+    task.end()
+
+
 @scenario(NOT_KEPT, "by a user, in two calls at once", given="B")
 def _(w: World, x: RRefId) -> None:
     one, two = w.call("A", "C", x), w.call("A", "C", x)
@@ -210,6 +219,17 @@ def _(w: World, x: RRefId) -> None:
     last = w.call("C", "D", x)
     task.end()
     last.end()
+
+
+@scenario(
+    KEPT,
+    "only by a call that goes on: lent by a user, lent on, and by a third to the second again",
+    given="B",
+)
+def _(w: World, x: RRefId) -> None:
+    calls = [w.call(lender, borrower, x) for lender, borrower in ("AC", "CD", "DE", "ED")]
+    for task in reversed(calls):
+        task.end()
 
 
 @scenario(KEPT, "by the owner; lent by a user", given="B")

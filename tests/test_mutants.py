@@ -11,20 +11,31 @@ import pytest
 from .model.explorer import TooManyStatesError, explore
 from .model.foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
 from .model.model import ProgramModel
-from .model.mutants import CAUGHT, CONTEXT, DELIVERY, OWNER, USER, Mutant, mutated
+from .model.mutants import (
+    BORROWING,
+    CAUGHT,
+    CONTEXT,
+    DELIVERY,
+    LENDING,
+    LOANS,
+    OWNER,
+    USER,
+    Mutant,
+    mutated,
+)
 from .model.programs import PROGRAMS
 from .model.wire import LINKS, WireModel, small_numbers
 
 PROGRAM_OF = {program.name: program for program in PROGRAMS}
 LINK_OF = {link.name: link for link in LINKS}
-MACHINES = (*OWNER, *USER, *CONTEXT)
+MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS)
 
 
 def caught(mutant: Mutant) -> str | None:
     """The property that does not hold in *mutant*, if its program finds one."""
     program = PROGRAM_OF[CAUGHT[str(mutant)]]
     with mutated(mutant):
-        result = explore(ProgramModel(program), limit=150_000)
+        result = explore(ProgramModel(program), limit=300_000)
     if result.mistake is not None:
         return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
     missing = set(program.reaches) - result.seen

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,6 +210,57 @@ def test_a_dead_lender_is_replaced_by_what_its_borrower_announces() -> None:
     assert stages(story, "A@1/2") == ["lent", "joined"]
     assert stages(story, "C@3/1") == ["known", "deleted"]
     assert story.summary.left == ()
+
+
+CRASH = """
+import os, sys, time
+from farref import RRef, System, WorkerDiedError, rpc_async, rpc_sync
+
+
+def on_d(x):
+    time.sleep(1.0)
+    return x.to_here()
+
+
+def on_c(x):
+    rpc_async("D", on_d, args=(x,))
+    time.sleep(0.8)
+
+
+def on_a(x):
+    rpc_async("C", on_c, args=(x,))
+    time.sleep(0.3)
+    os._exit(1)
+
+
+def on_b():
+    try:
+        rpc_sync("A", on_a, args=(RRef("data"),))
+    except WorkerDiedError:
+        pass
+
+
+with System(sharing=sys.argv[1], orphan_grace=0.3, trace=sys.argv[2]) as system:
+    for name in "ABCD":
+        system.worker(name)
+    rpc_sync("B", on_b)
+    time.sleep(2.0)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_the_death_of_a_lender_of_real_actors(sharing: Sharing, tmp_path: Path) -> None:
+    """B lends to A, A to C, C to D; A dies, and D still gets the value."""
+    program, folder = tmp_path / "program.py", tmp_path / "trace"
+    program.write_text(CRASH)
+    subprocess.run([sys.executable, str(program), sharing, str(folder)], check=True, timeout=60)
+    story = read(folder)
+    assert story.summary.left == ()
+    assert story.summary.freed == 1
+    announced = story.summary.control["ForkRequest"]
+    assert announced == {"lend": 1, "borrow": 2, "fork": 2}[sharing]
+    assert "Fetch" in story.summary.user
 
 
 def test_a_dead_borrower_is_buried() -> None:

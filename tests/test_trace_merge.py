@@ -84,6 +84,27 @@ def test_two_rows_always_mean_a_real_overtaking() -> None:
     assert rows[0].tag == rows[3].tag == "a"
 
 
+def test_the_news_of_a_death_follows_what_the_dead_did() -> None:
+    tape = Tape()
+    tape.note(A, "died", peer=B)
+    tape.send(A, C, "Tell")
+    tape.send(B, C, "Tell")
+    tape.receive(C, B, "Tell")
+    tape.receive(C, A, "Tell")
+    merged = [(record.at, record.kind) for record in merge(tape.recording())]
+    assert merged == [
+        (B, "send"), (C, "receive"), (A, "died"), (A, "send"), (C, "receive"),
+    ]  # fmt: skip
+
+
+def test_who_was_only_given_up_for_dead_may_go_on() -> None:
+    tape = Tape()
+    tape.note(A, "died", peer=B)
+    tape.send(A, B, "Tell")
+    tape.receive(B, A, "Tell")
+    assert [record.kind for record in merge(tape.recording())] == ["died", "send", "receive"]
+
+
 def test_a_receipt_without_its_send_follows_nothing() -> None:
     tape = Tape()
     tape.receive(B, A, "Tell")

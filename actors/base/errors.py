@@ -11,6 +11,7 @@
     +-- KeyRequired               asked to listen beyond loopback without a key
     +-- InvalidAddress            a host, port or name that cannot be used
     +-- PeerStalled               a receiver has taken nothing for a long time
+    +-- MessageTooLarge           a message of more bytes than this system sends
     +-- TransportClosed           used after close(), leave() or shutdown()
     +-- ProtocolError             the other end does not speak our protocol
         +-- FrameError            ... in the length-prefixed frames
@@ -57,6 +58,13 @@ class PeerStalled(BaseError):
 
     The message of the call that raises this is queued like those before it: it is
     delivered if the receiver goes on, and dead-lettered if it dies.
+    """
+
+
+class MessageTooLarge(BaseError):
+    """A message of more than ``Limits.max_message_bytes``.  Nothing was sent.
+
+    Its receiver would close the connection, and what was sent before it would be lost too.
     """
 
 

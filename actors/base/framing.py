@@ -213,8 +213,11 @@ class FrameDecoder:
         return start
 
     def _begin_large(self, kind: int, size: int, sizes: tuple[int, ...]) -> None:
-        body = bytearray(size)
-        buffers = [bytearray(length) for length in sizes]
+        try:
+            body = bytearray(size)
+            buffers = [bytearray(length) for length in sizes]
+        except (MemoryError, OverflowError) as error:
+            raise FrameError(f"no memory for a message of {size + sum(sizes)} bytes") from error
         self._large = (kind, body, buffers)
         self._filling = [memoryview(part) for part in (*reversed(buffers), body) if len(part)]
         self._position = 0

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 from collections.abc import Callable
 from typing import Final
 
@@ -40,6 +41,7 @@ KEYED: Final = b"K"
 NONCE: Final = 32
 PROOF: Final = hashlib.sha256().digest_size
 MAX_INTRODUCTION: Final = 1024
+MAX_PORT: Final = 65535
 _LENGTH: Final = 2
 
 
@@ -60,6 +62,10 @@ def _introduction(want: str, me: Address) -> bytes:
 def _introduced(text: bytes) -> tuple[str, Address]:
     try:
         want, key, path, host, port = text.decode().split("\0")
+        if host:
+            ipaddress.IPv4Address(host)  # connecting to a name could ask a server far away
+        if not key or not 0 <= int(port) <= MAX_PORT:
+            raise HandshakeError("an introduction of nobody that could be answered")
         return want, Address(key, path, host, int(port))
     except ValueError as error:
         raise HandshakeError("an introduction that cannot be read") from error

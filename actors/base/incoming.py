@@ -59,6 +59,7 @@ class InConnection:
         "ack_due",
         "handled",
         "in_ring",
+        "refused",
         "sender",
     )
 
@@ -96,6 +97,8 @@ class InConnection:
         self.handled = 0
         self.ack_due = False
         self.in_ring = False
+        self.refused = False
+        """It was closed for what came on it."""
         self.sender = ActorAddress(None)
         poller.add(sock.fileno(), READABLE, self)
 
@@ -125,6 +128,7 @@ class InConnection:
             return
         except (OSError, ProtocolError) as error:
             if isinstance(error, ProtocolError):
+                self.refused = True
                 thesplog("closing a connection from %s: %s", self.peer, error, level=30)
             self.close()
             return

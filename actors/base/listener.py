@@ -108,6 +108,8 @@ class Listener:
         ]
         self._paused_until = 0.0
         self.connections: set[InConnection] = set()
+        self.refused = 0
+        """Connections closed for what came on them, or for what did not come in time."""
         for door in self._doors:
             door.sock.setblocking(False)
             poller.add(door.sock.fileno(), READABLE, door)
@@ -142,6 +144,7 @@ class Listener:
             if peer_uid(sock) != os.getuid():
                 thesplog("refused a connection from uid %d", peer_uid(sock), level=30)
                 sock.close()
+                self.refused += 1
                 return
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -164,6 +167,7 @@ class Listener:
     def _changed(self, connection: InConnection) -> None:
         self._strangers.pop(connection, None)
         if connection.closed:
+            self.refused += connection.refused
             self.connections.discard(connection)
         else:
             self.connections.add(connection)
@@ -178,6 +182,7 @@ class Listener:
         """Hang up on strangers that took too long; open the doors again."""
         late = [stranger for stranger, deadline in self._strangers.items() if deadline <= now]
         for stranger in late:
+            stranger.refused = True
             stranger.close()
         if self._paused_until and self._paused_until <= now:
             self._paused_until = 0.0

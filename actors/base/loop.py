@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
 from time import monotonic, perf_counter, sleep
@@ -75,6 +76,8 @@ class Loop:
         self._leave_since = 0.0
         self._stopped = False
         self._watch_pending = False
+        self.rejected = 0
+        """Messages that could not be unpickled."""
 
     # -- from any thread --------------------------------------------------------------
 
@@ -192,12 +195,12 @@ class Loop:
     def _decoded(self, connection: InConnection, frame: framing.Frame) -> Envelope | None:
         try:
             return Envelope(connection.sender, framing.decode(frame))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # unpickling may run anything
+            self.rejected += 1
             thesplog(
-                "cannot unpickle a message from %s: %s: %s",
+                "cannot unpickle a message from %s: %s",
                 connection.sender,
-                type(error).__name__,
-                error,
+                "".join(traceback.format_exception_only(error)).strip(),  # its __str__ may raise
                 level=40,
                 primary=True,
             )

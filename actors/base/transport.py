@@ -37,7 +37,7 @@ from ._thespian import (
 from .addresses import Address
 from .endpoints import CloneInit, Endpoint, abandon_inherited, register
 from .envelopes import Envelope, UserIntent
-from .errors import InvalidAddress, PeerStalled
+from .errors import InvalidAddress, MessageTooLarge, PeerStalled
 from .inbox import Inbox, LocalSource
 from .listener import Listener, bind
 from .loop import Loop
@@ -216,7 +216,16 @@ class Transport:
         # Somebody waits for the success of every intent but a user's.
         kind = framing.DATA if type(intent) is UserIntent else framing.DATA_ACK_NOW
         parts = self._encoder.encode(intent.message, kind)
+        self._check_size(sum(map(len, parts)), target)
         return self._outbox.post(intent, details, parts)
+
+    def _check_size(self, size: int, target: ActorAddress) -> None:
+        limit = self.settings.limits.max_message_bytes
+        if size > limit:
+            raise MessageTooLarge(
+                f"a message of {size} bytes for {target}; this system sends at most {limit}:"
+                " raise Limits.max_message_bytes, or send it in parts"
+            )
 
     def queued_bytes(self, address: ActorAddress) -> int:
         """Bytes for *address* that the kernel has not taken yet."""
@@ -253,6 +262,11 @@ class Transport:
         for connection in self._outbox.snapshot():
             if connection.queued_bytes:
                 self.write_out(connection)
+
+    @property
+    def refused(self) -> int:
+        """Connections closed, and messages rejected, for what came on them; so far."""
+        return self._listener.refused + self._loop.rejected
 
     @property
     def has_finished(self) -> bool:

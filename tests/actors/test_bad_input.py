@@ -233,3 +233,9 @@ def test_a_reference_of_another_system(system: System) -> None:
         ref = RRef([1])
     with pytest.raises(ForeignReferenceError, match="belongs to another"):
         farref.rpc_sync("B", print, (ref,))
+
+
+@pytest.mark.parametrize("sharing", ["LEND", "", None, 1, ["lend"], {"lend": True}])
+def test_a_discipline_that_there_is_not(sharing: Any) -> None:
+    with pytest.raises(ValueError, match="sharing must be one of lend, fork, borrow, not"):
+        System("simpleSystemBase", sharing=sharing)

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from thespian.actors import ActorExitRequest
 
 import farref
-from farref import RRef, System
+from farref import RefActor, RRef, System
 from farref.protocol.sharing import DISCIPLINES
 
 from .conftest import BASES, GRACE
-from .helpers import Box, make_box, references_everywhere, until
+from .helpers import Box, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from farref import ReferenceInfo
 
@@ -318,21 +320,24 @@ def _slowly(ref: RRef[Any]) -> Any:
     return ref.to_here()
 
 
-def test_a_cancelled_call_that_runs_keeps_what_it_was_lent(system: System, ref: RRef[Any]) -> None:
+def test_a_cancelled_call_that_runs_keeps_what_it_was_lent(
+    system: System, ref: RRef[Any], gate: Path
+) -> None:
     mine = farref.remote("D", list, ((7,),))
-    future = farref.rpc_async("B", _slowly_keep, (mine,))
-    future.cancel()
+    future = farref.rpc_async("B", _keep_when_open, (mine, gate))
+    assert until(system, lambda: farref.rpc_sync("B", let_go) == 1), "it never started"
+    assert future.cancel()
     del mine, future
     gc.collect()
-    assert until(system, lambda: farref.rpc_sync("B", read_kept) in ([], [[7]]))
-    until(system, lambda: farref.rpc_sync("B", read_kept) == [[7]], 0.3)
-    assert farref.rpc_sync("B", read_kept) in ([], [[7]])  # it may not have started
-    assert until(system, lambda: farref.rpc_sync("B", let_go) == 0)
+    assert farref.rpc_sync("B", same, (8,)) == 8  # whatever the cancel sent has arrived
+    gate.touch()
+    assert until(system, lambda: farref.rpc_sync("B", read_kept) == [[7]])
+    assert farref.rpc_sync("B", let_go) == 1
 
 
-def _slowly_keep(ref: RRef[Any]) -> None:
-    time.sleep(0.1)
-    kept.append(ref)
+def _keep_when_open(ref: RRef[Any], gate: Path) -> None:
+    kept.append("it has started")
+    kept.append(hold(gate, ref))
 
 
 # ---- what can be read
@@ -368,6 +373,72 @@ def _report(ref: RRef[Any]) -> ReferenceInfo:
     return row_of(farref.references(), ref)
 
 
+async def _report_at_leisure(ref: RRef[Any]) -> ReferenceInfo:
+    return _report(ref)
+
+
+class Methods:
+    def report(self, ref: RRef[Any]) -> ReferenceInfo:
+        return _report(ref)
+
+
+class Reporter(RefActor):
+    async def receiveMsg_RRef(self, ref: RRef[Any], sender: Any) -> None:
+        self.send(sender, await farref.rpc_async("B", _report, (ref,)))
+
+
+CALLS: dict[str, Any] = {
+    "rpc_sync": lambda ref: farref.rpc_sync("B", _report, (ref,)),
+    "rpc_async": lambda ref: farref.rpc_async("B", _report, kwargs={"ref": ref}).result(),
+    "remote": lambda ref: farref.remote("B", _report, (ref,)).to_here(),
+    "a closure": lambda ref: farref.rpc_sync("B", lambda: _report(ref)),
+    "an async function": lambda ref: farref.rpc_sync("B", _report_at_leisure, (ref,)),
+    "rpc_sync of a method": lambda ref: farref.remote("B", Methods).rpc_sync().report(ref),
+    "rpc_async of a method": lambda ref: (
+        farref.remote("B", Methods).rpc_async().report(ref).result()
+    ),
+    "remote of a method": lambda ref: farref.remote("B", Methods).remote().report(ref).to_here(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_every_kind_of_call_shares_by_the_discipline(
+    system: System, ref: RRef[Any], call: str
+) -> None:
+    """A creation has no reply, so there an owner forks in every discipline."""
+    lends = system.endpoint.settings.sharing != "fork"
+    there: ReferenceInfo = CALLS[call](ref)
+    assert bool(there.loans) == (lends and not (call.startswith("remote") and ref.is_owner()))
+
+
+def test_an_actor_calls_and_is_called(system: System, ref: RRef[Any]) -> None:
+    """Its handlers lend while they await, and functions that run on it borrow."""
+    lends = system.endpoint.settings.sharing != "fork"
+    actor = system.create(Reporter)
+    there: ReferenceInfo = system.ask(actor, ref)
+    assert there.rref == str(ref.id)
+    assert bool(there.loans) == lends
+    assert bool(farref.rpc_sync(actor, _report, (ref,)).loans) == lends
+    assert farref.rpc_sync(actor, lend_on, ("BC", same, ref)) == ref
+    system.tell(actor, ActorExitRequest())
+    assert until(system, lambda: len(system.workers()) == 4), "the actor goes on"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_a_program_that_attaches_shares_as_the_system_does(sharing: Any) -> None:
+    name = f"shares-{sharing}"
+    with System(name=name, sharing=sharing, timeout=20) as system:
+        system.worker("B")
+        with System.attach(name):
+            mine = RRef([1])
+            assert bool(farref.rpc_sync("B", _report, (mine,)).loans) == (sharing != "fork")
+            assert farref.rpc_sync("B", same, (mine,)) == mine
+            assert farref.rpc_sync("program", same, (mine,)) == mine
+            assert farref.rpc_sync("program", read, (mine,)) == [1]
+            del mine
+
+
 def test_the_lender_shows_its_pins(system: System, ref: RRef[Any]) -> None:
     future = farref.rpc_async("B", _slowly, (ref,))
     if system.endpoint.settings.sharing != "fork":
@@ -380,34 +451,54 @@ def test_the_lender_shows_its_pins(system: System, ref: RRef[Any]) -> None:
 # ---- load
 
 
-def test_a_hundred_thousand_references_lent_and_returned(shared: System) -> None:
-    """Every table is empty after it, and memory flat; a drop does no protocol work itself."""
-    here = psutil.Process()
-    sizes = []
+@pytest.mark.parametrize(("lender", "batches"), [("its owner", 100), ("a user", 40)])
+def test_a_hundred_thousand_references_lent_and_returned(
+    shared: System, lender: str, batches: int
+) -> None:
+    """Every table is empty after it, and memory flat, at the lender, the callee and the owner."""
+    sizes: list[list[int]] = []
     refs: list[RRef[int]] = []
-    for batch in range(100):
-        refs = [RRef(number) for number in range(1000)]
+    for batch in range(batches):
+        refs = _many() if lender == "its owner" else farref.rpc_sync("D", _many)
         assert farref.rpc_sync("B", len, (refs,)) == 1000
-        if batch >= 20:
-            sizes.append(here.memory_info().rss)
+        if batch >= 10:
+            sizes.append([_size(), *(farref.rpc_sync(name, _size) for name in "BD")])
     del refs
-    assert max(sizes) - sizes[0] < 8e6, sizes
+    for here in zip(*sizes, strict=True):
+        assert max(here) - here[0] < 8e6, here
     assert until(shared, lambda: not references_everywhere(shared))
 
 
-def test_a_drop_only_appends(shared: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def _many() -> list[RRef[int]]:
+    return [RRef(number) for number in range(1000)]
+
+
+def _size() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+def test_a_drop_only_appends(shared: System) -> None:
+    """Another thread has the endpoint's lock all the while: whoever drops waits for nothing."""
     endpoint = shared.endpoint
-    dropping = threading.get_ident()
-    worked: list[str] = []
     refs = [RRef(number) for number in range(1000)]
-    drop = endpoint.context.drop
+    mine = {ref.id for ref in refs}
+    locked, enough = threading.Event(), threading.Event()
 
-    def watched(*rrefs: Any) -> Any:
-        if threading.get_ident() == dropping:
-            worked.append("in the user's thread")
-        return drop(*rrefs)
+    def occupy() -> None:
+        with endpoint.lock:
+            locked.set()
+            enough.wait(20)
 
-    monkeypatch.setattr(endpoint.context, "drop", watched)
-    refs.clear()
-    assert worked == []
-    monkeypatch.undo()
+    thread = threading.Thread(target=occupy)
+    thread.start()
+    assert locked.wait(20)
+    try:
+        begin = time.monotonic()
+        refs.clear()
+        seconds = time.monotonic() - begin
+        assert mine <= endpoint.context.owners.keys()
+    finally:
+        enough.set()
+        thread.join()
+    assert seconds < 10, "it waited for the lock"
+    assert until(shared, lambda: not mine & endpoint.context.owners.keys())

@@ -212,8 +212,8 @@ def stopped(pid: int) -> Iterator[None]:
 @pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
 @pytest.mark.processes
 def test_a_stopped_worker_goes_on_where_it_was(base: str) -> None:
-    """There is no detection by silence: calls wait, and then succeed, each once."""
-    with faulty(base) as system:
+    """As long as it is not given up: calls wait, and then succeed, each once."""
+    with faulty(base, silence=None) as system:
         ref = farref.remote("B", make_box, (1,))
         tally = farref.remote("B", list)
         farref.rpc_sync("C", keep, (ref,))

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import (
@@ -27,13 +28,16 @@ from farref.protocol.messages import (
     Passing,
     RefRemoved,
     Reply,
+    Returned,
     Tell,
 )
 from farref.protocol.messages import Report as MessageReport
+from farref.protocol.owner import Owner
+from farref.protocol.user import User
 
 from .endpoint import Endpoint
 from .facts import Facts
-from .steps import Act, Deliver
+from .steps import Act, Deliver, Notice
 from .world import Envelope, Taken
 
 
@@ -72,7 +76,10 @@ def deletes_in(message: Message) -> tuple[Delete, ...]:
 
 def counts_are_right(endpoint: Endpoint) -> str | None:
     """The machines' counts of handles and messages are those of the shell's own books."""
-    entries = [*endpoint.context.owners.values(), *endpoint.context.users.values()]
+    entries: list[Owner | User] = [
+        *endpoint.context.owners.values(),
+        *endpoint.context.users.values(),
+    ]
     for what, held in (("handles", endpoint.handles()), ("messages", endpoint.messages())):
         counted = Counter({each.rref: getattr(each, what) for each in entries})
         if +counted != held:
@@ -105,11 +112,20 @@ def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
     return f"{endpoint.me} keeps an idle entry of {idle[0]}" if idle else None
 
 
+def notices_end_reports(endpoint: Endpoint) -> str | None:
+    """By borrowing, what the owner has notified of is no more waited for."""
+    for user in endpoint.context.users.values():
+        if isinstance(user, BorrowingUser) and not user.reported.isdisjoint(user.known):
+            return f"{endpoint.me} waits for a notice of {user.reported & user.known}"
+    return None
+
+
 ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
     "counts are right": counts_are_right,
     "one request runs per object": one_request_runs,
     "owner or user": one_role,
     "nothing idle is kept": nothing_idle_is_kept,
+    "notices end reports": notices_end_reports,
 }
 
 # ---- one step
@@ -162,6 +178,39 @@ def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
     return None
 
 
+def who_asks_was_lent_by_the_dead(taken: Taken) -> str | None:
+    """By lending, a death makes those ask the owner who borrow from the dead, and no others."""
+    if isinstance(taken.step, Notice) and taken.before.sharing == "lend":
+        for _, _, message in taken.sent:
+            if isinstance(message, ForkRequest) and message.fork.parent != taken.step.worker:
+                return f"{taken.before.me} asked for {message.fork}, whose lender lives"
+    return None
+
+
+def the_counted_report_nothing(taken: Taken) -> str | None:
+    """By borrowing, who is counted, or lent to itself, has nothing to report."""
+    for _, to, message in taken.sent:
+        if isinstance(message, Reply | Returned):
+            for report in message.loans:
+                user = taken.before.context.users.get(report.rref)
+                told = report.held or report.borrowers
+                counted = user is not None and (user.known or to == taken.before.me)
+                if told and counted and taken.before.sharing == "borrow":
+                    return f"{taken.before.me} reported {report} without need"
+    return None
+
+
+def tables_are_of_borrowers(taken: Taken) -> str | None:
+    """By borrowing, who returned a loan gets into no table by it."""
+    if isinstance(taken.step, Deliver) and isinstance(taken.step.message, Reply | Returned):
+        for report in taken.step.message.loans:
+            user = taken.after.context.users.get(report.rref)
+            table = user.borrowers if isinstance(user, BorrowingUser) else {}
+            if report.fork in table and not report.held:
+                return f"{taken.before.me} believes that {report.fork} is still held"
+    return None
+
+
 def delete_is_earned(taken: Taken) -> str | None:
     """G2: a delete leaves only a confirmed user without pinned children, and names forks."""
     for _, _, message in taken.sent:
@@ -199,6 +248,9 @@ NOTE_5 = "note 5: a notice follows the deserialization"
 ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
     "a loan that is not kept costs nothing": a_loan_costs_nothing,
     "a covered loan asks nothing": a_covered_loan_asks_nothing,
+    "a death concerns its borrowers": who_asks_was_lent_by_the_dead,
+    "the counted report nothing": the_counted_report_nothing,
+    "who returns is in no table": tables_are_of_borrowers,
     NOTE_5: a_notice_is_answered_for,
     "no needless fork request": confirmed_asks_nothing,
     "deletes are earned": delete_is_earned,
@@ -266,22 +318,25 @@ def an_ancestor_is_known(view: View) -> str | None:
 
 
 def _unknown(view: View, rref: RRefId, facts: Facts) -> str | None:
-    home, child, passed = facts.homes[rref], facts, {facts.me}
-    while True:
-        fork = child.unconfirmed.get(rref)
-        if fork is None or fork.parent in {child.me, home}:
-            return None  # confirmed, asked for by itself, or shared by the owner
-        parent = view.living.get(fork.parent)
-        if parent is None or home not in view.living or home in parent.dead:
-            return None
-        if fork in view.living[home].counted:
-            return None
-        if parent.me in passed:
-            return f"the fork graph of {rref} has a cycle through {parent.me}"
-        if rref not in parent.homes:
-            return f"{facts.me} is unconfirmed, and above it {parent.me} has let go of {rref}"
-        passed.add(parent.me)
-        child = parent
+    """Up from child to parent and from borrower to lender, by every fork that keeps each."""
+    home, above, passed = facts.homes[rref], [facts], set[WorkerId]()
+    while above:
+        child = above.pop()
+        if child.me in passed:
+            continue
+        passed.add(child.me)
+        forks = child.kept_by(rref)
+        if rref not in child.unconfirmed and not forks:
+            return None  # confirmed
+        for fork in forks:
+            parent = view.living.get(fork.parent)
+            if fork.parent in {child.me, home} or parent is None or home not in view.living:
+                return None  # asked for by itself, shared by the owner, or somebody died
+            if home in parent.dead or fork in view.living[home].counted:
+                return None
+            if rref in parent.homes:
+                above.append(parent)
+    return f"{facts.me} is unconfirmed, and nobody above it is counted for {rref}"
 
 
 def confirmed_means_counted(view: View) -> str | None:
@@ -307,11 +362,12 @@ def forks_form_a_tree(view: View) -> str | None:
 
 
 def nothing_is_lost(view: View) -> str | None:
-    """G4: where nobody died every object gets its value, and nobody asks when it is gone."""
-    if view.deaths:
-        return None
-    lost = [rref for facts in view.living.values() for rref in facts.lost]
-    return f"{lost[0]} is lost, and nobody died" if lost else None
+    """G4: an object whose creator lives gets its value (who comes too late finds it gone)."""
+    for facts in view.living.values():
+        for rref in facts.lost:
+            if not view.deaths or (rref.creator in view.living and rref not in facts.late):
+                return f"{rref} is lost, and its creator lives"
+    return None
 
 
 def nobody_is_late(view: View) -> str | None:

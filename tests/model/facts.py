@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.ids import ForkId, RRefId, WorkerId
-from farref.protocol.lending import LendingOwner, LendingUser
+from farref.protocol.lending import LendingOwner
+from farref.protocol.tables import loans_among
 
 from .endpoint import Endpoint
 from .script import Script
@@ -56,6 +57,14 @@ class Facts:
     dead: frozenset[WorkerId]
     """Whom this endpoint knows to be dead."""
 
+    def kept_by(self, rref: RRefId) -> list[ForkId]:
+        """The forks of *rref* here whose parents keep it until somebody else does."""
+        if rref in self.confirmed.values():
+            return []
+        forks = [fork for fork, lent in self.loans.items() if lent == rref]
+        forks += [fork for owed, fork in self.owed if owed == rref]
+        return forks + ([self.unconfirmed[rref]] if rref in self.unconfirmed else [])
+
     @property
     def children(self) -> frozenset[ForkId]:
         """Every fork whose child is this endpoint."""
@@ -90,10 +99,10 @@ def facts(endpoint: Endpoint) -> Facts:
         shared=shared,
         creating=frozenset(rref for rref in asking if rref.creator == endpoint.me),
         loans={
-            fork: user.rref
-            for user in users
-            if isinstance(user, LendingUser | BorrowingUser)
-            for fork in user.loans
+            loan.fork: loan.rref
+            for descriptors in endpoint.context._serving.values()
+            for loan in loans_among(descriptors)
+            if loan.rref in endpoint.context.users and not endpoint.context.users[loan.rref].lost
         },
         reported=frozenset(
             fork for user in users if isinstance(user, BorrowingUser) for fork in user.reported

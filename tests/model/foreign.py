@@ -8,12 +8,15 @@ confirmed, one not), has shared them, and waits for a reply of A's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.context import Context
 from farref.protocol.delivery import Channel, Packet
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.lending import LendingOwner, LendingUser
+from farref.protocol.loans import Loans
 from farref.protocol.messages import (
     Ack,
     Call,
@@ -26,10 +29,16 @@ from farref.protocol.messages import (
     Fetch,
     ForkRequest,
     Message,
+    NotifyRefRemoved,
+    Passing,
+    RefRemoved,
     Reply,
+    Report,
+    Returned,
     Tell,
 )
 from farref.protocol.owner import Owner
+from farref.protocol.sharing import Sharing
 from farref.protocol.user import User
 
 from .mutants import Mutant
@@ -53,19 +62,37 @@ def tell(*references: Descriptor) -> Tell:
     return Tell(cargo=Cargo(descriptors=references))
 
 
-def endpoint() -> Context:
+def endpoint(sharing: Sharing = "lend") -> Context:
     """B, in the middle of things."""
-    context = Context(B)
+    context = Context(B, sharing)
     assert context.own() == X
     context.fork(X, A)
     context.fork(X, B)
     context.receive(C, tell(reference(CONFIRMED, ForkId(C, 1), C)))
     context.fork(CONFIRMED, A)
     context.receive(A, tell(reference(ASKED, ForkId(A, 1), C)))
-    context.receive(A, Create(rref=OF_A, fork=ForkId(A, 2), cargo=Cargo()))
+    context.receive(A, Create(call=CallId(A, 6), rref=OF_A, fork=ForkId(A, 2), cargo=Cargo()))
     context.receive(C, ForkRequest(rref=OF_A, fork=ForkId(A, 3)))
     context.receive(A, Fetch(call=CallId(A, 7), rref=OF_A))
     context.call(A, Cargo())
+    context.call(A, Cargo(descriptors=(context.lend(X, A), context.lend(CONFIRMED, A))))
+    return context
+
+
+def borrowing() -> Context:
+    """The same by borrowing."""
+    return endpoint("borrow")
+
+
+def forking() -> Context:
+    """The same by forking."""
+    return endpoint("fork")
+
+
+def acknowledged() -> Context:
+    """The same, and one loan was acknowledged before the reply."""
+    context = endpoint()
+    context.receive(A, ChildAck(rref=CONFIRMED, fork=ForkId(B, 5)))
     return context
 
 
@@ -107,12 +134,25 @@ class Foreign:
         return f"taken: {answer}"
 
 
-def _to_b(name: str, sender: WorkerId, wrong: Message, *, ignored: bool = False) -> Foreign:
+def _to_b(
+    name: str,
+    sender: WorkerId,
+    wrong: Message,
+    *,
+    ignored: bool = False,
+    build: Callable[[], Context] = endpoint,
+) -> Foreign:
     def give(machine: object) -> object:
         assert isinstance(machine, Context)
         return machine.receive(sender, wrong)
 
-    return Foreign(name, endpoint, give, ignored)
+    return Foreign(name, build, give, ignored)
+
+
+def _returned(rref: RRefId, number: int, owner: WorkerId) -> Returned:
+    """What A says of the loan *number* of B's."""
+    report = Report(rref=rref, fork=ForkId(B, number), owner=owner, held=False)
+    return Returned(loans=(report,))
 
 
 def _packet(name: str, packet: Packet) -> Foreign:
@@ -125,18 +165,21 @@ def _packet(name: str, packet: Packet) -> Foreign:
 
 def _no(machine: type, method: str, check: str) -> Mutant:
     end = check[-1] if check.endswith(":") else ""
+    machine = next(each for each in machine.__mro__ if method in vars(each))
     return Mutant(f"without `{check}`", machine, method, check, f"False{end}")
 
 
-_OWN = "rref.creator == self.me"
+SENDERS_LOAN = "self.lent.get(fork) == sender"
+SENDERS_CHILD = "self.children.get(fork) == sender"
+LOAN = replace(reference(ASKED, ForkId(A, 9), C), passing=Passing.LOAN)
 
 FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     (
-        _no(Owner, "delete", "len(set(message.forks)) < len(message.forks)"),
+        _no(Owner, "check_delete", "len(set(message.forks)) < len(message.forks)"),
         _to_b("a delete of one fork twice", A, Delete(rref=X, forks=(ForkId(B, 1),) * 2)),
     ),
     (
-        _no(Owner, "delete", "self.forks.get(fork) != sender"),
+        _no(Owner, "check_delete", "self.forks.get(fork) != sender"),
         _to_b("a delete of another's fork", C, Delete(rref=X, forks=(ForkId(B, 1),))),
     ),
     (
@@ -145,7 +188,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     ),
     (
         _no(Owner, "create", "self.created:"),
-        _to_b("a second creation", A, Create(rref=OF_A, fork=ForkId(A, 9), cargo=Cargo())),
+        _to_b(
+            "a second creation",
+            A,
+            Create(call=CallId(A, 9), rref=OF_A, fork=ForkId(A, 9), cargo=Cargo()),
+        ),
     ),
     (
         _no(Owner, "_check_unknown", "fork in self.forks"),
@@ -164,7 +211,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a child's ACK from another", C, ChildAck(rref=CONFIRMED, fork=ForkId(B, 3))),
     ),
     (
-        _no(Context, "receive", "message.call.caller != sender"),
+        _no(Context, "_receive", "message.call.caller != sender"),
         _to_b("a call in another's name", A, Call(call=CallId(C, 1), cargo=Cargo())),
     ),
     (
@@ -172,7 +219,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b(
             "a creation in another's name",
             A,
-            Create(rref=RRefId(C, 9), fork=ForkId(A, 9), cargo=Cargo()),
+            Create(call=CallId(A, 9), rref=RRefId(C, 9), fork=ForkId(A, 9), cargo=Cargo()),
         ),
     ),
     (
@@ -180,7 +227,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b(
             "a creation with another's fork",
             A,
-            Create(rref=RRefId(A, 9), fork=ForkId(C, 9), cargo=Cargo()),
+            Create(call=CallId(A, 9), rref=RRefId(A, 9), fork=ForkId(C, 9), cargo=Cargo()),
         ),
     ),
     (
@@ -188,7 +235,13 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b(
             "a creation by a method of what is not owned here",
             A,
-            Create(rref=RRefId(A, 9), fork=ForkId(A, 9), cargo=Cargo(), target=CONFIRMED),
+            Create(
+                call=CallId(A, 9),
+                rref=RRefId(A, 9),
+                fork=ForkId(A, 9),
+                cargo=Cargo(),
+                target=CONFIRMED,
+            ),
         ),
     ),
     (
@@ -203,12 +256,12 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _no(
             Context,
             "_check_cargo",
-            "len({descriptor.fork for descriptor in cargo.descriptors}) < len(cargo.descriptors)",
+            "len(set(new)) < len(new)",
         ),
         _to_b("one fork twice", C, tell(*[reference(CONFIRMED, ForkId(C, 9), C)] * 2)),
     ),
     (
-        _no(Context, "_check_cargo", "descriptor.parent != sender"),
+        _no(Context, "_check_cargo", "descriptor.parent != parent"),
         _to_b(
             "a reference from another parent",
             A,
@@ -216,7 +269,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_cargo", "descriptor.fork.parent != sender"),
+        _no(Context, "_check_cargo", "descriptor.fork.parent != parent"),
         _to_b(
             "a reference with another's fork",
             A,
@@ -258,15 +311,142 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a fork request to a user", A, ForkRequest(rref=CONFIRMED, fork=ForkId(A, 9))),
     ),
     (
-        _no(Context, "_check_mine", f"(rref not in self.owners and {_OWN})"),
+        _no(Context, "_check_mine", "not minted"),
         _to_b("a fetch of what is freed", A, Fetch(call=CallId(A, 9), rref=RRefId(B, 9))),
+    ),
+    (
+        _no(Context, "_receive_create", "message.call.caller != sender"),
+        _to_b(
+            "a creation by another's call",
+            A,
+            Create(call=CallId(C, 9), rref=RRefId(A, 9), fork=ForkId(A, 9), cargo=Cargo()),
+        ),
+    ),
+    (
+        _no(Context, "_receive_reply", "lent.get(report.fork) != report.rref"),
+        _to_b(
+            "a report of what was not lent for this call",
+            A,
+            Reply(call=CallId(B, 1), cargo=Cargo(), loans=_returned(X, 4, B).loans),
+        ),
+    ),
+    (
+        _no(Context, "_check_cargo", "back and lent.get(descriptor.fork) != descriptor.rref"),
+        _to_b(
+            "what was not lent for this call is given back",
+            A,
+            Reply(
+                call=CallId(B, 1),
+                cargo=Cargo(
+                    descriptors=(replace(reference(X, ForkId(B, 4), B), passing=Passing.BACK),)
+                ),
+            ),
+        ),
+    ),
+    (
+        _no(Context, "_check_cargo", "descriptor.passing is Passing.LOAN and not lendable"),
+        _to_b("a loan without a call", A, tell(LOAN)),
+    ),
+    (
+        Mutant(
+            "lends where calls fork", Context, "_check_cargo", "not self.discipline.lends", "False"
+        ),
+        _to_b(
+            "a loan where calls fork",
+            A,
+            Call(call=CallId(A, 9), cargo=Cargo(descriptors=(LOAN,))),
+            build=forking,
+        ),
+    ),
+    (
+        Mutant("believes a report", Owner, "loan_ended", "raise ProtocolError", "str"),
+        _to_b("a report to an owner who forks", A, _returned(X, 4, B), build=forking),
+    ),
+    (
+        Mutant("believes a report", User, "loan_ended", "raise ProtocolError", "str"),
+        _to_b("a report to a user who forks", A, _returned(CONFIRMED, 5, C), build=forking),
+    ),
+    (
+        Mutant("ends another's loan", LendingOwner, "loan_ended", SENDERS_LOAN, "True"),
+        _to_b("a report of another's loan to the owner", C, _returned(X, 4, B), ignored=True),
+    ),
+    (
+        Mutant("ends another's loan", LendingUser, "loan_ended", SENDERS_CHILD, "True"),
+        _to_b("a report of another's loan", C, _returned(CONFIRMED, 5, C), ignored=True),
+    ),
+    (
+        Mutant("ends another's loan", BorrowingUser, "loan_ended", SENDERS_CHILD, "True"),
+        _to_b(
+            "a report of another's loan to a borrower",
+            C,
+            _returned(CONFIRMED, 5, C),
+            ignored=True,
+            build=borrowing,
+        ),
+    ),
+    (
+        _no(LendingUser, "child_ack", "self.children.get(fork) != sender"),
+        _to_b("a loan's ACK from another", C, ChildAck(rref=CONFIRMED, fork=ForkId(B, 5))),
+    ),
+    (
+        Mutant("without `self.lent[fork]`", LendingUser, "child_ack", "or self.lent[fork]:", ":"),
+        _to_b(
+            "a loan's ACK twice",
+            A,
+            ChildAck(rref=CONFIRMED, fork=ForkId(B, 5)),
+            build=acknowledged,
+        ),
+    ),
+    (
+        _no(Context, "_check_removed", "len(set(forks)) < len(forks)"),
+        _to_b(
+            "one removal twice",
+            A,
+            RefRemoved(removed=(Delete(rref=X, forks=(ForkId(B, 1),)),) * 2),
+            build=borrowing,
+        ),
+    ),
+    (
+        Mutant(
+            "checks no removal", Loans, "_check_removed", ".check_delete(sender, each)", ".unused"
+        ),
+        _to_b(
+            "a removal of another's fork, after a right one",
+            A,
+            RefRemoved(
+                removed=(
+                    Delete(rref=X, forks=(ForkId(B, 1),)),
+                    Delete(rref=OF_A, forks=(ForkId(A, 3),)),
+                )
+            ),
+            build=borrowing,
+        ),
+    ),
+    (
+        _no(Context, "_check_notices", "user.owner != sender"),
+        _to_b(
+            "a notice of what another owns",
+            A,
+            NotifyRefRemoved(loans=((CONFIRMED, ForkId(A, 9)),)),
+            build=borrowing,
+        ),
+    ),
+    (
+        Mutant("without `check_message`", Context, "receive", "check_message(message)", "pass"),
+        _to_b("a delete of nothing", A, Delete(rref=X, forks=None)),  # type: ignore[arg-type]
     ),
     (
         _no(Channel, "_check", "not 0 <= packet.expects <= self._next"),
         _packet("an acknowledgement of what was not sent", Packet(1, (), 3)),
     ),
     (
-        _no(Channel, "_check", "packet.first < 0"),
+        Mutant(
+            "without `check` of a packet",
+            Channel,
+            "_check",
+            'check(packet, (Packet,), "packet", but="messages")',
+            "pass",
+        ),
         _packet("a negative number", Packet(-1, (message(0),), 0)),
     ),
     (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from farref.protocol.borrowing import BorrowingUser
+from farref.protocol.ids import ForkId, RRefId
 from farref.protocol.lending import LendingOwner, LendingUser
 from farref.protocol.messages import (
     Call,
@@ -17,6 +18,7 @@ from farref.protocol.messages import (
     Reply,
     Returned,
 )
+from farref.protocol.tables import loans_among
 from farref.protocol.user import User
 
 from .always import View, deletes_in
@@ -28,23 +30,18 @@ from .world import Taken
 __all__ = ["NEVER_STATE", "NEVER_STEP"]
 
 
-def borrowers(endpoint: Endpoint) -> Iterator[BorrowingUser]:
-    """Its entries, where they are a borrowing endpoint's."""
-    return (it for it in endpoint.context.users.values() if isinstance(it, BorrowingUser))
-
-
-def loans_of(user: User) -> set[object]:
-    """The loans for calls that run at *user*."""
-    return set(user.loans) if isinstance(user, LendingUser | BorrowingUser) else set()
+def loans_of(endpoint: Endpoint, rref: RRefId) -> set[ForkId]:
+    """The loans of *rref* for calls that run at *endpoint*."""
+    serving = endpoint.context._serving.values()
+    return {it.fork for each in serving for it in loans_among(each) if it.rref == rref}
 
 
 def ended(taken: Taken) -> Iterator[tuple[User, User | None]]:
     """The entries of which a loan ends in this step, before and after it."""
     if isinstance(taken.step, Act):
         for rref, user in taken.before.context.users.items():
-            after = taken.after.context.users.get(rref)
-            if loans_of(user) - (loans_of(after) if after else set()):
-                yield user, after
+            if loans_of(taken.before, rref) - loans_of(taken.after, rref):
+                yield user, taken.after.context.users.get(rref)
 
 
 # ---- at the lender
@@ -111,7 +108,10 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "no loan is covered by another loan")
 def _(taken: Taken) -> bool:
     return any(
-        after is not None and loans_of(after) and not after.known and not after.requested
+        after is not None
+        and loans_of(taken.after, after.rref)
+        and not after.known
+        and not after.requested
         for _, after in ended(taken)
     )
 
@@ -137,21 +137,26 @@ def _(taken: Taken) -> bool:
 def _(taken: Taken) -> bool:
     match delivered(taken):
         case NotifyRefRemoved(loans=loans):
-            users = taken.before.context.users
-            return any(
-                rref in users and loans_of(users[rref]) and fork not in loans_of(users[rref])
-                for rref, fork in loans
-            )
+            return any(loans_of(taken.before, rref) - {fork} for rref, fork in loans)
         case _:
             return False
+
+
+@claim(NEVER_STEP, "nobody waits for a notice of what he does not use")
+def _(taken: Taken) -> bool:
+    return any(
+        isinstance(user, BorrowingUser)
+        and user.reported
+        and not (user.in_use or user.borrowers or user.requested)
+        for user in taken.after.context.users.values()
+    )
 
 
 @claim(NEVER_STEP, "no notice is denied")
 def _(taken: Taken) -> bool:
     match delivered(taken):
         case NotifyRefRemoved(loans=loans):
-            held = {fork for user in borrowers(taken.before) for fork in user.reported}
-            return any(fork not in held for _, fork in loans)
+            return any(rref not in taken.before.context.users for rref, _ in loans)
         case _:
             return False
 
@@ -182,18 +187,18 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "no loan outlives its lender")
 def _(taken: Taken) -> bool:
     return isinstance(taken.step, Notice) and any(
-        getattr(fork, "parent", None) == taken.step.worker
-        for user in taken.before.context.users.values()
-        for fork in loans_of(user)
+        fork.parent == taken.step.worker
+        for rref in taken.before.context.users
+        for fork in loans_of(taken.before, rref)
     )
 
 
 @claim(NEVER_STEP, "nobody has a reply for a dead lender")
 def _(taken: Taken) -> bool:
     return any(
-        getattr(fork, "parent", None) in taken.before.context.dead
-        for user, after in ended(taken)
-        for fork in loans_of(user) - (loans_of(after) if after else set())
+        fork.parent in taken.before.context.dead
+        for user, _ in ended(taken)
+        for fork in loans_of(taken.before, user.rref) - loans_of(taken.after, user.rref)
     )
 
 

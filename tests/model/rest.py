@@ -79,8 +79,8 @@ def loans_are_settled(living: Living, *, deaths: bool) -> str | None:
             if isinstance(user, LendingUser) and (user.lent or user.loans):
                 return f"{endpoint.me} still lends {user.lent} and borrows {user.loans}"
             if isinstance(user, BorrowingUser):
-                if user.loans or user.guardian or user.announcing:
-                    return f"{endpoint.me} still borrows {user.loans or user.guardian}"
+                if user.guardian or user.announcing:
+                    return f"{endpoint.me} still borrows {user.guardian}"
                 if any(who not in living for who in user.borrowers.values()):
                     return f"{endpoint.me} believes that the dead borrow {user.rref}"
                 if user.borrowers and not user.known:

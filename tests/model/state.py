@@ -20,12 +20,13 @@ Thing = TypeVar("Thing")
 
 def attributes(machine: object) -> Iterator[tuple[str, Any]]:
     """The names and values of what *machine* remembers."""
-    for name in _names(type(machine)) or vars(machine):
+    kind: Any = type(machine)
+    for name in _names(kind) or vars(machine):
         yield name, getattr(machine, name)
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
+def _names(kind: type[Any]) -> tuple[str, ...]:
     """The slots of *kind* and of what it inherits from."""
     return tuple(name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ()))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import sys
 import traceback
 import weakref
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from farref import RemoteError
-from farref.serialization.failures import Failure
+from farref.serialization.failures import TEXT, Failure
 
 
 class Plain(Exception):
@@ -46,12 +48,93 @@ def test_type_message_and_traceback_come_back() -> None:
     assert "raised on worker B by there()" in text
 
 
-@pytest.mark.parametrize("error", [TwoArguments(1, 2), Silent()], ids=["arguments", "silent"])
-def test_what_cannot_be_rebuilt_is_a_remote_error(error: Exception) -> None:
+class Exits(Exception):
+    def __reduce__(self) -> Any:
+        return sys.exit, (3,)
+
+
+def test_a_constructor_that_wants_other_arguments_is_not_called() -> None:
+    error = TwoArguments(1, 2)
+    error.more = ["attributes"]  # type: ignore[attr-defined]
+    error.add_note("a note")
+    rebuilt = failure_of(error).rebuild()
+    assert type(rebuilt) is TwoArguments
+    assert str(rebuilt) == "1 and 2"
+    assert rebuilt.more == ["attributes"]  # type: ignore[attr-defined]
+    assert rebuilt.__notes__ == ["a note", "raised on worker B by there()"]
+    assert "raise error" in str(rebuilt.__cause__)
+
+
+class Strict(Exception):
+    def __init__(self, *, code: int) -> None:
+        super().__init__(f"code {code}")
+        self.code = code
+
+
+def test_a_group_comes_with_its_members_and_their_tracebacks() -> None:
+    group = failure_of(ExceptionGroup("two", [Plain("one"), Strict(code=2)])).rebuild()
+    assert isinstance(group, Exception)
+    text = "".join(traceback.format_exception(group))
+    assert "two (2 sub-exceptions)" in text
+    assert "one" in text
+    assert "code 2" in text
+    whole = failure_of(ExceptionGroup("two", [Plain("one"), KeyError("k")])).rebuild()
+    assert isinstance(whole, ExceptionGroup)
+    assert [type(each) for each in whole.exceptions] == [Plain, KeyError]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        SystemExit(3),
+        GeneratorExit(),
+        BaseExceptionGroup("a group", [KeyboardInterrupt()]),
+        asyncio.CancelledError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_would_end_the_caller_informs_it(error: BaseException) -> None:
     rebuilt = failure_of(error).rebuild()
     assert type(rebuilt) is RemoteError
     assert type(error).__name__ in str(rebuilt)
     assert "raise error" in str(rebuilt.__cause__)
+
+
+def test_a_class_that_cannot_be_imported_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = failure_of(Plain("unlucky"))
+    monkeypatch.delattr(sys.modules[__name__], "Plain")
+    rebuilt = failure.rebuild()
+    assert type(rebuilt) is RemoteError
+    assert "test_failures.Plain: unlucky" in str(rebuilt)
+
+
+def test_a_huge_one_is_cut_and_one_that_does_not_fit_is_told_of() -> None:
+    failure = failure_of(Plain("x" * 1_000_000))
+    assert len(failure.message) < TEXT + 100
+    assert "characters left out" in failure.text
+    assert len(str(failure.rebuild())) == 1_000_000
+    small = failure.within(10_000)
+    assert small.size <= 10_000
+    rebuilt = small.rebuild()
+    assert type(rebuilt) is RemoteError
+    assert "Plain: xxx" in str(rebuilt)
+
+
+def test_the_reference_that_it_is_about_is_named() -> None:
+    failure = Failure.of(KeyError("k"), "B", "get()", "A/7")
+    assert failure.rebuild().__notes__ == ["raised on worker B by get(), for the reference A/7"]
+
+
+def test_what_cannot_be_rebuilt_is_a_remote_error() -> None:
+    rebuilt = failure_of(Silent()).rebuild()
+    assert type(rebuilt) is RemoteError
+    assert "Silent" in str(rebuilt)
+    assert "raise error" in str(rebuilt.__cause__)
+
+
+def test_one_that_exits_when_it_is_rebuilt_ends_nobody() -> None:
+    assert type(failure_of(Exits("unlucky")).rebuild()) is Exits
 
 
 def test_each_rebuilding_is_another_exception() -> None:

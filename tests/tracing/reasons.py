@@ -82,7 +82,7 @@ def user_keeps(user: User, lent: set[ForkId]) -> list[str]:
     reasons += _lent([f"{fork} at {to}" for fork, to in user.children.items() if fork in lent])
     if user.pending:
         reasons.append(_unanswered(user.pending))
-    if isinstance(user, LendingUser | BorrowingUser) and user.loans:
+    if isinstance(user, LendingUser) and user.loans:
         loans = [str(fork) for fork in sorted(user.loans)]
         reasons.append(f"{_subject('loan', 'loans', loans)} for a call that runs")
     if isinstance(user, BorrowingUser) and not user.known:

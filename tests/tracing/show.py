@@ -291,7 +291,6 @@ def _borrower_parts(user: User) -> Iterator[str]:
             who = "the dead" if lender is None else lender
             yield f"loan {fork} of {who}{' (counted)' if counted else ''}"
     if isinstance(user, BorrowingUser):
-        yield _each("loan", map(str, sorted(user.loans)))
         yield "" if user.guardian is None else f"guardian {user.guardian}"
         yield _each("reported", map(str, sorted(user.reported)))
         yield _each("borrower", map(_item, user.borrowers.items()))

@@ -56,7 +56,7 @@ def find(name: str) -> Demo:
 
 def complete(incomplete: str) -> Iterator[tuple[str, str]]:
     """Names that begin so, with a sentence each: for the shell's tab key."""
-    for name, sentence in _listed():
+    for name, sentence, _ in _listed():
         if name.startswith(incomplete):
             yield name, sentence
     if ALL.startswith(incomplete):
@@ -88,8 +88,8 @@ def demo(
 ) -> None:
     """List the demos, or play one on real actors and show its trace.
 
-    The exit code is 0 only if nothing was left (every object freed, every fork and loan ended)
-    and, where a published example is played, every step of it was found.
+    The exit code is 0 only if nothing was left, neither objects nor forks nor
+    loans, and every step of a published example was found.
     """  # fmt: skip
     if save is not None:
         if name in (None, ALL, PROGRAM):
@@ -112,22 +112,26 @@ def demo(
     raise typer.Exit(0 if right else 1)
 
 
-def _listed() -> Iterator[tuple[str, str]]:
+def _listed() -> Iterator[tuple[str, str, Sharing]]:
+    """Each demo's name, sentence, and the discipline that it is about."""
     for name in NAMES:
-        yield name, find(name).sentence
-    yield PROGRAM, _wordcount().SENTENCE
+        found = find(name)
+        yield name, found.sentence, found.sharing
+    yield PROGRAM, _wordcount().SENTENCE, "lend"
 
 
 def _list(*, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps([{"name": n, "sentence": s} for n, s in _listed()], indent=2))
+        rows = [{"name": n, "sentence": s, "sharing": how} for n, s, how in _listed()]
+        typer.echo(json.dumps(rows, indent=2))
         return
     console = Console()
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True, style="bold")
+    table.add_column(no_wrap=True, style="dim")
     table.add_column()
-    for name, sentence in _listed():
-        table.add_row(name, sentence)
+    for name, sentence, sharing in _listed():
+        table.add_row(name, sharing, sentence)
     console.print(table)
     console.print(Text("\nPlay one: farref demo NAME   All of them: farref demo all"))
 

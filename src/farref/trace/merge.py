@@ -9,7 +9,9 @@ gives the same picture:
    that is one row instead of two, and so two rows always mean a real overtaking;
 2. then comes what that did at its receiver; then other steps of one endpoint alone, late
    receipts, sends that can be received at once, and the other sends; and among equals, the
-   endpoint whose name sorts first.
+   endpoint whose name sorts first;
+3. the news of a death waits, if it can, for what the dead had still done. (One that was only
+   given up for dead may go on to act for ever: that is no contradiction.)
 """
 
 from __future__ import annotations
@@ -96,6 +98,8 @@ class _Merge:
             return None if head.name in self._unsent else 1
         if head.kind == "send":
             return 2 if self._awaits(head) else 3
+        if head.kind == "died" and self._head(head.peer) is not None:
+            return 4
         return 0
 
     def _awaits(self, sent: Record) -> bool:

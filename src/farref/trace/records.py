@@ -123,7 +123,7 @@ class Record:
                 told = []
         return tuple(
             Removal(
-                each["rref"],
+                _words([each["rref"]], 1)[0],
                 tuple(_words(each["forks"], len(each["forks"]))),
                 _pairs(each.get("borrowers", ())),
             )

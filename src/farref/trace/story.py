@@ -20,6 +20,7 @@ from .labels import Labels
 from .merge import merge
 from .names import Names, base
 from .notes import Fact, Note, found
+from .records import TraceError
 from .view import Change, Fork, Object, Stage, View
 
 if TYPE_CHECKING:
@@ -156,7 +157,10 @@ class _Teller:
                     self.tags[record.name] = next(letters)
             self._append(self._arrow(record, part, changes), says)
             skip = whole
-        notes, missing = found(self.notes, self.facts)
+        try:
+            notes, missing = found(self.notes, self.facts)
+        except ValueError as error:
+            raise TraceError(f"its notes cannot be read: {error}") from None
         rows = (
             replace(row, notes=tuple(mine)) if mine else row
             for row, mine in zip(self.rows, notes, strict=True)

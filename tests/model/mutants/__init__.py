@@ -7,9 +7,23 @@ rewritten needs its mutant rewritten. `caught` says which program catches which 
 
 from .caught import CAUGHT
 from .mutant import Mutant, mutated
+from .of_borrowing import BORROWING
 from .of_context import CONTEXT
 from .of_delivery import DELIVERY
+from .of_lending import LENDING
+from .of_loans import LOANS
 from .of_owner import OWNER
 from .of_user import USER
 
-__all__ = ["CAUGHT", "CONTEXT", "DELIVERY", "OWNER", "USER", "Mutant", "mutated"]
+__all__ = [
+    "BORROWING",
+    "CAUGHT",
+    "CONTEXT",
+    "DELIVERY",
+    "LENDING",
+    "LOANS",
+    "OWNER",
+    "USER",
+    "Mutant",
+    "mutated",
+]

@@ -1,6 +1,5 @@
 """Rules of borrowing: guardians, tables, notices, announcements."""
 
-from farref.protocol import borrowing
 from farref.protocol.borrowing import BorrowingOwner, BorrowingUser
 
 from .mutant import Mutant
@@ -16,7 +15,6 @@ def _user(name: str, method: str, old: str, new: str) -> Mutant:
 
 BORROWING = (
     # ---- the owner
-    _owner("forks where no reply comes", "lend", "replies=True)", "replies=replies)"),
     _owner(
         "does not merge a reply's table",
         "loan_ended",
@@ -38,16 +36,14 @@ BORROWING = (
         "self._merge(message.borrowers) + super().delete(sender, message)",
         "super().delete(sender, message) + self._merge(message.borrowers)",
     ),
-    _owner("counts a table's entry twice", "_merge", "if fork not in self.forks", ""),
     _owner("does not count a table", "_merge", "self.forks.update(new)", "pass"),
     _owner(
         "does not notify a table", "_merge", "for fork, worker in new]", "for fork, worker in ()]"
     ),
     # ---- rule 1: one guardian
     _user("reports every loan", "borrow", "if not self._covered:", "if True:"),
-    _user("has no guardian", "borrow", "self.guardian = fork", "pass"),
-    _user("has a guardian though it is counted", "_covered", "self.known or", ""),
-    _user("changes its guardian", "_covered", "or self.guardian is not None", ""),
+    _user("has no guardian", "borrow", "self.guardian = descriptor.fork", "pass"),
+    _user("changes its guardian", "_covered", "if self.guardian is not None:", "if False:"),
     _user("is covered by nothing it reported", "_covered", "self.reported or", ""),
     _user("is covered by no request", "_covered", "or self.requested", ""),
     _user("reports without a guardian", "end_loan", "if self.guardian == fork", "if True"),
@@ -58,33 +54,21 @@ BORROWING = (
         "hands an empty table over", "_take_table", "tuple(sorted(self.borrowers.items()))", "()"
     ),
     # ---- rule 2: epochs
-    _user("takes a notice for another loan", "notified", "fork not in self.reported", "False"),
-    _user("denies every notice", "notified", "fork not in self.reported", "True"),
+    _user("denies every notice", "notified", "self._know(fork)", "[]"),
     _user("waits for a notice that came", "notified", "self.reported.discard(fork)", "pass"),
-    _user("does not remember a notice", "notified", "self._know(fork) + ", ""),
     _user("does not leave when notified late", "notified", " + self.settle()", ""),
     # ---- rule 3: announcing
-    _user("never announces itself", "died", "if exposed else []", "if False else []"),
-    _user("announces itself without need", "died", "if exposed else []", ""),
+    _user("never announces itself", "died", "return self._announce(mint)", "return []"),
     _user(
-        "does not announce its guardian",
+        "announces itself only when its own lender dies",
         "died",
-        "self.guardian is not None or self.reported",
-        "self.reported",
+        "return self._announce(mint)",
+        "return self._announce(mint) if any(it.parent == worker for it in self.reported) else []",
     ),
-    _user("does not announce what it reported", "died", "or self.reported", ""),
-    _user("does not announce its table", "died", "or self.borrowers", ""),
     _user("reports to the dead", "died", "self.guardian.parent == worker", "False"),
-    _user(
-        "announces itself only to its own lender's death",
-        "died",
-        "if exposed else []",
-        "if any(each.parent == worker for each in (self.reported | self.loans)) else []",
-    ),
     # ---- rule 4: taking back
     _user("forgets what it takes back", "take_back", "self.borrowers.update(borrowers)", "pass"),
     _user("takes back and does not say so", "take_back", "self._announce(mint)", "[]"),
-    _user("takes back what is lost", "take_back", "if self.lost:", "if False:"),
     # ---- rule 5: in use
     _user("pins nothing that it lends", "lend", "self.fork(fork, to)", "pass"),
     _user("does not merge", "loan_ended", "self.borrowers.update(report.borrowers)", "pass"),
@@ -93,37 +77,26 @@ BORROWING = (
     _user("adds who returned", "loan_ended", "if report.held:", "if True:"),
     _user("pins for ever", "loan_ended", "del self.children[fork]", "pass"),
     _user("does not leave after a loan", "loan_ended", "return self.settle()", "return []"),
-    _user("borrows from itself", "borrow", "if fork in self.children:", "if False:"),
-    _user("does not remember a loan", "borrow", "self.loans.add(fork)", "pass"),
-    _user("borrows for ever", "end_loan", "self.loans.discard(fork)", "pass"),
     _user("does not remember its report", "end_loan", "self.reported.add(fork)", "pass"),
     _user("reports nothing", "end_loan", "if held or table or not replies", "if not replies"),
     _user("reports no table alone", "end_loan", "held or table or", "held or"),
-    _user("does not return a creation's loan", "end_loan", "or not replies", ""),
-    _user("does not leave after the last loan", "end_loan", "None, self.settle()", "None, []"),
-    _user("returns what it uses", "_hold_on", "self.in_use or", ""),
-    _user("returns what it announces", "_hold_on", "or self.announcing", ""),
-    _user("is covered by an announcement", "_covered", "and not self.announcing", ""),
+    _user("returns what it uses", "_hold_on", "return self.in_use,", "return False,"),
+    _user("returns what it announces", "_hold_on", "return True, ()", "return False, ()"),
     _user("announces itself for ever", "ack", "self.announcing = False", "pass"),
-    _user("does not leave while a loan runs", "unused", "self.loans or", ""),
     _user("leaves before it is notified", "unused", "self.reported or", ""),
     _user("leaves its table behind", "unused", "or self.borrowers", ""),
     _user("waits for notices though it is counted", "unused", "and not self.known", ""),
     # ---- rule 6: an announcement is a request of its own
-    _user("announces itself to a dead owner", "_announce", "self.lost or", ""),
     _user("announces itself though it is counted", "_announce", "self.known or", ""),
     _user("announces itself twice", "_announce", "or self.requested is not None", ""),
     _user("does not know that it announces itself", "_announce", "self.announcing = True", "pass"),
     # ---- the end
     _user("keeps the dead in its table", "forget", "if who != worker", ""),
     _user("strikes the living from its table", "forget", "if who != worker", "if False"),
-    _user("borrows a dead owner's object", "lose", "self.loans.clear()", "pass"),
     _user("guards a dead owner's object", "lose", "self.guardian = None", "pass"),
     _user("reported a dead owner's object", "lose", "self.reported.clear()", "pass"),
     _user("keeps a dead owner's table", "lose", "self.borrowers.clear()", "pass"),
-    _user("announces itself to the dead", "lose", "self.announcing = False", "pass"),
     _user("leaves too early", "settle", "not self.unused or", ""),
-    _user("leaves a dead owner", "settle", "or self.lost", ""),
     _user("leaves whom it does not know", "settle", "or not self.known", ""),
     _user("leaves without its table", "settle", "borrowers=self._take_table()", "borrowers=()"),
 )

@@ -85,8 +85,7 @@ CONTEXT = (
         "return []",
     ),
     _context("does not release", "_release", "self._after(entry, entry.release())", "[]"),
-    _context("keeps freed objects", "_after", "self.owners.pop(entry.rref, None)", "pass"),
-    _context("keeps deleted users", "_after", "self.users.pop(entry.rref, None)", "pass"),
+    _context("keeps entries that have ended", "_after", "if entry.unused:", "if False:"),
     _context("sends to the dead", "_filter", "if not self.dead:", "if True:"),
     _context("speaks to the dead", "_check_alive", "if worker in self.dead:", "if False:"),
     _context("shares with the dead", "_share", "self._check_alive(to)", "pass"),
@@ -127,12 +126,6 @@ CONTEXT = (
         "bury",
         "effects.append(Lose(owner.rref))",
         "pass",
-    ),
-    _context(
-        "gives up creations of the living",
-        "bury",
-        "and owner.rref.creator == worker",
-        "",
     ),
     _context(
         "gives up what was created in time",
@@ -176,11 +169,5 @@ CONTEXT = (
         "_receive",
         "found = self.owners.get(rref)",
         "found = self._owner(rref)",
-    ),
-    _context(
-        "answers the dead",
-        "_send",
-        "return self._filter([Send(to, message)])",
-        "return [Send(to, message)]",
     ),
 )

@@ -1,7 +1,6 @@
 """Rules of an endpoint's loans and creations: what ends when, who is told, what is gone."""
 
 from farref.protocol.context import Context
-from farref.protocol.creations import Asked, Seen
 
 from .mutant import Mutant
 
@@ -12,14 +11,7 @@ def _loans(name: str, method: str, old: str, new: str) -> Mutant:
 
 
 LOANS = (
-    _loans(
-        "gives back what was lent for another call",
-        "give_back",
-        "(call, ())",
-        "(call, next(iter(self._serving.values()), ()))",
-    ),
     _loans("gives nothing back", "give_back", "if loan.rref == rref:", "if False:"),
-    _loans("gives back another reference", "give_back", "if loan.rref == rref:", "if True:"),
     _loans(
         "forks under the name of giving back",
         "give_back",
@@ -40,7 +32,6 @@ LOANS = (
     _loans(
         "settles loans of a dead owner's object", "_loan_ended", "if entry is None:", "if False:"
     ),
-    _loans("merges the buried", "_unburied", "if each[1] not in self.buried", ""),
     _loans("does not count the dead in their grace", "_unburied", "self.buried", "self.dead"),
     _loans(
         "answers no notice for what is gone", "_notified", "[removal(rref, sender, fork)]", "[]"
@@ -52,7 +43,6 @@ LOANS = (
         "user.notified(fork)",
     ),
     _loans("takes nothing back", "_take_back", "if borrowers and", "if False and"),
-    _loans("takes empty tables back", "_take_back", "if borrowers and", "if"),
     _loans(
         "takes back what its owner's death settled",
         "_take_back",
@@ -70,7 +60,6 @@ LOANS = (
     ),
     _loans("makes for ever", "resolve", "self._making.pop(rref, None)", "self._making.get(rref)"),
     _loans("does not return a creation's loans", "resolve", "if loans:", "if False:"),
-    _loans("always returns a creation's loans", "resolve", "if loans:", "if True:"),
     _loans(
         "ends loans before it takes the reply",
         "_receive_reply",
@@ -94,66 +83,10 @@ LOANS = (
         "pass",
     ),
     _loans(
-        "takes back from nobody", "died", "for message in unacknowledged:", "for message in ():"
-    ),
-    _loans(
         "waits for the dead to acknowledge creations",
         "died",
         "self._asked.pop(worker, None)",
         "pass",
     ),
-    _loans("never buries", "bury", "self.buried.add(worker)", "pass"),
-    _loans("remembers what the dead created", "bury", "self._seen.pop(worker, None)", "pass"),
-    _loans(
-        "does not settle what a creation returned",
-        "_receive",
-        "for e in self._loan_ended(sender, r.rref, r.fork, r)]",
-        "for e in ()]",
-    ),
-    _loans(
-        "does not see a creation",
-        "_receive_create",
-        "self._seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)",
-        "pass",
-    ),
-    _loans("waits for acknowledged creations", "_created", "del self._asked[owner]", "pass"),
-    _loans("lends as if there came a reply", "lend", "replies=replies)", "replies=True)"),
-    _loans("does not say that it is counted", "lend", "counted=counted", "counted=False"),
     # ---- creations
-    _loans("waits for what is gone", "_own_or_await", "or not self._is_gone(rref)", "or True"),
-    _loans("does not wait for what comes", "_own_or_await", "or not self._is_gone(rref)", ""),
-    _loans("waits for its own objects", "_is_gone", "creator == self.me or", ""),
-    _loans("waits for creations of the dead", "_is_gone", "or creator in self.dead", ""),
-    _loans("waits for what it has seen", "_is_gone", "creator in self._seen and", "False and"),
-    _loans(
-        "sends one notice for each loan",
-        "_finish",
-        "batched(self._filter(effects))",
-        "self._filter(effects)",
-    ),
-    Mutant(
-        "does not remember a creation",
-        Asked,
-        "add",
-        "self._waiting[number] = None",
-        "return number",
-    ),
-    Mutant(
-        "claims what is not acknowledged", Asked, "add", "next(iter(self._waiting))", "number + 1"
-    ),
-    Mutant("claims too little", Asked, "add", "next(iter(self._waiting))", "0"),
-    Mutant(
-        "waits for what was acknowledged",
-        Asked,
-        "acknowledged",
-        "self._waiting.pop(number, None)",
-        "pass",
-    ),
-    Mutant("believes no watermark", Seen, "add", "if watermark > self._below:", "if False:"),
-    Mutant("keeps what is below", Seen, "add", "if each >= watermark", ""),
-    Mutant("forgets what is above", Seen, "add", "if each >= watermark", "if False"),
-    Mutant("does not remember", Seen, "add", "self._above.add(number)", "pass"),
-    Mutant("remembers what is below", Seen, "add", "if number >= self._below:", "if True:"),
-    Mutant("knows nothing below", Seen, "__contains__", "number < self._below or", ""),
-    Mutant("knows nothing above", Seen, "__contains__", "or number in self._above", ""),
 )

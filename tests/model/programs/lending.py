@@ -40,6 +40,7 @@ LENDING = (
     Program(
         "lent by a user, and kept",
         {"A": (Remote("x", "B"), lend("c", "C", *KEEP), *DROP), "B": (), "C": DROP},
+        reaches_in={"borrow": ("nobody waits for a notice of what he does not use",)},
     ),
     Program(
         "lent by the owner, and kept",
@@ -93,6 +94,16 @@ LENDING = (
             ),
             "A": (Drop("y"),),
             "C": DROP,
+        },
+        slow_in=("fork",),
+    ),
+    Program(
+        "mutual lending, between two who are not counted",
+        {
+            "A": (Remote("x", "B"), lend("c", "C", lend("d", "D", lend("e", "C"))), *DROP),
+            "B": (),
+            "C": (),
+            "D": (),
         },
         slow_in=("fork",),
     ),

@@ -225,6 +225,21 @@ LENDING_DEATHS = (
         slow_in=("fork",),
     ),
     Program(
+        "the borrower is sent what it lends on, and the lender dies",
+        {
+            "B": (
+                Own("x"),
+                lend("a", "A", lend("c", "C", lend("d", "D", *KEEP), Wait("d"))),
+                *DROP,
+            ),
+            "A": (),
+            "C": (),
+            "D": (Say("C", ("x",)),),
+        },
+        mortal=("A",),
+        slow_in=("fork", "lend", "borrow"),
+    ),
+    Program(
         "lent on after the lender died",
         {
             "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),

@@ -222,6 +222,7 @@ SHARING = (
             "B": (),
             "C": (),
         },
+        reaches_in={"lend": ("nothing is given back",), "borrow": ("nothing is given back",)},
     ),
     Program(
         "forks of forks meet: everybody tells everybody",

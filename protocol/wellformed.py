@@ -1,0 +1,143 @@
+"""Whether a message is made of what its class says, all the way down.
+
+Type annotations bind nobody who writes to a mailbox: a message may come from another program, or
+another version, with anything in any field. The machines take a message apart while they change
+their tables, so what it is made of is looked at first, once, at the door: what is wrong is
+refused by a `ProtocolError`, and has changed nothing.
+
+The checks are made from the annotations of the dataclasses and named tuples themselves, so a new
+message, or a new field, needs nothing here. A whole number is one of 0 to 2**64 - 1: ids and
+sequence numbers are no other, and nothing here shall grow with the digits of one.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from .errors import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Check = Callable[[Any], bool]
+
+LARGEST = (1 << 64) - 1
+_NONE = object()
+"""What is in a slot that was never filled; it is right nowhere."""
+
+
+def check(thing: object, family: tuple[type, ...], what: str, but: str = "") -> None:
+    """Raise `ProtocolError` unless *thing* is one of *family*, and right in every field.
+
+    *what* says in the error what it should have been; the field named *but* is not looked at. The
+    error's text holds no more of *thing* than the name of its class: anything else could be
+    large, or have a ``__str__`` of its own.
+    """
+    kind: Any = type(thing)
+    if kind not in family:
+        raise ProtocolError(f"a {kind.__name__:.80} is no {what}")
+    for name, right in _fields(kind):
+        if name != but and not right(getattr(thing, name, _NONE)):
+            raise ProtocolError(f"a {kind.__name__} whose {name!r} is not what belongs there")
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, Check], ...]:
+    hints = get_type_hints(kind)
+    checks = ((each.name, _check_of(hints[each.name])) for each in fields(kind))
+    return tuple((name, right) for name, right in checks if right is not _anything)
+
+
+def _anything(_: Any) -> bool:
+    return True
+
+
+def _nothing(value: Any) -> bool:
+    return value is None
+
+
+def _number(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST
+
+
+def _seconds(value: Any) -> bool:
+    return type(value) is float or _number(value)
+
+
+_LEAVES: dict[Any, Check] = {
+    Any: _anything,
+    object: _anything,
+    None: _nothing,
+    types.NoneType: _nothing,
+    int: _number,
+    float: _seconds,
+}
+
+
+@cache
+def _check_of(hint: Any) -> Check:
+    leaf = _LEAVES.get(hint)
+    if leaf is not None:
+        return leaf
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _one_of(tuple(map(_check_of, args)))
+    if origin is Literal:
+        return lambda value: type(value) is str and value in args
+    if origin is tuple:
+        return _all_of(_check_of(args[0])) if args[1:] == (...,) else _row_of(args)
+    if origin is not None:
+        return lambda value: type(value) is origin
+    if is_dataclass(hint):
+        return _dataclass(hint)
+    if issubclass(hint, tuple):
+        hints = get_type_hints(hint)
+        return _row_of(tuple(hints.values()), hint)
+    if issubclass(hint, str | bytes | bool | Enum):
+        return lambda value: type(value) is hint
+    return lambda value: isinstance(value, hint)
+
+
+def _one_of(checks: tuple[Check, ...]) -> Check:
+    return lambda value: any(right(value) for right in checks)
+
+
+def _all_of(right: Check) -> Check:
+    def every(value: Any) -> bool:
+        return type(value) is tuple and (not value or all(map(right, value)))
+
+    return every
+
+
+def _row_of(args: tuple[Any, ...], kind: Any = tuple) -> Check:
+    checks = tuple(enumerate(map(_check_of, args)))
+    size = len(checks)
+
+    # Loops, here and below: a generator for each of the many small things is most of the time.
+    def row(value: Any) -> bool:
+        if type(value) is not kind or len(value) != size:
+            return False
+        for place, right in checks:  # noqa: SIM110
+            if not right(value[place]):
+                return False
+        return True
+
+    return row
+
+
+def _dataclass(kind: Any) -> Check:
+    checks = _fields(kind)
+
+    def whole(value: Any) -> bool:
+        if type(value) is not kind:
+            return False
+        for name, right in checks:  # noqa: SIM110
+            if not right(getattr(value, name, _NONE)):
+                return False
+        return True
+
+    return whole

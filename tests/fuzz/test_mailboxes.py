@@ -1,0 +1,213 @@
+"""Thespian messages that no correct peer sends: to a worker, to the program, to the registrar.
+
+Foreign objects, messages of ours with any field wrong, envelopes of strangers and of the dead,
+repeated ones, absurd numbers. Each is refused and counted, or harmless; calls go on meanwhile,
+and when the strangers are declared dead nothing of theirs is left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+import farref
+from farref import RRef, System
+from farref.actors import simple
+from farref.actors.program import CallInPort
+from farref.actors.settings import Settings
+from farref.actors.wire import (
+    Died,
+    Envelope,
+    Exited,
+    Found,
+    Join,
+    Joined,
+    Leave,
+    Lookup,
+    Nudge,
+    Open,
+    Spawn,
+    Spawned,
+    Welcome,
+    WorkerInfo,
+)
+from farref.protocol.delivery import WINDOW, Packet
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+
+from ..actors.helpers import Box, assert_nothing_held, make_box, until
+from .cases import JUNK, cases
+from .test_protocol import Maker
+from .wrong import wrong
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+    from .conftest import Kept
+
+GRACE = 0.05
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("simpleSystemBase", id="simple"),
+        pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
+    ],
+)
+def system(request: pytest.FixtureRequest) -> Iterator[System]:
+    with System(request.param, timeout=20, orphan_grace=GRACE) as system:
+        system.worker("B")
+        system.worker("C")
+        yield system
+
+
+def goes_on(system: System, ref: RRef[Box]) -> None:
+    assert farref.rpc_sync("B", _content, (ref,)) == 1
+    assert farref.rpc_sync("C", _content, (ref,)) == 1
+    assert ref.to_here().content == 1
+
+
+def _content(ref: RRef[Box]) -> Any:
+    return ref.to_here().content
+
+
+def refused() -> int:
+    return RRef(1)._endpoint.refused
+
+
+def ids(evil: WorkerId, to: WorkerId) -> dict[type, list[Any]]:
+    """What a stranger may name: itself, the receiver, and one more that nobody knows."""
+    workers = [evil, to, WorkerId("nobody", evil.incarnation)]
+    return {
+        WorkerId: workers,
+        RRefId: [RRefId(who, number) for who in workers for number in (1, 2, 10_000)],
+        ForkId: [ForkId(who, number) for who in workers for number in (1, 2, 10_000)],
+        CallId: [CallId(who, number) for who in workers for number in (1, 2, 10_000)],
+    }
+
+
+def packet(rng: random.Random, make: Maker) -> Packet:
+    first = rng.choice((0, 0, 0, 0, 1, WINDOW - 1, WINDOW, 10**9, 1 << 63))
+    expects = rng.choice((0, 0, 0, 0, 1, 10**9))
+    return Packet(first, make.some(make.message, 4), expects)
+
+
+class Hostile:
+    """Makes what comes to one endpoint."""
+
+    def __init__(self, to: WorkerInfo, lair: ActorAddress) -> None:
+        self.to = to
+        self.lair = lair
+        self.strangers: list[WorkerId] = []
+        self.copies: list[Envelope] = []
+
+    def stranger(self, number: int) -> WorkerId:
+        evil = WorkerId("evil", 10**6 + number)
+        self.strangers += [evil, WorkerId("nobody", evil.incarnation)]
+        return evil
+
+    def message(self, rng: random.Random, number: int) -> Any:
+        evil = self.stranger(number)
+        make = Maker(rng, ids(evil, self.to.id))
+        me = WorkerInfo(evil, self.lair)
+        envelope = Envelope(me, self.to.id, packet(rng, make))
+        match rng.randrange(9):
+            case 0:
+                return rng.choice(JUNK)
+            case 1 if self.copies:
+                return rng.choice(self.copies)
+            case 2 | 3 | 4:
+                right: Any = envelope
+            case 5:
+                return envelope
+            case 6:
+                right = rng.choice((Found(number, (me,)), Spawned(number, me), Died((evil,))))
+            case 7:
+                right = Joined(self.lair, Settings(), (evil,), 1)
+            case _:
+                right = rng.choice((Welcome(evil, self.lair, Settings()), Nudge()))
+        pool = [evil, me, envelope, *make.ids[RRefId]]
+        return wrong(rng, right, lambda r, _: r.choice(pool))
+
+
+@pytest.mark.parametrize("name", ["B", "program"])
+def test_mailboxes(system: System, name: str, monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+    info, lair = farref.get_worker_info(name), farref.get_worker_info("C").address
+    hostile = Hostile(info, lair)
+    in_process = isinstance(system._port, CallInPort)
+    if in_process:
+        put = simple.put
+
+        def copying(base: Any, sender: Any, address: Any, message: Any) -> None:
+            real = type(message) is Envelope and type(message.to) is WorkerId
+            if real and message.to == info.id and len(hostile.copies) < 50:
+                hostile.copies.append(message)
+            put(base, sender, address, message)
+
+        monkeypatch.setattr(simple, "put", copying)
+    ref = farref.remote("B", make_box, (1,))
+    goes_on(system, ref)
+    before = farref.rpc_sync(info, refused)
+    every = 1 if in_process else 10
+    for case in cases("mailboxes"):
+        if case.number % every:
+            continue
+        with case as rng:
+            system._port.post(info.address, hostile.message(rng, case.number))
+            if case.number % 100 == 0:
+                goes_on(system, ref)
+    goes_on(system, ref)
+    assert until(system, lambda: farref.rpc_sync(info, refused) > before)
+    for other in system.workers():
+        system._port.post(other.address, Died(tuple(hostile.strangers)))
+    del ref
+    assert_nothing_held(system)
+    assert not kept.pinning()
+
+
+@pytest.mark.parametrize("spoil", ["fields", "nothing"])
+def test_registrar(system: System, spoil: str) -> None:
+    """Whoever asks the wrong way gets no answer; the others do."""
+    registrar = system.endpoint.registry.registrar
+    lair = farref.get_worker_info("C").address
+    ref = farref.remote("B", make_box, (1,))
+    goes_on(system, ref)
+    there = system.workers()
+    joined: list[WorkerId] = []
+    for case in cases("registrar"):
+        with case as rng:
+            evil = WorkerId("evil", 10**9 + case.number)
+            joined.append(evil)
+            right: list[Any] = [
+                Join(evil, 1, "here"),
+                Join(farref.get_worker_info("B").id, 1, "here"),
+                Leave(evil),
+                Open(Settings(timeout=1), 10**7),
+                Spawn(case.number, b"no pickle", "evil", None, None),
+                Lookup(case.number, "B"),
+                Lookup(case.number, None, lair),
+                Exited(ActorAddress(None)),
+                rng.choice(JUNK),
+            ]
+            message = rng.choice(right)
+            if spoil == "fields":
+                message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, lair)))  # type: ignore[misc]
+                if isinstance(message, Exited):
+                    continue  # a parent is believed
+            system._port.post(registrar, message)
+            if case.number % 50 == 0:
+                goes_on(system, ref)
+    for evil in joined:
+        system._port.post(registrar, Leave(evil))
+    assert until(system, lambda: system.workers() == there)
+    goes_on(system, ref)
+    assert farref.rpc_sync("B", timeout) == 20
+    del ref
+    assert_nothing_held(system)
+
+
+def timeout() -> float:
+    return RRef(1)._endpoint.settings.timeout

@@ -1,0 +1,260 @@
+"""Protocol messages with any field wrong, to an endpoint in the middle of everything.
+
+Each is refused by a `ProtocolError`, with nothing changed; or taken, and then nothing changed
+that is another's than its sender's: no handle, no fork, no pin, no call, and nothing was freed
+that anybody else holds.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref.protocol.context import Context
+from farref.protocol.effects import Free
+from farref.protocol.errors import ProtocolError
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.messages import (
+    Ack,
+    Call,
+    Cancel,
+    Cargo,
+    ChildAck,
+    Create,
+    Delete,
+    Descriptor,
+    Fetch,
+    ForkRequest,
+    Invoke,
+    Message,
+    NotifyRefRemoved,
+    Passing,
+    RefRemoved,
+    Reply,
+    Report,
+    Returned,
+    Tell,
+)
+from farref.protocol.sharing import DISCIPLINES, Sharing
+
+from ..model.state import clone, freeze
+from .cases import cases
+from .wrong import wrong
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+
+A, B, C, D = (WorkerId(name, 1) for name in "ABCD")
+STRANGER = WorkerId("A", 2)
+WORKERS = (A, B, C, D, STRANGER)
+SENDERS = (A, C, D, STRANGER)
+"""Not B itself: its shell refuses what others send in its name."""
+
+
+def reference(rref: RRefId, fork: ForkId, owner: WorkerId, passing: Passing) -> Descriptor:
+    return Descriptor(rref=rref, fork=fork, owner=owner, parent=fork.parent, passing=passing)
+
+
+def tell(*references: Descriptor) -> Tell:
+    return Tell(cargo=Cargo(descriptors=references))
+
+
+@cache
+def endpoint(sharing: Sharing) -> Context:
+    """B: an owner, a user, a lender and a borrower, with calls both ways; D is dead."""
+    context = Context(B, sharing)
+    loan = Passing.LOAN if DISCIPLINES[sharing].lends else Passing.FORK
+    mine, shared = context.own(), context.own()
+    context.fork(mine, A)
+    context.fork(mine, C)
+    context.fork(shared, A)
+    context.receive(C, tell(reference(RRefId(C, 1), ForkId(C, 1), C, Passing.FORK)))
+    context.receive(A, tell(reference(RRefId(C, 2), ForkId(A, 1), C, Passing.FORK)))
+    context.hold(RRefId(C, 1))
+    context.fork(RRefId(C, 1), A)
+    context.receive(
+        A, Create(call=CallId(A, 1), rref=RRefId(A, 1), fork=ForkId(A, 2), cargo=Cargo())
+    )
+    context.receive(C, ForkRequest(rref=RRefId(A, 1), fork=ForkId(A, 3)))
+    context.receive(C, ForkRequest(rref=RRefId(A, 2), fork=ForkId(A, 4)))
+    context.receive(A, Fetch(call=CallId(A, 2), rref=mine))
+    context.receive(C, Invoke(call=CallId(C, 1), rref=mine, cargo=Cargo()))
+    lent = Cargo(descriptors=(reference(RRefId(C, 3), ForkId(A, 5), C, loan),))
+    context.receive(A, Call(call=CallId(A, 3), cargo=lent))
+    context.receive(A, Call(call=CallId(A, 4), cargo=Cargo()))
+    arguments = tuple(context.lend(rref, A) for rref in (mine, shared, RRefId(C, 1)))
+    context.call(A, Cargo(descriptors=arguments))
+    context.call(C, Cargo(descriptors=(context.lend(mine, C),)))
+    context.fetch(RRefId(C, 1))
+    context.create(A, Cargo(descriptors=(context.lend(shared, A, replies=False),)))
+    context.create(C, Cargo(), RRefId(C, 1))
+    context.died(D)
+    return context
+
+
+# ---- messages that could be right
+
+
+def ids_in(context: Context) -> dict[type, list[Any]]:
+    """What there is to name in that state, and a little more."""
+    return {
+        WorkerId: list(WORKERS),
+        RRefId: [RRefId(who, number) for who in (A, B, C) for number in range(1, 5)],
+        ForkId: [ForkId(who, number) for who in (A, B, C) for number in range(1, 12)],
+        CallId: [CallId(who, number) for who in (A, B, C) for number in range(1, 7)],
+    }
+
+
+class Maker:
+    """Draws messages whose ids occur in the state."""
+
+    def __init__(self, rng: random.Random, ids: dict[type, list[Any]]) -> None:
+        self.rng = rng
+        self.ids = ids
+
+    def one(self, kind: type) -> Any:
+        return self.rng.choice(self.ids[kind])
+
+    def some(self, make: Callable[[], Any], most: int = 3) -> tuple[Any, ...]:
+        return tuple(make() for _ in range(self.rng.randint(0, most)))
+
+    def loan(self) -> tuple[Any, Any]:
+        return self.one(ForkId), self.one(WorkerId)
+
+    def descriptor(self) -> Descriptor:
+        fork = self.one(ForkId)
+        passing, counted = self.rng.choice(list(Passing)), self.rng.random() < 0.5
+        parent = fork.parent if self.rng.random() < 0.8 else self.one(WorkerId)
+        rref = self.one(RRefId)
+        owner = rref.creator if self.rng.random() < 0.7 else self.one(WorkerId)
+        return Descriptor(
+            rref=rref, fork=fork, owner=owner, parent=parent, passing=passing, counted=counted
+        )
+
+    def cargo(self) -> Cargo:
+        return Cargo(payload=b"", descriptors=self.some(self.descriptor))
+
+    def report(self) -> Report:
+        return Report(
+            rref=self.one(RRefId),
+            fork=self.one(ForkId),
+            owner=self.one(WorkerId),
+            held=self.rng.random() < 0.5,
+            borrowers=self.some(self.loan),
+        )
+
+    def delete(self) -> Delete:
+        forks = self.some(lambda: self.one(ForkId))
+        return Delete(rref=self.one(RRefId), forks=forks, borrowers=self.some(self.loan))
+
+    def message(self) -> Message:
+        rref, fork, call = self.one(RRefId), self.one(ForkId), self.one(CallId)
+        chain = self.some(lambda: self.one(RRefId))
+        makers: list[Callable[[], Message]] = [
+            lambda: ForkRequest(rref=rref, fork=fork),
+            lambda: Ack(rref=rref, fork=fork),
+            lambda: ChildAck(rref=rref, fork=fork),
+            self.delete,
+            lambda: Returned(loans=self.some(self.report)),
+            lambda: NotifyRefRemoved(loans=self.some(lambda: (self.one(RRefId), self.one(ForkId)))),
+            lambda: RefRemoved(removed=self.some(self.delete)),
+            lambda: Cancel(call=call, rref=self.rng.choice((None, rref))),
+            lambda: Tell(cargo=self.cargo()),
+            lambda: Call(call=call, cargo=self.cargo(), chain=chain),
+            lambda: Create(
+                call=call,
+                rref=rref,
+                fork=fork,
+                cargo=self.cargo(),
+                target=self.rng.choice((None, self.one(RRefId))),
+                settled=self.rng.randint(0, 9),
+            ),
+            lambda: Invoke(call=call, rref=rref, cargo=self.cargo(), chain=chain),
+            lambda: Fetch(call=call, rref=rref, copy=self.rng.random() < 0.5, chain=chain),
+            lambda: Reply(call=call, cargo=self.cargo(), loans=self.some(self.report)),
+        ]
+        return self.rng.choice(makers)()
+
+
+# ---- what is not the sender's
+
+
+def of_others(context: Context, sender: WorkerId) -> Iterator[object]:
+    """Everything that *sender* must not be able to take away."""
+    for owner in context.owners.values():
+        yield from ((owner.rref, fork, who) for fork, who in owner.forks.items() if who != sender)
+        yield from ((owner.rref, "handle", n) for n in range(owner.handles))
+        yield from ((owner.rref, "message", n) for n in range(owner.messages))
+        yield from (
+            (owner.rref, "pending", call)
+            for call in owner.pending
+            if not _to(context, call, sender)
+        )
+        lent = getattr(owner, "lent", {})
+        yield from ((owner.rref, "lent", fork) for fork, who in lent.items() if who != sender)
+        yield from ((owner.rref, "queued", who) for who, _ in owner.queue if who != sender)
+    for user in context.users.values():
+        yield from ((user.rref, "handle", n) for n in range(user.handles))
+        yield from ((user.rref, "message", n) for n in range(user.messages))
+        yield from (
+            (user.rref, "child", fork) for fork, who in user.children.items() if who != sender
+        )
+        if user.owner != sender:
+            yield from ((user.rref, "known", fork) for fork in user.known)
+            yield from ((user.rref, "owed", fork) for fork in user.owed)
+            yield from ((user.rref, "pending", call) for call in user.pending)
+    yield from (
+        (call, "waits") for call, waiting in context.waiting.items() if waiting.to != sender
+    )
+
+
+def _to(context: Context, call: CallId, sender: WorkerId) -> bool:
+    waiting = context.waiting.get(call)
+    return waiting is None or waiting.to == sender
+
+
+def held_by_others(context: Context, rref: RRefId, sender: WorkerId) -> bool:
+    owner = context.owners.get(rref)
+    if owner is None:
+        return False
+    return bool(
+        owner.handles or owner.messages or any(who != sender for who in owner.forks.values())
+    )
+
+
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_protocol(sharing: Sharing) -> None:
+    state = endpoint(sharing)
+    before = freeze(state)
+    ids = ids_in(state)
+    pool = [each for kind in ids.values() for each in kind]
+
+    def another(rng: random.Random, _: Any) -> Any:
+        return rng.choice(pool)
+
+    refused = taken = 0
+    for case in cases(f"protocol {sharing}"):
+        with case as rng:
+            make = Maker(rng, ids)
+            message: Any = make.message()
+            sender = rng.choice(SENDERS)
+            if rng.random() < 0.75:
+                message = wrong(rng, message, another)
+            context = clone(state)
+            theirs = set(of_others(context, sender))
+            try:
+                effects = context.receive(sender, message)
+            except ProtocolError:
+                refused += 1
+                assert freeze(context) == before, "it was refused, and something changed"
+                continue
+            taken += 1
+            left = set(of_others(context, sender))
+            assert theirs <= left, f"{sender} took what is not its own: {theirs - left}"
+            freed = [effect.rref for effect in effects if isinstance(effect, Free)]
+            assert not [rref for rref in freed if held_by_others(state, rref, sender)]
+    assert freeze(state) == before
+    assert not (refused + taken) > 100 or (refused and taken), "one kind of case is missing"

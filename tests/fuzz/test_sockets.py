@@ -1,0 +1,260 @@
+"""Bytes on the base's sockets: to a listener in this process, before and after the handshake.
+
+Whatever comes, the listener hangs up or waits, counts what it refuses, unpickles nothing of
+strangers, and goes on serving everybody else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import random
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref.actors.base import Limits
+from farref.actors.base.addresses import Address
+from farref.actors.base.errors import FrameError, HandshakeError
+from farref.actors.base.framing import DATA, HEADER, Encoder, FrameDecoder
+from farref.actors.base.handshake import KEYED, LOCAL, MAGIC, NONCE, Acceptor, Dialler
+
+from ..base.kit import PATIENCE, Echo, eventually, free_port, running
+from .cases import cases, damaged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from thespian.actors import ActorSystem
+
+KEY = b"a shared key of the tests"
+LIMIT = 1_000_000
+
+
+class Victim:
+    """A program's transport, which this thread runs, in a system with one actor."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self.system = system
+        self.transport = system._systemBase.transport
+        self.me: Address = self.transport._me
+        self.echo = system.createActor(Echo)
+        self.got: list[Any] = []
+
+    def run(self) -> None:
+        """Everything that can be done now is done."""
+        while hasattr(envelope := self.transport.run(None, 0), "message"):
+            self.got.append(envelope.message)
+
+    def dial(self, *, near: bool) -> socket.socket:
+        family = socket.AF_UNIX if near else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.settimeout(PATIENCE)
+        sock.connect(self.me.path if near else (self.me.host, self.me.port))
+        return sock
+
+    def enter(self, rng: random.Random, *, near: bool) -> socket.socket:
+        """A connection after its handshake, as whoever has the key."""
+        sock = self.dial(near=near)
+        me = Address(f"fuzz-{rng.random()}", "", "127.0.0.1", 9)
+        dialler = Dialler(self.me.key, me, b"" if near else KEY, rng.randbytes(NONCE))
+        sock.sendall(dialler.opening)
+        if not near:
+            self.run()
+            sock.sendall(dialler.feed(sock.recv(4096)))
+        return sock
+
+    def serves(self) -> bool:
+        return bool(self.system.ask(self.echo, "hello", PATIENCE) == "hello")
+
+    def strangers(self) -> int:
+        return len(self.transport._listener._strangers)
+
+
+@pytest.fixture(scope="module")
+def victim() -> Iterator[Victim]:
+    limits = Limits(handshake_timeout=1, max_message_bytes=LIMIT)
+    with running(host="127.0.0.1", port=free_port("127.0.0.1"), key=KEY, limits=limits) as system:
+        yield Victim(system)
+
+
+def bomb(trap: Path) -> bytes:
+    """A frame that makes the folder *trap* when it is unpickled."""
+
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(trap),)
+
+    body = pickle.dumps(Bomb(), 5)
+    return HEADER.pack(len(body), 0, DATA) + body
+
+
+def opening(rng: random.Random, victim: Victim, *, near: bool) -> bytes:
+    want = rng.choice((victim.me.key, "nobody", ""))
+    me = Address(
+        "stranger", "", rng.choice(("", "127.0.0.1", "no host")), rng.choice((9, -1, 10**9))
+    )
+    return Dialler(want, me, b"" if near else b"w" * 32, rng.randbytes(NONCE)).opening
+
+
+def strange(rng: random.Random, victim: Victim, boom: bytes, *, near: bool) -> tuple[bytes, bool]:
+    """What a stranger may say, and whether it must be hung up on for it."""
+    mode = LOCAL if near else KEYED
+    match rng.randrange(8):
+        case 0:
+            return bytes([rng.randrange(128, 256)]) + rng.randbytes(rng.randint(0, 3000)), True
+        case 1:
+            return b"GET / HTTP/1.0\r\n\r\n", True
+        case 2:
+            return MAGIC.replace(b"1", b"2") + mode + b"\0" * 80, True
+        case 3:
+            return MAGIC + (KEYED if near else LOCAL) + boom, True
+        case 4:
+            return boom, True
+        case 5 if near:
+            return MAGIC + LOCAL + b"\xff\xff" + rng.randbytes(100), True
+        case 6:
+            return damaged(rng, opening(rng, victim, near=near)), False
+        case _:
+            whole = opening(rng, victim, near=near)
+            return whole[: rng.randrange(len(whole))], False
+
+
+def leave(rng: random.Random, sock: socket.socket) -> None:
+    """End *sock*: in order, half, or by a reset."""
+    with contextlib.suppress(OSError):
+        match rng.randrange(3):
+            case 0:
+                sock.shutdown(socket.SHUT_WR)
+            case 1:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            case _:
+                pass
+    sock.close()
+
+
+def say(rng: random.Random, victim: Victim, sock: socket.socket, data: bytes) -> None:
+    """All at once, or in pieces; a listener that hangs up before the end may."""
+    pieces = rng.choice((1, 1, 1, 3, 10))
+    size = max(1, -(-len(data) // pieces))
+    with contextlib.suppress(OSError):
+        for start in range(0, len(data), size):
+            sock.sendall(data[start : start + size])
+            victim.run()
+
+
+@pytest.mark.processes
+def test_sockets(victim: Victim, tmp_path: Path) -> None:
+    trap = tmp_path / "exploded"
+    boom = bomb(trap)
+    before, must = victim.transport.refused, 0
+    for case in cases("sockets"):
+        with case as rng:
+            near = rng.random() < 0.5
+            data, refused = strange(rng, victim, boom, near=near)
+            with victim.dial(near=near) as sock:
+                say(rng, victim, sock, data)
+                leave(rng, sock)
+            victim.run()
+            must += refused
+            assert not trap.exists(), "something of a stranger's was unpickled"
+            if case.number % 200 == 0:
+                assert victim.serves()
+
+    def over() -> bool:
+        victim.run()
+        return not victim.strangers()
+
+    eventually(over)
+    assert victim.transport.refused - before >= must * 0.9  # a reset may arrive before its bytes
+    assert victim.serves()
+
+
+VALUES: tuple[Any, ...] = (
+    None, 7, 2.5, "text", b"bytes", [1, [2, [3]]], {"a": (1, 2), "b": {3}}, "y" * 3000,
+    b"z" * 70_000,
+)  # fmt: skip
+
+
+def framed(rng: random.Random) -> tuple[bytes, bool]:
+    """What somebody with the key may send, and whether it must be refused."""
+    whole = b"".join(bytes(part) for part in Encoder().encode(rng.choice(VALUES)))
+    match rng.randrange(8):
+        case 0:
+            return HEADER.pack(rng.randrange(LIMIT + 1, 1 << 63), 0, DATA), True
+        case 1:
+            return HEADER.pack(9, 0, rng.randrange(4, 256)), True
+        case 2:
+            return HEADER.pack(9, rng.randrange((1 << 16) + 1, 1 << 32), DATA), True
+        case 3:
+            sizes = struct.pack("<2Q", rng.randrange(LIMIT, 1 << 63), rng.randrange(1 << 63))
+            return HEADER.pack(9, 2, DATA) + sizes, True
+        case 4:
+            body = rng.randbytes(rng.randint(1, 200))
+            return HEADER.pack(len(body), 0, DATA) + b"\xff" + body[1:], True
+        case 5:
+            return whole[: rng.randrange(len(whole))], False
+        case 6:
+            return whole, False
+        case _:
+            return damaged(rng, whole), False
+
+
+@pytest.mark.processes
+def test_frames(victim: Victim, little_memory: None) -> None:
+    before, must = victim.transport.refused, 0
+    for case in cases("frames"):
+        with case as rng:
+            data, refused = framed(rng)
+            with victim.enter(rng, near=rng.random() < 0.7) as sock:
+                say(rng, victim, sock, data)
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_WR)
+                victim.run()
+            must += refused
+            if case.number % 200 == 0:
+                assert victim.serves()
+    victim.run()
+    assert victim.transport.refused - before >= must
+    assert victim.serves()
+
+
+# ---- the machines alone
+
+
+def in_pieces(rng: random.Random, data: bytes) -> Iterator[bytes]:
+    while data:
+        size = rng.choice((1, 7, 64, 5000))
+        yield data[:size]
+        data = data[size:]
+
+
+def test_handshakes(little_memory: None) -> None:
+    """Each machine ends with its own error, or waits for more; nothing else is raised."""
+    me = Address("me", "", "127.0.0.1", 9)
+    let_in = refused = 0
+    for case in cases("handshakes"):
+        with case as rng:
+            key = rng.choice((b"", KEY))
+            dialler = Dialler("me", me, key, rng.randbytes(NONCE))
+            acceptor = Acceptor("me".__eq__, key, rng.randbytes(NONCE))
+            spoil = rng.randrange(4)
+            try:
+                said = dialler.opening
+                for turn in range(3):
+                    heard = damaged(rng, said) if turn == spoil else said
+                    feed = (acceptor if turn % 2 == 0 else dialler).feed
+                    said = b"".join([feed(piece) for piece in in_pieces(rng, heard)])
+                if acceptor.peer is not None:
+                    let_in += 1
+                    assert spoil == 3 or not key or acceptor.peer == me
+                frames = FrameDecoder(LIMIT)
+                for piece in in_pieces(rng, damaged(rng, framed(rng)[0])):
+                    frames.feed(piece)
+            except (HandshakeError, FrameError):
+                refused += 1
+    assert let_in or not refused > 100

@@ -1,0 +1,59 @@
+"""Messages that are wrong somewhere: one field of a right one replaced, however deep it lies."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from .cases import junk
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterator
+
+    Path = tuple[int | str, ...]
+
+
+def paths(thing: Any, at: Path = ()) -> Iterator[Path]:
+    """Every place in *thing*, itself included."""
+    yield at
+    if dataclasses.is_dataclass(thing):
+        for field in dataclasses.fields(thing):
+            yield from paths(getattr(thing, field.name), (*at, field.name))
+    elif isinstance(thing, tuple) and not isinstance(thing, Enum):
+        for place, each in enumerate(thing):
+            yield from paths(each, (*at, place))
+
+
+def put(thing: Any, path: Path, value: Any) -> Any:
+    """A copy of *thing* with *value* at *path*; whatever was checked when it was made is not."""
+    if not path:
+        return value
+    first, *rest = path
+    if isinstance(first, str):
+        copy = object.__new__(type(thing))
+        for field in dataclasses.fields(thing):
+            each = getattr(thing, field.name)
+            if field.name == first:
+                each = put(each, tuple(rest), value)
+            object.__setattr__(copy, field.name, each)
+        return copy
+    parts = [put(each, tuple(rest), value) if n == first else each for n, each in enumerate(thing)]
+    return tuple.__new__(type(thing), parts)
+
+
+def look(thing: Any, path: Path) -> Any:
+    """What is at *path*."""
+    for step in path:
+        thing = getattr(thing, step) if isinstance(step, str) else thing[step]
+    return thing
+
+
+def wrong(rng: random.Random, message: Any, other: Callable[[random.Random, Any], Any]) -> Any:
+    """*message* with one place wrong: by junk, or by *other* for what was there."""
+    for _ in range(rng.choice((1, 1, 1, 2))):
+        path = rng.choice(list(paths(message)))
+        there = look(message, path)
+        message = put(message, path, other(rng, there) if rng.random() < 0.5 else junk(rng))
+    return message

@@ -1,0 +1,74 @@
+"""Who is given up for silence, and who never is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farref.protocol.ids import WorkerId
+from farref.protocol.liveness import Liveness
+
+A, B = WorkerId("A", 1), WorkerId("B", 1)
+
+
+def test_the_silent_are_given_up_and_the_others_not() -> None:
+    liveness = Liveness(3)
+    liveness.watch(A)
+    liveness.watch(B)
+    assert [liveness.turn(), liveness.turn()] == [[], []]
+    assert liveness.heard(A)
+    assert liveness.turn() == [B]
+    assert liveness.heard(A)
+
+
+def test_who_was_given_up_is_never_believed_again() -> None:
+    liveness = Liveness(1)
+    liveness.watch(A)
+    assert liveness.turn() == [A]
+    assert not liveness.heard(A)
+    assert liveness.turn() == []
+
+
+def test_who_left_is_not_expected() -> None:
+    liveness = Liveness(1)
+    liveness.watch(A)
+    liveness.forget(A)
+    assert liveness.turn() == []
+    assert not liveness.heard(A)
+
+
+def test_a_second_watch_changes_nothing() -> None:
+    liveness = Liveness(2)
+    liveness.watch(A)
+    liveness.turn()
+    liveness.watch(A)
+    assert liveness.turn() == [A]
+
+
+def test_patience_is_at_least_one_turn() -> None:
+    with pytest.raises(ValueError, match="0 turns"):
+        Liveness(0)
+
+
+@given(st.integers(1, 5), st.lists(st.sampled_from([None, A, B]), max_size=40))
+def test_it_is_given_up_after_exactly_that_many_turns_without_a_word(
+    patience: int, history: list[WorkerId | None]
+) -> None:
+    """None is a turn; a worker is a word of it. Compared with the history itself."""
+    liveness = Liveness(patience)
+    liveness.watch(A)
+    liveness.watch(B)
+    silent, gone = {A: 0, B: 0}, set[WorkerId]()
+    for event in history:
+        if event is None:
+            expected = []
+            for worker in (A, B):
+                silent[worker] += 1
+                if worker not in gone and silent[worker] == patience:
+                    expected.append(worker)
+            gone.update(expected)
+            assert liveness.turn() == expected
+        else:
+            assert liveness.heard(event) == (event not in gone)
+            silent[event] = 0 if event not in gone else silent[event]
