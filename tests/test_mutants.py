@@ -6,6 +6,8 @@ that survives is a program that is missing, or a rule that is not needed.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from .model.explorer import TooManyStatesError, explore
@@ -13,6 +15,7 @@ from .model.foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
 from .model.model import ProgramModel
 from .model.mutants import (
     BORROWING,
+    BY_TRACE,
     CAUGHT,
     CONTEXT,
     DELIVERY,
@@ -25,21 +28,35 @@ from .model.mutants import (
 )
 from .model.programs import PROGRAMS
 from .model.wire import LINKS, WireModel, small_numbers
+from .tracing.files import TraceError, differences
 
+TRACES = Path(__file__).parent / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}
 LINK_OF = {link.name: link for link in LINKS}
 MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS)
 
 
 def caught(mutant: Mutant) -> str | None:
-    """The property that does not hold in *mutant*, if its program finds one."""
-    program = PROGRAM_OF[CAUGHT[str(mutant)]]
+    """The property that does not hold in *mutant*, if its program or trace finds one."""
+    where = CAUGHT[str(mutant)]
+    if where in BY_TRACE:
+        return "its trace is another" if differs(mutant, where) else None
+    program = PROGRAM_OF[where]
     with mutated(mutant):
         result = explore(ProgramModel(program), limit=300_000)
     if result.mistake is not None:
         return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
     missing = set(program.reaches) - result.seen
     return f"never violated: {', '.join(sorted(missing))}" if missing else None
+
+
+def differs(mutant: Mutant, trace: str) -> bool:
+    """Whether *trace* shows anything but what it should, or cannot go on."""
+    with mutated(mutant):
+        try:
+            return bool(differences(TRACES / f"{trace}.txt"))
+        except TraceError:
+            return True
 
 
 def caught_on_the_wire(mutant: Mutant) -> str | None:

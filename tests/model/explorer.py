@@ -1,7 +1,7 @@
 """Breadth-first search over every state of a model, with a shortest trace to any mistake.
 
 A model says where it starts and what may happen next; `explore` visits each state once and
-asks the model to `judge` it. A state from which nothing can happen must be a good end
+asks the model to `judge` it. A state from which nothing has to happen must be a good end
 (`judge_end`). Where time or retries make cycles, `progress` also demands that an end can
 still be reached from every state, so that nothing goes round for ever (G6).
 
@@ -38,6 +38,9 @@ class Model(Protocol[StateT]):
 
     def moves(self, state: StateT) -> Iterator[tuple[Any, StateT]]:
         """Everything that may happen next."""
+
+    def need_not(self, move: Any) -> bool:
+        """Whether *move* may happen, or never: a state with no other move is an end, too."""
 
     def judge(self, state: StateT) -> Mistake | None:
         """Whether a state is wrong."""
@@ -111,7 +114,7 @@ def explore(model: Model[StateT], *, limit: int = 400_000, progress: bool = Fals
         depth = depths.pop(state)
         stuck = True
         for move, after in model.moves(state):
-            stuck = False
+            stuck = stuck and model.need_not(move)
             report.moves += 1
             if after not in came:
                 came[after] = (state, move)

@@ -10,7 +10,7 @@ from .facts import Facts, facts
 from .never_lent import NEVER_STATE, NEVER_STEP
 from .rest import EVENTUALLY
 from .show import step_line
-from .world import DEAD, Move, Program, State, Taken, World
+from .world import DEAD, Crash, Move, Program, State, Taken, World
 
 
 class ProgramModel:
@@ -35,6 +35,10 @@ class ProgramModel:
     def moves(self, state: State) -> Iterator[tuple[Move, State]]:
         """Everything that may happen next."""
         return self.world.moves(state)
+
+    def need_not(self, move: Move) -> bool:
+        """Nobody has to die."""
+        return isinstance(move.step, Crash)
 
     def judge(self, state: State) -> Mistake | None:
         """The first `always` property that does not hold, if any."""

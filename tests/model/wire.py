@@ -263,6 +263,10 @@ class WireModel:
             return Mistake("memory is bounded by the window", "what was handed over is kept")
         return None
 
+    def need_not(self, move: Move) -> bool:
+        """Every move is of the wire: what may be lost is sent again."""
+        return False
+
     def judge(self, state: State) -> Mistake | None:
         """The first `always` property that does not hold, if any."""
         for place, number in enumerate(state.sides):

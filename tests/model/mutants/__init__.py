@@ -1,14 +1,16 @@
-"""The machines with one rule removed, each of which a program must catch.
+"""The machines with one rule removed, each of which a program or a trace must catch.
 
 A mutant replaces one piece of the shipped source of one method, in memory, for as long as a
 test runs. If the source no longer contains the piece, the mutant says so: a rule that was
-rewritten needs its mutant rewritten. `caught` says which program catches which mutant.
+rewritten needs its mutant rewritten. `caught` says which program or trace
+catches which mutant.
 """
 
-from .caught import CAUGHT
+from .caught import BY_TRACE, CAUGHT
 from .mutant import Mutant, mutated
 from .of_borrowing import BORROWING
 from .of_context import CONTEXT
+from .of_creations import CREATIONS
 from .of_delivery import DELIVERY
 from .of_lending import LENDING
 from .of_loans import LOANS
@@ -17,8 +19,10 @@ from .of_user import USER
 
 __all__ = [
     "BORROWING",
+    "BY_TRACE",
     "CAUGHT",
     "CONTEXT",
+    "CREATIONS",
     "DELIVERY",
     "LENDING",
     "LOANS",

@@ -1,4 +1,4 @@
-"""Which program catches which mutants: for each mutant the smallest one that does."""
+"""Which program, or trace, catches which mutants: for each mutant the smallest one that does."""
 
 BY_PROGRAM = {
     "lent by the owner, and not kept [lend]": (
@@ -19,6 +19,7 @@ BY_PROGRAM = {
         "Context._receive_reply: keeps what it lent",
     ),
     "lent by the owner to a creation, and kept [lend]": (
+        "Context.lend: lends as if there came a reply",
         "LendingOwner.lend: lends where no reply comes",
     ),
     "a call that cannot be pickled [lend]": ("LendingOwner.abandon: lends what it abandons",),
@@ -55,6 +56,7 @@ BY_PROGRAM = {
         "LendingUser.loan_ended: unpins a held loan",
     ),
     "lent to a creation, and not kept [lend]": (
+        "Context._receive: does not settle what a creation returned",
         "LendingUser.loan_ended: pins a returned loan",
         "LendingUser.end_loan: reports only what is held",
         "Context.resolve: does not return a creation's loans",
@@ -78,6 +80,7 @@ BY_PROGRAM = {
         "LendingUser.abandon: lends what it abandons",
     ),
     "a created object's lender dies, and the borrower keeps [lend]": (
+        "Context.bury: remembers what the dead created",
         "LendingUser._hold_on: owes a dead lender",
         "LendingUser.died: hears of no lender's death",
         "Context.died: tells no borrower of a death",
@@ -168,6 +171,8 @@ BY_PROGRAM = {
         "Loans._end: says nothing of what came home",
     ),
     "the borrower dies [borrow]": (
+        "Loans._unburied: merges the buried",
+        "Context.bury: never buries",
         "BorrowingUser._hold_on: returns what it announces",
         "BorrowingUser._announce: does not know that it announces itself",
     ),
@@ -220,6 +225,7 @@ BY_PROGRAM = {
         "User.ack: waits for an acknowledgement that came",
     ),
     "a method of the own object makes an object": (
+        "Context._created: waits for acknowledged creations",
         "Context.own: starts an own object without a handle",
         "Context.create: creates without a handle",
         "Context.create: lets go of an object while its method is asked to create",
@@ -245,6 +251,7 @@ BY_PROGRAM = {
         "Context.resolve: makes for ever",
     ),
     "note: return value": (
+        "Tables._own_or_await: does not wait for what comes",
         "Context._receive_reply: holds what it asked for ever",
         "Context._answered: does not delete after the last answer",
         "Owner._next: runs a request before there is a value",
@@ -377,6 +384,7 @@ BY_PROGRAM = {
     "the end of a chain keeps its object": ("Owner.forget: forgets the living with the dead",),
     "the owner sends twice, the user drops in between": ("User._know: deletes only the last fork",),
     "a stranger dies": (
+        "Context.bury: gives up creations of the living",
         "User.forget: unpins the living with the dead",
         "User.forget: forgets what it owes the living",
     ),
@@ -432,5 +440,58 @@ BY_PROGRAM = {
         "Channel.tick: sends again only the oldest",
         "Channel._make: does not remember what it told",
     ),
+    "too late: a created object [lend]": (
+        "Tables._own_or_await: waits for what is gone",
+        "Tables._is_gone: waits for creations of the dead",
+    ),
+    "too late: a living creator's object": (
+        "Context._receive_create: does not see a creation",
+        "Tables._is_gone: waits for what it has seen",
+    ),
+    "the borrower dies, and the lender keeps [lend]": (
+        "LendingUser.forget: waits for replies of the dead",
+    ),
+    "lent to one who is counted, and the lender dies [lend]": (
+        "LendingUser.died: asks though it is counted after a death",
+    ),
+    "lent, kept and given back, and a stranger dies [lend]": (
+        "LendingUser.forget: forgets what it lent",
+    ),
+    "the owner and the lender die, and the borrower keeps [borrow]": (
+        "BorrowingUser._announce: announces itself to a dead owner",
+        "BorrowingUser.lose: announces itself to the dead",
+    ),
 }
-CAUGHT = {mutant: program for program, mutants in BY_PROGRAM.items() for mutant in mutants}
+
+BY_TRACE = {
+    "lending/the_lender_dies": (
+        "LendingUser.died: believes in a dead lender",
+        "LendingUser.died: is covered by a dead lender",
+    ),
+    "borrowing/a_creation": ("BorrowingUser.end_loan: does not return a creation's loan",),
+    "lending/a_returned_reference": (
+        "Loans.give_back: gives back what was lent for another call",
+        "Loans.give_back: gives back another reference",
+    ),
+    "borrowing/rule_4_taking_back": (
+        "BorrowingOwner._merge: counts a table's entry twice",
+        "Context.died: takes back from nobody",
+    ),
+    "borrowing/nothing_to_take_back": ("Loans._take_back: takes empty tables back",),
+    "lending/covered_by_another_loan": ("Context.lend: does not say that it is counted",),
+    "lending/a_creation": ("Context.resolve: always returns a creation's loans",),
+    "borrowing/rule_6_an_announcement_that_comes_too_late": (
+        "Tables._is_gone: waits for its own objects",
+    ),
+    "borrowing/notices_and_answers_are_batched": (
+        "Tables._finish: sends one notice for each loan",
+    ),
+}
+"""The same for traces in `tests/traces`: what is sent or left behind then is not what was."""
+
+CAUGHT = {
+    mutant: where
+    for caught in (BY_PROGRAM, BY_TRACE)
+    for where, mutants in caught.items()
+    for mutant in mutants
+}

@@ -36,6 +36,7 @@ BORROWING = (
         "self._merge(message.borrowers) + super().delete(sender, message)",
         "super().delete(sender, message) + self._merge(message.borrowers)",
     ),
+    _owner("counts a table's entry twice", "_merge", "if fork not in self.forks", ""),
     _owner("does not count a table", "_merge", "self.forks.update(new)", "pass"),
     _owner(
         "does not notify a table", "_merge", "for fork, worker in new]", "for fork, worker in ()]"
@@ -80,6 +81,7 @@ BORROWING = (
     _user("does not remember its report", "end_loan", "self.reported.add(fork)", "pass"),
     _user("reports nothing", "end_loan", "if held or table or not replies", "if not replies"),
     _user("reports no table alone", "end_loan", "held or table or", "held or"),
+    _user("does not return a creation's loan", "end_loan", "or not replies", ""),
     _user("returns what it uses", "_hold_on", "return self.in_use,", "return False,"),
     _user("returns what it announces", "_hold_on", "return True, ()", "return False, ()"),
     _user("announces itself for ever", "ack", "self.announcing = False", "pass"),
@@ -87,6 +89,7 @@ BORROWING = (
     _user("leaves its table behind", "unused", "or self.borrowers", ""),
     _user("waits for notices though it is counted", "unused", "and not self.known", ""),
     # ---- rule 6: an announcement is a request of its own
+    _user("announces itself to a dead owner", "_announce", "self.lost or", ""),
     _user("announces itself though it is counted", "_announce", "self.known or", ""),
     _user("announces itself twice", "_announce", "or self.requested is not None", ""),
     _user("does not know that it announces itself", "_announce", "self.announcing = True", "pass"),
@@ -96,6 +99,7 @@ BORROWING = (
     _user("guards a dead owner's object", "lose", "self.guardian = None", "pass"),
     _user("reported a dead owner's object", "lose", "self.reported.clear()", "pass"),
     _user("keeps a dead owner's table", "lose", "self.borrowers.clear()", "pass"),
+    _user("announces itself to the dead", "lose", "self.announcing = False", "pass"),
     _user("leaves too early", "settle", "not self.unused or", ""),
     _user("leaves whom it does not know", "settle", "or not self.known", ""),
     _user("leaves without its table", "settle", "borrowers=self._take_table()", "borrowers=()"),

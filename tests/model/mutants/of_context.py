@@ -128,6 +128,12 @@ CONTEXT = (
         "pass",
     ),
     _context(
+        "gives up creations of the living",
+        "bury",
+        "and owner.rref.creator == worker",
+        "",
+    ),
+    _context(
         "gives up what was created in time",
         "bury",
         "not owner.created and",

@@ -11,6 +11,13 @@ def _loans(name: str, method: str, old: str, new: str) -> Mutant:
 
 
 LOANS = (
+    _loans(
+        "gives back what was lent for another call",
+        "give_back",
+        "(call, ())",
+        "(call, next(iter(self._serving.values()), ()))",
+    ),
+    _loans("gives back another reference", "give_back", "if loan.rref == rref:", "if True:"),
     _loans("gives nothing back", "give_back", "if loan.rref == rref:", "if False:"),
     _loans(
         "forks under the name of giving back",
@@ -32,6 +39,7 @@ LOANS = (
     _loans(
         "settles loans of a dead owner's object", "_loan_ended", "if entry is None:", "if False:"
     ),
+    _loans("merges the buried", "_unburied", "if each[1] not in self.buried", ""),
     _loans("does not count the dead in their grace", "_unburied", "self.buried", "self.dead"),
     _loans(
         "answers no notice for what is gone", "_notified", "[removal(rref, sender, fork)]", "[]"
@@ -42,6 +50,7 @@ LOANS = (
         "self._after(user, user.notified(fork))",
         "user.notified(fork)",
     ),
+    _loans("takes empty tables back", "_take_back", "if borrowers and", "if"),
     _loans("takes nothing back", "_take_back", "if borrowers and", "if False and"),
     _loans(
         "takes back what its owner's death settled",
@@ -59,6 +68,7 @@ LOANS = (
         "pass",
     ),
     _loans("makes for ever", "resolve", "self._making.pop(rref, None)", "self._making.get(rref)"),
+    _loans("always returns a creation's loans", "resolve", "if loans:", "if True:"),
     _loans("does not return a creation's loans", "resolve", "if loans:", "if False:"),
     _loans(
         "ends loans before it takes the reply",
@@ -88,5 +98,36 @@ LOANS = (
         "self._asked.pop(worker, None)",
         "pass",
     ),
-    # ---- creations
+    _loans(
+        "takes back from nobody", "died", "for message in unacknowledged:", "for message in ():"
+    ),
+    _loans("never buries", "bury", "self.buried.add(worker)", "pass"),
+    _loans(
+        "does not settle what a creation returned",
+        "_receive",
+        "for e in self._loan_ended(sender, r.rref, r.fork, r)]",
+        "for e in ()]",
+    ),
+    _loans("lends as if there came a reply", "lend", "replies=replies)", "replies=True)"),
+    _loans("does not say that it is counted", "lend", "counted=counted", "counted=False"),
+    _loans(
+        "sends one notice for each loan",
+        "_finish",
+        "batched(self._filter(effects))",
+        "self._filter(effects)",
+    ),
+    # ---- creations (see `of_creations`, too)
+    _loans("remembers what the dead created", "bury", "self._seen.pop(worker, None)", "pass"),
+    _loans(
+        "does not see a creation",
+        "_receive_create",
+        "self._seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)",
+        "pass",
+    ),
+    _loans("waits for acknowledged creations", "_created", "del self._asked[owner]", "pass"),
+    _loans("waits for what is gone", "_own_or_await", "or not self._is_gone(rref)", "or True"),
+    _loans("does not wait for what comes", "_own_or_await", "or not self._is_gone(rref)", ""),
+    _loans("waits for its own objects", "_is_gone", "creator == self.me or", ""),
+    _loans("waits for creations of the dead", "_is_gone", "or creator in self.dead", ""),
+    _loans("waits for what it has seen", "_is_gone", "creator in self._seen and", "False and"),
 )

@@ -1,12 +1,29 @@
 """Endpoints that die at any moment: in the middle of a chain, while creating, while owning."""
 
-from ..script import Abandon, Ask, Drop, Get, Keep, Method, Own, Pickle, Remote, Say, Script
+from ..script import Abandon, Ask, Drop, Get, Keep, Method, Own, Pickle, Remote, Say, Script, Wait
 from ..world import Program
 
 KEEP: Script = (Keep("x"),)
 TO_Y_TO_Z = Say("Y", ("x",), (Say("Z", ("x",), KEEP),))
 
 DEATHS = (
+    Program(
+        "too late: a living creator's object",
+        {
+            "A": (
+                Remote("x", "B"),
+                Say("Y", ("x",), (Say("A", ("x",), (Keep("x", "y"),)),)),
+                Drop("x"),
+                Get("g", "y"),
+                Wait("g"),
+                Drop("y"),
+            ),
+            "B": (),
+            "Y": (),
+        },
+        mortal=("Y",),
+        late=True,
+    ),
     Program(
         "a user dies",
         {"B": (Own("x"), Say("C", ("x",), KEEP), Drop("x")), "C": (Get("g", "x"), Drop("x"))},
@@ -148,7 +165,7 @@ DEATHS = (
     Program(
         "the caller dies",
         {
-            "A": (Own("y"), Ask("c", "B", ("y",), (Own("x"), *KEEP), ("x",), KEEP), Drop("x")),
+            "A": (Own("y"), Ask("c", "B", ("y",), (Own("x"), *KEEP), ("x",), KEEP)),
             "B": (Drop("x"),),
         },
         mortal=("A",),

@@ -254,6 +254,37 @@ LENDING_DEATHS = (
         ),
     ),
     Program(
+        "the owner and the lender die, and the borrower keeps",
+        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": ()},
+        mortal=("A", "B"),
+    ),
+    Program(
+        "the borrower dies, and the lender keeps",
+        {"A": (Remote("x", "B"), lend("c", "C")), "B": (), "C": ()},
+        mortal=("C",),
+    ),
+    Program(
+        "lent to one who is counted, and the lender dies",
+        {
+            "B": (Own("x"), Say("C", ("x",), KEEP), lend("a", "A", lend("c", "C")), *DROP),
+            "A": (),
+            "C": DROP,
+        },
+        mortal=("A",),
+        slow_in=("fork",),
+    ),
+    Program(
+        "lent, kept and given back, and a stranger dies",
+        {
+            "A": (Remote("x", "B"), Ask("c", "C", ("x",), KEEP, ("x",), (Keep("x", "y"),)), *DROP),
+            "B": (),
+            "C": (),
+            "D": (),
+        },
+        mortal=("D",),
+        slow_in=("fork",),
+    ),
+    Program(
         "any of three may die while an object is lent",
         {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
         mortal=("A", "B", "C"),
