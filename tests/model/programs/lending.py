@@ -509,9 +509,6 @@ LENDING = (
             "A": DROP,
             "C": DROP,
         },
-        slow_in=(
-            "fork",
-            "lend",
-        ),
+        slow=True,
     ),
 )

@@ -41,6 +41,7 @@ REQUESTS = (
             "B": (),
             "C": (),
         },
+        slow_in=("fork", "lend"),
     ),
     Program(
         "the owner calls its own object",

@@ -232,6 +232,7 @@ SHARING = (
             "C": (),
             "D": (),
         },
+        slow=True,
     ),
     Program(
         "a diamond from the owner",
