@@ -8,9 +8,9 @@ shipped machines. That is what makes every order affordable.
 The network keeps each message until it is delivered, at any time, once. Endpoints named in
 ``Program.mortal`` may crash at any moment; what is sent to the dead is lost, what they sent
 may still arrive. Each survivor hears of a death at a time of its own. The grace that
-follows is the timing assumption of DESIGN.md, made a rule: it passes at an endpoint only
-once every survivor has heard of every death, and no fork request is in flight whose parent
-is dead.
+follows is the timing assumption of docs/guarantees.md, made a rule: it passes at an endpoint
+only once every survivor has heard of every death, and no fork request between the living is
+in flight.
 """
 
 from __future__ import annotations
