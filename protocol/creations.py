@@ -5,7 +5,8 @@ it, and waits for that one. It may also hear of an object that is gone: from an 
 announces itself too late, after `orphan_grace`. Waiting for a creation that has long been
 would be for ever. So each `Create` carries a *watermark*: all that this creator had this
 owner make before that number has been acknowledged. An owner remembers the watermark and the
-numbers seen above it, which are no more than the creations in flight.
+numbers seen above it: where a link keeps its messages in order, no more than the creations
+that were in flight at once.
 """
 
 from __future__ import annotations
@@ -41,12 +42,11 @@ class Seen:
         self._above: set[int] = set()
 
     def add(self, number: int, watermark: int) -> None:
-        """A creation came."""
+        """A creation came, for the first time: so no watermark is above its number yet."""
         if watermark > self._below:
             self._below = watermark
             self._above = {each for each in self._above if each >= watermark}
-        if number >= self._below:
-            self._above.add(number)
+        self._above.add(number)
 
     def __contains__(self, number: int) -> bool:
         return number < self._below or number in self._above
