@@ -5,7 +5,9 @@ PYTHON ?= python3
 DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
 SMOKE_COMMAND = demo user-to-user
-SMOKE_TESTS = -m "not processes and not slow" tests
+# The long explorations of pure Python code run once, on the main one.
+SMOKE_TESTS = -m "not processes and not slow" $(foreach name,explorer delivery_explorer mutants \
+	random_programs,--ignore=tests/test_$(name).py) tests
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =

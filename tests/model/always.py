@@ -336,6 +336,8 @@ def _unknown(view: View, rref: RRefId, facts: Facts) -> str | None:
                 return None
             if rref in parent.homes:
                 above.append(parent)
+    if any(view.living[who].dead for who in passed):
+        return None  # whose lender died asks for itself, and the grace outlasts its request
     return f"{facts.me} is unconfirmed, and nobody above it is counted for {rref}"
 
 
