@@ -281,6 +281,21 @@ def _open(outer: RRef[Box]) -> Any:
     return outer.to_here().get()[0]
 
 
+def test_a_chain_of_objects_lives_and_goes_as_one(system: System, ref: RRef[Any]) -> None:
+    """Each on another worker than the one it contains; only the outermost is held here."""
+    link: RRef[Any] = ref
+    for level in range(100):
+        link = farref.remote("BC"[level % 2], make_box, (link,))
+    outermost = link
+    del link
+    gc.collect()
+    inner: RRef[Any] = outermost
+    for _ in range(100):
+        inner = inner.to_here().get()
+    assert inner == ref
+    del outermost
+
+
 # ---- what does not go well
 
 
