@@ -225,6 +225,7 @@ class FaultyPort(Port):
 
     def _die(self, to: str) -> random.Random:
         if to not in self._dice:
+            # Dice to be thrown again alike, and no secret.
             self._dice[to] = random.Random(f"{self._seed} {self._me.name} {to}")  # noqa: S311
         return self._dice[to]
 

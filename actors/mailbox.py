@@ -132,6 +132,7 @@ class Mailbox(SelfRunning):
             self._do_left()
             self._arm()
         except Exception:
+            # As text: a log record that is kept would pin what is in the frames.
             text = traceback.format_exc()
             log.error("%s failed on %s:\n%s", self._name(), type(message).__name__, text)  # noqa: TRY400
         return ThespianWatch([self._bell.fileno()]) if self._bell else None

@@ -101,7 +101,7 @@ class BorrowingUser(User):
 
     # ---- at the lender
 
-    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:  # noqa: ARG002
+    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         """See `User.lend`."""
         self.fork(fork, to)
         return Passing.LOAN
@@ -222,6 +222,8 @@ def removal(rref: RRefId, owner: WorkerId, fork: ForkId) -> Effect:
 
 def batched(effects: list[Effect]) -> list[Effect]:
     """The same effects, with one notice and one answer for each peer, however many references."""
+    if len(effects) < 2:
+        return effects
     notices: dict[WorkerId, list[tuple[RRefId, ForkId]]] = {}
     answers: dict[WorkerId, list[Delete]] = {}
     others: list[Effect] = []

@@ -193,7 +193,7 @@ class LendingUser(User):
 
     # ---- death and the end
 
-    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:  # noqa: ARG002
+    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
         """See `User.died`. The borrower of a dead lender asks at once."""
         effects: list[Effect] = []
         for fork, loan in self.loans.items():

@@ -108,7 +108,7 @@ class Owner:
         """Share with *to*: the owner is the parent, so the fork is known at once (G2)."""
         self.forks[fork] = to
 
-    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:  # noqa: ARG002
+    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         """Share with *to* for a call, of which a reply comes or (*replies* false) none."""
         self.fork(fork, to)
         return Passing.FORK
@@ -117,7 +117,7 @@ class Owner:
         self,
         sender: WorkerId,
         fork: ForkId,
-        report: Report | None,  # noqa: ARG002
+        report: Report | None,
     ) -> list[Effect]:
         """The call for which *fork* was lent to *sender* has run."""
         raise ProtocolError(f"{sender} returned {fork} of {self.rref}, which was not lent")

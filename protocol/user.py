@@ -124,7 +124,7 @@ class User:
         """The owner counts this endpoint, or is bound to when its creation arrives."""
         return self.confirmed
 
-    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:  # noqa: ARG002
+    def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         """Share with *to* for a call, of which a reply comes or (*replies* false) none."""
         self.fork(fork, to)
         return Passing.FORK
@@ -133,7 +133,7 @@ class User:
         self,
         sender: WorkerId,
         fork: ForkId,
-        report: Report | None,  # noqa: ARG002
+        report: Report | None,
     ) -> list[Effect]:
         """The call for which *fork* was lent to *sender* has run."""
         raise ProtocolError(f"{sender} returned {fork} of {self.rref}, which was not lent")
@@ -146,7 +146,7 @@ class User:
         """The call for which *fork* was lent to this endpoint has run here: what to report."""
         raise AssertionError(f"{fork} of {self.rref} is no loan; a reply: {replies}")
 
-    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:  # noqa: ARG002
+    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
         """*worker* is dead: does the owner have to be told of this entry? *mint* makes a fork."""
         return []
 
