@@ -80,10 +80,14 @@ log = logging.getLogger("farref")
 
 THREADS = 16
 """Functions that one endpoint runs at once unless it says otherwise."""
-SWITCH_INTERVAL = 0.0005
+SWITCH_INTERVAL = 5e-5
 """Seconds for which computing threads of the user's may keep the interpreter from the mailbox.
 
 Python's own 5 ms, for each hop of a share and each busy thread, add up to tenths of a second.
+Worse, a loop that lets go of the interpreter for a moment (any system call) and takes it back
+before the interval is over wins that race nearly always, and the mailbox waits for seconds: only
+a thread that has waited for a whole interval is let in for certain. So it is shorter than such
+loops are. Computing threads pay up to a tenth, and only where there are several.
 """
 LAST_WORDS = 2.0
 """Seconds for which an `async` handler of `ActorExitRequest` may await."""

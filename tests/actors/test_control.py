@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture(params=BASES)
 def forking_system(request: pytest.FixtureRequest) -> Iterator[System]:
     """Where a reference in a call is shared at once: the owner must answer while it is busy."""
-    with System(request.param, sharing="fork", timeout=20, orphan_grace=GRACE) as system:
+    with System(request.param, sharing="fork", timeout=HELD, orphan_grace=GRACE) as system:
         yield system
 
 
