@@ -54,7 +54,7 @@ from ..protocol.messages import (
     ForkRequest,
     Message,
     Tell,
-    borrowers_in,
+    strangers_in,
     check_message,
 )
 from ..protocol.owner import Owner
@@ -386,7 +386,7 @@ class Endpoint:
                     log.warning("%s could not send to %s: %s", self.me, worker, text_of(error))
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
-        named = {worker for message in packet.messages for _, worker in borrowers_in(message)}
+        named = {worker for message in packet.messages for worker in strangers_in(message)}
         known = ((worker, self.address_of(worker)) for worker in named)
         return tuple(WorkerInfo(worker, address) for worker, address in known if address)
 
