@@ -150,7 +150,7 @@ def wait(
     for future in futures:
         concurrent.futures.Future.add_done_callback(future, count)
     with endpoint.pool.waiting():
-        endpoint.wait_for(some, max(0.0, end - time.monotonic()))
+        endpoint.port.wait(some, max(0.0, end - time.monotonic()))
     ready = [ref for ref, future in zip(refs, futures, strict=True) if future.done()]
     ready = ready[:num_returns]
     for future in futures:

@@ -193,34 +193,34 @@ class Calls:
 
     def _admit(self, to: WorkerInfo) -> None:
         """Refuse the dead, learn the address, and wait while the peer is far behind."""
-        endpoint = self._endpoint
+        endpoint, delivery = self._endpoint, self._endpoint.delivery
         endpoint.check_open()
-        with endpoint.room:
+        with endpoint.lock:
             if to.id in endpoint.context.dead:
                 raise WorkerDiedError(f"worker {to} died; choose another one")
             endpoint.book.learn(to.id, to.address)
         if to.id == endpoint.me:
             return
         if endpoint.in_loop():  # a handler may not block
-            if endpoint.backlog(to.id) >= MAX_UNSENT:
+            if delivery.backlog(to.id) >= MAX_UNSENT:
                 raise OverloadedError(
-                    f"{to} has not acknowledged {endpoint.backlog(to.id)} messages of handlers of "
+                    f"{to} has not acknowledged {delivery.backlog(to.id)} messages of handlers of "
                     f"{endpoint.me}; make the handler `async`, and `await` something now and then "
                     "while it sends, or send fewer and larger messages"
                 )
             return
 
         def ready() -> bool:
-            behind = endpoint.backlog(to.id) >= MAX_BACKLOG
+            behind = delivery.backlog(to.id) >= MAX_BACKLOG
             return not behind or to.id in endpoint.context.dead or endpoint.closed
 
         end = time.monotonic() + endpoint.settings.timeout
-        while not ready() and time.monotonic() < end and endpoint.call_in():
+        while not ready() and time.monotonic() < end and endpoint.port.call_in():
             time.sleep(0)  # in-process actors run only while the program calls in
-        with endpoint.room:
-            if not endpoint.room.wait_for(ready, max(0.0, end - time.monotonic())):
+        with delivery.room:
+            if not delivery.room.wait_for(ready, max(0.0, end - time.monotonic())):
                 raise OverloadedError(
-                    f"{to} has not acknowledged {endpoint.backlog(to.id)} messages for "
+                    f"{to} has not acknowledged {delivery.backlog(to.id)} messages for "
                     f"{endpoint.settings.timeout:g} s; it is stopped or cut off: wait, or end it"
                 )
 

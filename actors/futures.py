@@ -57,7 +57,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             self._cargo = cargo
             super().set_result(None)
         elif cargo.descriptors:
-            self._endpoint.discard(cargo.descriptors)
+            self._endpoint.discards.message(cargo.descriptors)
 
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
@@ -168,7 +168,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     async def _come(self, waiter: asyncio.Future[None]) -> None:
         # In-process actors run only while the program calls in.
-        while not waiter.done() and self._endpoint.call_in():  # noqa: ASYNC110 - nobody else would
+        while not waiter.done() and self._endpoint.port.call_in():  # noqa: ASYNC110 - nobody else would
             await asyncio.sleep(0.002)
         await waiter
 
@@ -178,7 +178,9 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
         self._endpoint.check_may_block(self._what)
         self._check_self_wait()
-        if not self._endpoint.wait(self, left):
+        with self._endpoint.pool.waiting():
+            came = self._endpoint.port.wait(self, left)
+        if not came:
             raise self._late(self._timeout if timeout is None else timeout)
 
     def _check_self_wait(self) -> None:
@@ -217,4 +219,4 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     def __del__(self) -> None:
         cargo = self._pop()
         if cargo is not None and cargo.descriptors and self._endpoint.pid == os.getpid():
-            self._endpoint.discard(cargo.descriptors)
+            self._endpoint.discards.message(cargo.descriptors)

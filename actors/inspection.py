@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import ForkId, WorkerId
     from ..protocol.user import User
-    from .endpoint import Stored
+    from .objects import Stored
 
 Role = Literal["owner", "user", "borrower"]
 Held = dict[str, str]
@@ -80,9 +80,14 @@ def references() -> list[ReferenceInfo]:
     endpoint.turn()
     with endpoint.lock:  # the tables change in other threads
         loans = endpoint.context.borrowed()
+        entries: list[Owner | User] = [
+            *endpoint.context.owners.values(),
+            *endpoint.context.users.values(),
+        ]
+        known = [(entry, endpoint.objects.stored(entry.rref)) for entry in entries]
         found = [
             (_row(endpoint, entry, stored, loans.get(entry.rref, [])), stored)
-            for entry, stored in endpoint.rows()
+            for entry, stored in known
         ]
     rows = {row.rref: replace(row, contains=_contents(stored)) for row, stored in found}
     containers: dict[str, list[str]] = defaultdict(list)

@@ -69,7 +69,7 @@ class Packer:
             value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag
         )
         cargo = Cargo(payload=payload, descriptors=descriptors)
-        size, limit = bytes_of(cargo), self._endpoint.largest()
+        size, limit = bytes_of(cargo), self._endpoint.port.largest()
         if size > limit:
             hooks.abandon(descriptors)
             raise SerializationError(

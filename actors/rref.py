@@ -47,7 +47,7 @@ class RRef(Reference, Generic[T]):
 
     def __init__(self, value: T, on_delete: Callable[[T], object] | None = None) -> None:
         endpoint = frame().endpoint
-        self._attach(endpoint, endpoint.own(value, on_delete))
+        self._attach(endpoint, endpoint.objects.own(value, on_delete))
 
     @classmethod
     def _of(cls, endpoint: Endpoint, rref: RRefId) -> RRef[Any]:
@@ -66,7 +66,7 @@ class RRef(Reference, Generic[T]):
         endpoint = getattr(self, "_endpoint", None)
         # A forked child inherits the handles of its parent; there they are inert.
         if endpoint is not None and self._pid == os.getpid():
-            endpoint.discard_handle(self._id)
+            endpoint.discards.handle(self._id)
 
     # ---- who
 
@@ -119,7 +119,7 @@ class RRef(Reference, Generic[T]):
         Raises:
             ValueError: this endpoint is not the owner; use `to_here`.
         """
-        value: T = self._endpoint.local_value(self._id)
+        value: T = self._endpoint.objects.local_value(self._id)
         return value
 
     def future(self, timeout: float | None = None) -> Future[T]:

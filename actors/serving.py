@@ -164,7 +164,7 @@ class Server:
         return getattr(value, what), args, kwargs
 
     def _stored(self, rref: RRefId) -> object:
-        stored = self._endpoint.values.get(rref)
+        stored = self._endpoint.objects.stored(rref)
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
         return stored.value
@@ -213,7 +213,7 @@ class Server:
         """Reply, or store. A request that was refused has never occupied its object."""
         endpoint = self._endpoint
         if isinstance(request, Create):
-            endpoint.resolve(request.rref, box)
+            endpoint.objects.resolve(request.rref, box)
         else:
             cargo = self._outcome(request, box)
             endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
@@ -225,7 +225,7 @@ class Server:
     def _outcome(self, request: Call | Invoke | Fetch, box: Box) -> Cargo:
         result = box.take()
         if isinstance(result, Failure):
-            return Cargo(payload=result.within(self._endpoint.largest() - HEAD))
+            return Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
         context, call = self._endpoint.context, request.call
 
         def share(rref: RRefId) -> Descriptor:

@@ -350,7 +350,8 @@ class System:
         if graceful and not self.endpoint.closed:
             with contextlib.suppress(Exception):
                 self.endpoint.turn()
-                self.endpoint.drain(DRAIN)  # or the news of our end may overtake what we sent
+                # Or the news of our end may overtake what we sent.
+                self.endpoint.delivery.drain(DRAIN)
         self._down = True
         atexit.unregister(self.shutdown)
         leave_program(self.endpoint)
