@@ -7,7 +7,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .current import frame
+from .current import chain_in, frame
 from .rref import RRef
 from .settings import check_timeout
 
@@ -106,18 +106,62 @@ def _callable(fn: Callable[..., Any]) -> Callable[..., Any]:
 def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> Any:
     """The value of a reference, or the list of the values of several, fetched in parallel.
 
-    *timeout* is in seconds, for all of them together. Raises what `RRef.to_here` does.
+    References to one object, also by way of aliases, get one and the same copy of its value, which
+    travels once. *timeout* is in seconds, for all of them together. Raises what `RRef.to_here`
+    does.
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
     frame().endpoint.check_may_block("get", "`[await ref for ref in refs]`")
-    futures = [ref.future(timeout) for ref in refs]
+    fetched = Fetched(timeout)
     try:
-        return [future.result() for future in futures]
+        for ref in refs:
+            fetched.ask(ref)
+        for ref in refs:
+            fetched.follow(ref)
+        return [fetched.result(ref) for ref in refs]
     finally:
-        for future in futures:
-            future.cancel()  # after an error or a timeout nobody wants the others any more
-        del futures  # an error's traceback holds this frame
+        fetched.end()
+        del fetched  # an error's traceback holds this frame
+
+
+class Fetched:
+    """The fetches of one `get`: at most one for each object whose value is shipped."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+        self._futures: dict[RRefId, Future[Any]] = {}
+        """By the id of the object, as far as it was known when it was asked for."""
+
+    def ask(self, ref: RRef[Any]) -> None:
+        """Ask for the value, or, if it is an alias, where it is."""
+        if _object_of(ref) not in self._futures:
+            self._futures[_object_of(ref)] = ref._fetch(
+                self._timeout, chain_in(ref._endpoint), direct=True, follow=False
+            )
+
+    def follow(self, ref: RRef[Any]) -> None:
+        """Wait for the answer; if the value is elsewhere, ask there, unless that has been done."""
+        asked = self._futures.get(ref.id)
+        if asked is not None and asked.exception() is None and asked.moved:
+            self.ask(ref)
+
+    def result(self, ref: RRef[Any]) -> Any:
+        """The value of *ref*."""
+        asked = self._futures.get(ref.id)
+        if asked is None or asked.moved:
+            asked = self._futures[_object_of(ref)]
+        return asked.result()
+
+    def end(self) -> None:
+        """After an error or a timeout nobody wants the others any more."""
+        for future in self._futures.values():
+            future.cancel()
+        self._futures.clear()
+
+
+def _object_of(ref: RRef[Any]) -> RRefId:
+    return ref.canonical() or ref.id
 
 
 def wait(

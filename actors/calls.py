@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import FarrefError, OverloadedError, WorkerDiedError
+from ..protocol.requests import ElsewhereError
 from .futures import Future
 from .rref import RRef
 from .settings import check_timeout
@@ -63,7 +64,11 @@ class Calls:
 
     def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
         """Run a method of the object; its owner owns the result too."""
-        return self.remote(self._endpoint.owner(rref.id), what, rref.id)
+        while True:
+            try:
+                return self.remote(self._endpoint.owner(rref.id), what, rref.id)
+            except ElsewhereError:
+                continue  # it turned out to be an alias just now
 
     def call(
         self, to: WorkerInfo, what: Invocation, timeout: float | None, chain: Chain
@@ -80,17 +85,41 @@ class Calls:
         """Run a method of the object."""
         label = f"the reply of {what[0]}() of {rref.id}"
         future = self._future(label, timeout, rref.id)
-        cargo = self._pack_request(self._endpoint.owner(rref.id), what)
-        context = self._endpoint.context
-        return self._request(future, cargo, lambda: context.invoke(rref.id, cargo, chain))
+        while True:
+            to = self._endpoint.owner(rref.id)
+            cargo = self._pack_request(to, what)
+            try:
+                return self._request(future, cargo, self._invocation(rref.id, cargo, chain, to))
+            except ElsewhereError:
+                continue  # it turned out to be an alias just now
+
+    def _invocation(
+        self, rref: RRefId, cargo: Cargo, chain: Chain, to: WorkerInfo
+    ) -> Callable[[], tuple[CallId, list[Effect]]]:
+        return lambda: self._endpoint.context.invoke(rref, cargo, chain, to.id)
 
     def fetch(
-        self, rref: RRefId, timeout: float | None, chain: Chain, *, copy: bool = True
+        self,
+        rref: RRefId,
+        timeout: float | None,
+        chain: Chain,
+        *,
+        copy: bool = True,
+        direct: bool = False,
+        follow: bool = True,
     ) -> Future[Any]:
-        """Ask for a copy of the value, or with *copy* false whether there is one."""
+        """Ask for a copy of the value, or with *copy* false whether there is one.
+
+        *direct* and *follow*: see `Requests.fetch`. Without *direct* the value of an alias comes by
+        way of the alias's owner, in turn with all that was asked of it before and after.
+        """
         future = self._future(f"the value of {rref}", timeout, rref)
         context = self._endpoint.context
-        return self._request(future, None, lambda: context.fetch(rref, chain, copy=copy))
+        return self._request(
+            future,
+            None,
+            lambda: context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
+        )
 
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """Send a one-way message."""

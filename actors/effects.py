@@ -65,6 +65,8 @@ class Effects:
                     future = endpoint.calls.answered(reply.call)
                     if future is None:
                         endpoint.discards.message(reply.cargo.descriptors)
+                    elif reply.moved is not None and reply.cargo.payload is None:
+                        later.append(future.elsewhere)
                     else:
                         later.append(lambda f=future, c=reply.cargo: f.arrived(c))  # type: ignore[misc]
                 case Fail(call, worker, rref):
@@ -74,8 +76,8 @@ class Effects:
                         later.append(lambda f=future, e=error: f.failed(e))  # type: ignore[misc]
                 case Stop(sender, call):
                     endpoint.server.stop(sender, call)
-                case Lose(rref):
-                    self.carry_out(endpoint.objects.lose(rref), later)
+                case Lose(rref, why):
+                    self.carry_out(endpoint.objects.lose(rref, why), later)
                 case Free(rref):
                     endpoint.objects.free(rref)
                 case Confirmed():

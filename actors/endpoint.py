@@ -275,12 +275,29 @@ class Endpoint:
 
     def is_owner(self, rref: RRefId) -> bool:
         """Whether the object lives here."""
-        return rref in self.context.owners
+        with self.lock:
+            return self.context.whereabouts(rref) in self.context.owners
+
+    def canonical(self, rref: RRefId) -> RRefId | None:
+        """The object behind *rref*, maybe itself; None while that is not known here."""
+        with self.lock:
+            return self.context.canonical(rref)
+
+    def where_asked(self, rref: RRefId) -> tuple[RRefId, RRefId]:
+        """The ids that requests on *rref* may go to: its own, and that of what it stands for."""
+        with self.lock:
+            return rref, self.context.whereabouts(rref)
+
+    def trail(self, rref: RRefId) -> str:
+        """For an alias, the way from it to its value; otherwise empty."""
+        with self.lock:
+            path = self.context.path(rref)
+        return " -> ".join(map(str, (rref, *path))) if path else ""
 
     def is_confirmed(self, rref: RRefId) -> bool:
         """Whether the owner counts this endpoint."""
         with self.lock:
-            user = self.context.users.get(rref)
+            user = self.context.users.get(self.context.whereabouts(rref))
             return user is None or user.confirmed
 
     # ---- whether a thread of the user's may go on

@@ -38,6 +38,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     ) -> None:
         super().__init__()
         self.call: CallId | None = None
+        self.moved = False
+        """The answer was that the value is elsewhere; whoever asked knows where by now."""
         self._endpoint = endpoint
         self._what = what
         self._rref = rref
@@ -58,6 +60,12 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             super().set_result(None)
         elif cargo.descriptors:
             self._endpoint.discards.message(cargo.descriptors)
+
+    def elsewhere(self) -> None:
+        """There is a value, with the object that this one is an alias of."""
+        self.moved = True
+        if self._begin():
+            super().set_result(None)
 
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
@@ -184,7 +192,10 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             raise self._late(self._timeout if timeout is None else timeout)
 
     def _check_self_wait(self) -> None:
-        if self._rref is not None and self._rref in chain_in(self._endpoint) and not self.done():
+        chain = chain_in(self._endpoint)
+        if self._rref is None or not chain or self.done():
+            return
+        if any(each in chain for each in self._endpoint.where_asked(self._rref)):
             raise SelfWaitError(
                 f"{self._what} waits for itself: {self._rref} runs one call at a time, and this "
                 "code is that call; call the method directly on the object instead"
@@ -208,6 +219,9 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 except BaseException as error:
                     # Without the frames on the way here: they hold the message, and so us.
                     self._exception = error.with_traceback(None)
+                    trail = self._endpoint.trail(self._rref) if self._rref else ""
+                    if trail:
+                        error.add_note(f"farref: it is the value of an alias: {trail}")
                 finally:
                     self._endpoint.release(cargo.descriptors)
             self._taken = True

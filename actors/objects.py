@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.errors import RefLostError
+from ..protocol.effects import Loss
+from ..protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
 from ..serialization.failures import Failure
 
 if TYPE_CHECKING:
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId
     from .endpoint import Endpoint
+    from .rref import RRef
     from .serving import Box
+
+_LOSSES: dict[Loss, type[ReferenceLostError]] = {
+    Loss.CREATOR: RefLostError,
+    Loss.OWNER: OwnerDiedError,
+    Loss.CYCLE: AliasCycleError,
+}
 
 
 @dataclass(slots=True)
@@ -54,12 +62,18 @@ class Objects:
 
         self._endpoint.step(move)
 
-    def lose(self, rref: RRefId) -> list[Effect]:
+    def stand_for(self, rref: RRefId, box: Box) -> None:
+        """The result of a creation is a reference, in *box*: it is an alias of that object."""
+
+        def move() -> list[Effect]:
+            target: RRef[Any] = box.take()
+            return self._endpoint.context.stand_for(rref, target.id)
+
+        self._endpoint.step(move)
+
+    def lose(self, rref: RRefId, why: Loss) -> list[Effect]:
         """The value of a creation will never come. Under the lock; returns what follows."""
-        error = RefLostError(
-            f"{rref} is lost: its creator {rref.creator} died before it was created, or it was "
-            "freed before this reference was announced; drop it and create the object again"
-        )
+        error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
         stored = Failure.of(error, self._endpoint.me.name, "its creation", str(rref))
         self._values[rref] = Stored(stored)
         return self._endpoint.context.resolve(rref)
@@ -80,6 +94,7 @@ class Objects:
         """The very object; raises what its creation raised, `ValueError` at a user."""
         endpoint = self._endpoint
         with endpoint.lock:
+            rref = endpoint.context.whereabouts(rref)
             if rref not in endpoint.context.owners:
                 owner = endpoint.context.owner_of(rref)
                 raise ValueError(

@@ -75,8 +75,19 @@ class RRef(Reference, Generic[T]):
         """The object's id: (creator, number). The same for every handle of the object."""
         return self._id
 
+    def canonical(self) -> RRefId | None:
+        """The id of the object behind this one, if it is an alias; its own id if it is none.
+
+        None while this endpoint does not know: it learns that from the answer of any fetch, wait
+        or method call on the reference. Does not block.
+        """
+        return self._endpoint.canonical(self._id)
+
     def owner(self) -> WorkerInfo:
-        """Who holds the value. Raises `OwnerDiedError` if it is dead."""
+        """Who holds the value, as far as it is known here (see `canonical`).
+
+        Raises `OwnerDiedError` if it is dead.
+        """
         return self._endpoint.owner(self._id)
 
     def owner_name(self) -> str:
@@ -106,7 +117,7 @@ class RRef(Reference, Generic[T]):
             Exception: what the creating function raised, with the remote traceback.
         """
         self._endpoint.check_may_block(f"the value of {self._id}")
-        future = self._fetch(timeout, chain_in(self._endpoint))
+        future = self._fetch(timeout, chain_in(self._endpoint), direct=True)
         try:
             return future.result()
         finally:
@@ -128,16 +139,24 @@ class RRef(Reference, Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
-        future = self._fetch(None, chain_in(self._endpoint))
+        future = self._fetch(None, chain_in(self._endpoint), direct=True)
         try:
             return (yield from future.__await__())
         finally:
             future.cancel()  # the same when the awaiting task was cancelled
             del future, self
 
-    def _fetch(self, timeout: float | None, chain: tuple[RRefId, ...]) -> Future[T]:
+    def _fetch(
+        self,
+        timeout: float | None,
+        chain: tuple[RRefId, ...],
+        *,
+        direct: bool = False,
+        follow: bool = True,
+    ) -> Future[T]:
         seconds = self._timeout if timeout is None else timeout
-        return self._endpoint.calls.fetch(self._id, seconds, chain)
+        calls = self._endpoint.calls
+        return calls.fetch(self._id, seconds, chain, direct=direct, follow=follow)
 
     # ---- methods of the value
 

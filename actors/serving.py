@@ -19,11 +19,12 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.effects import Refusal
-from ..protocol.errors import OverloadedError, SelfWaitError
+from ..protocol.errors import OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke
 from ..serialization.failures import Failure
 from .current import running_in
 from .packing import HEAD
+from .rref import RRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +96,11 @@ class Server:
         error: BaseException
         if why is Refusal.CANCELLED:
             error = CancelledError(why.value)
+        elif why is Refusal.LOST:
+            error = OwnerDiedError(
+                f"a call on {getattr(request, 'rref', None)} has no answer: {why.value}; "
+                "create the object again"
+            )
         elif why is Refusal.FULL:
             target = _target(request)
             where = "for a thread" if target is None else f"for their turn on {target}"
@@ -213,7 +219,11 @@ class Server:
         """Reply, or store. A request that was refused has never occupied its object."""
         endpoint = self._endpoint
         if isinstance(request, Create):
-            endpoint.objects.resolve(request.rref, box)
+            made = box.content
+            alias = isinstance(made, RRef) and made._endpoint is endpoint
+            del made
+            store = endpoint.objects.stand_for if alias else endpoint.objects.resolve
+            store(request.rref, box)
         else:
             cargo = self._outcome(request, box)
             endpoint.step(lambda: endpoint.context.reply(request.call, cargo))

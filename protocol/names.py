@@ -107,14 +107,14 @@ class Names(Loans):
                 return Name(owner.alias.canonical, owner.alias.path)
         return name
 
-    def take_up(self, descriptor: Descriptor) -> tuple[RRefId, list[Effect]]:
-        """A handle for a reference that arrived, whose message holds it: its id."""
+    def take_up(self, descriptor: Descriptor) -> list[Effect]:
+        """One more handle, of a reference that arrived under a name and whose message holds it."""
         rref = descriptor.name or descriptor.rref
         effects = self._learn(rref, descriptor.rref, (descriptor.rref,))
         if rref not in self.names and rref != descriptor.rref:
             self.names[rref] = Name(descriptor.rref, (descriptor.rref,))
         self.hold(rref)
-        return rref, self._finish(effects)
+        return self._finish(effects)
 
     def drop(self, *rrefs: RRefId) -> list[Effect]:
         """One handle of each of *rrefs* is gone."""
