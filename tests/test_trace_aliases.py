@@ -77,7 +77,7 @@ def test_the_three_facts_of_the_note_are_said(tmp_path: Path) -> None:
         "B/1 no alias of C/1",
         "A/1 no alias of C/1",
     ]
-    assert labels(story, "Reply")[0] == "A/1 is C/1, fork B/3"
+    assert labels(story, "Reply")[0] == "A/1 is C/1, fork B/2"
     assert story.summary.left == ()
     assert story.summary.freed == story.summary.objects == 3
 

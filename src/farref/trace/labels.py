@@ -65,7 +65,7 @@ class Labels:
         rref, alias = self._names.id(record.text("rref")), self._names.id(record.text("alias"))
         match record.message:
             case "AliasRef":
-                return f"{alias} aliases {rref}", f"aliases {rref}", "alias"
+                return f"{alias} aliases {rref}", f"{alias}->{rref}", f"aliases {rref}", "alias"
             case "AliasGone":
                 return f"{alias} no alias of {rref}", f"no alias of {rref}", "no alias", "gone"
             case _:
@@ -129,6 +129,14 @@ class Labels:
         made = f"{name}({brings})"
         ways: tuple[str, ...]
         match record.message:
+            case "Create" if target := self._names.id(record.text("target")):
+                called = f"{target}.{made}"
+                ways = (
+                    f"remote {called} as {rref}",
+                    f"remote {called}",
+                    f"{target}.{name}()",
+                    f".{name}()",
+                )
             case "Create":
                 ways = f"remote {made} as {rref}", f"remote {made}", f"remote {name}()", f"{name}()"
             case "Invoke":

@@ -36,7 +36,7 @@ WORDS = {
 }
 
 
-ALIASES = "h aliases g: h stands for g   g is f: f has the value   canonical: has its own"
+ALIASES = "h aliases g, h->g: h stands for g   g is f: f has the value   canonical: its own"
 
 
 def show(story: Story, console: Console, *, legend: bool = True) -> None:
