@@ -146,12 +146,12 @@ def message_text(message: Message) -> str:
             parts += [] if value.payload is None else [str(value.payload)]
             if value.descriptors:
                 parts.append(listed(map(descriptor_text, value.descriptors)))
-        elif value is True:
-            parts.append(field.name)
         elif isinstance(value, Moved):
             parts.append(f"moved to {descriptor_text(value.fork)}{_way(value.path)}")
         elif value == field.default or (field.name == "settled" and value == usual):
             pass
+        elif value is True:
+            parts.append(field.name)
         elif isinstance(value, tuple) and not isinstance(value, RRefId | ForkId | CallId):
             parts.append(f"{field.name}=[{listed(map(_item, value))}]")
         else:
