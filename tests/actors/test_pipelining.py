@@ -13,8 +13,8 @@ import pytest
 import farref
 from farref import OwnerDiedError, RRef, System
 
-from .helpers import PATIENCE, hold, until
-from .test_aliases import aliases, chain_system, identity, kill, make_box, mortal, sent
+from .helpers import PATIENCE, hold, make_box, until
+from .test_aliases import aliases, chain_system, identity, kill, mortal, sent
 
 if TYPE_CHECKING:
     from pathlib import Path

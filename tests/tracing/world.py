@@ -293,7 +293,7 @@ class World:
         for descriptors in brought:
             for each in descriptors:
                 if rref == each.name:
-                    return endpoint.context.take_up(each)[1]
+                    return endpoint.context.take_up(each)
         endpoint.context.hold(rref)
         return []
 
