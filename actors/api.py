@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .current import chain_in, frame
+from .resolving import ByValue
 from .rref import RRef
 from .settings import check_timeout
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import RRefId
     from .futures import Future
+    from .resolving import Invocation
     from .wire import WorkerInfo
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress"
@@ -30,6 +32,8 @@ def remote(
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
+    *,
+    resolve: bool = False,
 ) -> RRef[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*, which owns the result; returns its reference at once.
 
@@ -41,6 +45,9 @@ def remote(
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
         timeout: seconds; the default of every wait for the value through the returned handle.
+        resolve: pass references by value: *fn* gets the values of those that are arguments
+            themselves (not of those deeper inside). *to* fetches them while the task waits for
+            them, in no thread; what one of them raises takes the place of the result.
 
     Raises:
         ValueError: the timeout is 0 or less.
@@ -49,7 +56,7 @@ def remote(
     """
     endpoint = frame().endpoint
     check_timeout(timeout, endpoint.settings.timeout)
-    what = (_callable(fn), tuple(args or ()), kwargs or {})
+    what = _invocation(fn, args, kwargs, resolve=resolve)
     ref = endpoint.calls.remote(endpoint.registry.find(to), what)
     ref._timeout = timeout
     return ref
@@ -61,13 +68,15 @@ def rpc_async(
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
+    *,
+    resolve: bool = False,
 ) -> Future[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*; a `Future` for what it returns. Does not block.
 
-    *timeout* is in seconds, for every wait on the future (default: the system's). Raises
-    what `remote` does, and `ValueError` for a timeout of 0 or less.
+    *timeout* is in seconds, for every wait on the future (default: the system's); *resolve* is
+    as in `remote`. Raises what `remote` does, and `ValueError` for a timeout of 0 or less.
     """
-    return _call(to, (_callable(fn), tuple(args or ()), kwargs or {}), timeout, ())
+    return _call(to, _invocation(fn, args, kwargs, resolve=resolve), timeout, ())
 
 
 def rpc_sync(
@@ -76,8 +85,12 @@ def rpc_sync(
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
+    *,
+    resolve: bool = False,
 ) -> Any:
     """Run ``fn(*args, **kwargs)`` on *to* and return what it returns. Blocks.
+
+    *resolve* is as in `remote`.
 
     Raises:
         FetchTimeoutError: no reply within *timeout* seconds (default: the system's).
@@ -86,21 +99,28 @@ def rpc_sync(
     """
     here = frame()
     here.endpoint.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
-    return _call(to, (_callable(fn), tuple(args or ()), kwargs or {}), timeout, here.chain).result()
+    what = _invocation(fn, args, kwargs, resolve=resolve)
+    return _call(to, what, timeout, here.chain).result()
 
 
 def _call(
-    to: To, call: tuple[Any, ...], timeout: float | None, chain: tuple[RRefId, ...]
+    to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
 ) -> Future[Any]:
     endpoint = frame().endpoint
     check_timeout(timeout, endpoint.settings.timeout)
     return endpoint.calls.call(endpoint.registry.find(to), call, timeout, chain)
 
 
-def _callable(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _invocation(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None,
+    kwargs: dict[str, Any] | None,
+    *,
+    resolve: bool,
+) -> Invocation:
     if not callable(fn):
         raise TypeError(f"a function is needed to call, not {fn!r}")
-    return fn
+    return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
 
 def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> Any:

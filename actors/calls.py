@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Cargo
     from .endpoint import Endpoint
+    from .resolving import Invocation
     from .wire import WorkerInfo
 
-    Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
     Chain = tuple[RRefId, ...]
 
 MAX_BACKLOG = 10_000

@@ -45,6 +45,8 @@ class Delivery:
     def __init__(self, endpoint: Endpoint, port: Port) -> None:
         self._endpoint = endpoint
         self._port = port
+        self._faulty: FaultyPort | None = None
+        """What packets leave by instead, in a test."""
         self._links = Links()
         self.room = threading.Condition(endpoint.lock)
         """Notified when a peer acknowledged something or died, and when this endpoint closes."""
@@ -75,9 +77,10 @@ class Delivery:
                     log.error("%s has no address of %s, and cannot send to it", endpoint.me, worker)
                 continue
             me = WorkerInfo(endpoint.me, endpoint.address)
+            way = self._faulty or self._port
             try:
                 for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
-                    self._port.post(address, Envelope(me, worker, piece, self._introduce(piece)))
+                    way.post(address, Envelope(me, worker, piece, self._introduce(piece)))
             except Exception as error:  # it counts as lost, and is sent again
                 if not endpoint.closed:
                     log.warning("%s could not send to %s: %s", endpoint.me, worker, text_of(error))
@@ -160,20 +163,20 @@ class Delivery:
 
     def suffer(self, faults: Faults | None) -> None:
         """Have the system's *faults*, if it has some, from now on."""
-        if faults is not None and not isinstance(self._port, FaultyPort):
-            self._port = FaultyPort(self._port, self._endpoint.me, faults)
+        if faults is not None and self._faulty is None:
+            self._faulty = FaultyPort(self._port, self._endpoint.me, faults)
 
     def meddle(self, order: Meddle) -> Counts:
         """A test has packets lost, or no more."""
-        if not isinstance(self._port, FaultyPort):
-            self._port = FaultyPort(self._port, self._endpoint.me, Faults())
+        if self._faulty is None:
+            self._faulty = FaultyPort(self._port, self._endpoint.me, Faults())
         if order.faults is not None:
-            self._port.adopt(order.faults)
-        self._port.cut(*order.cut)
-        self._port.heal(*order.heal)
-        return self._port.counts()
+            self._faulty.adopt(order.faults)
+        self._faulty.cut(*order.cut)
+        self._faulty.heal(*order.heal)
+        return self._faulty.counts()
 
     def close(self) -> None:
         """Forget what a fault has held up."""
-        if isinstance(self._port, FaultyPort):
-            self._port.close()
+        if self._faulty is not None:
+            self._faulty.close()

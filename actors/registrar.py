@@ -19,9 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import sys
 import traceback
-import types
 from collections import deque
 from datetime import timedelta
 from typing import Any
@@ -40,6 +38,7 @@ from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..serialization.failures import text_of
 from . import directory, processes
+from .classes import make_findable
 from .settings import Settings
 from .wire import (
     TO_REGISTRAR,
@@ -69,19 +68,6 @@ SILENT_TURNS = 10
 """Looks without a word of an endpoint after which it is given up."""
 REMEMBERED = 10_000
 """Deaths that late joiners are told of."""
-
-
-def make_findable(actor_class: type) -> type:
-    """Have the child that Thespian forks find *actor_class*, which it looks up by its name.
-
-    A class of a function, of a notebook, or defined since the system started is in no module
-    of this process; the child inherits the modules as they are now.
-    """
-    name = actor_class.__module__
-    module = sys.modules.setdefault(name, types.ModuleType(name))
-    if getattr(module, actor_class.__name__, None) is not actor_class:
-        setattr(module, actor_class.__name__, actor_class)
-    return actor_class
 
 
 class Registrar(Actor):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..serialization.pickling import Reference
 from .current import chain_in, frame
+from .proxies import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -161,16 +162,20 @@ class RRef(Reference, Generic[T]):
     # ---- methods of the value
 
     def rpc_sync(self, timeout: float | None = None) -> Any:
-        """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value."""
-        return _Proxy(self, "sync", timeout)
+        """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value.
+
+        Besides methods: ``rref.rpc_sync()(*args)``, ``rref.rpc_sync()[key]`` and
+        ``rref.rpc_sync().attribute.get()``. The same with `rpc_async` and `remote`.
+        """
+        return Proxy(self, "sync", timeout)
 
     def rpc_async(self, timeout: float | None = None) -> Any:
         """``rref.rpc_async().method(*args)``: the same, returning a `Future`."""
-        return _Proxy(self, "async", timeout)
+        return Proxy(self, "async", timeout)
 
     def remote(self, timeout: float | None = None) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`."""
-        return _Proxy(self, "remote", timeout)
+        return Proxy(self, "remote", timeout)
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented
@@ -180,34 +185,3 @@ class RRef(Reference, Generic[T]):
 
     def __repr__(self) -> str:
         return f"RRef({self._id})"
-
-
-class _Proxy:
-    """The methods of the object behind a reference, to be run where it lives."""
-
-    __slots__ = ("_how", "_rref", "_timeout")
-
-    def __init__(self, rref: RRef[Any], how: str, timeout: float | None) -> None:
-        self._rref = rref
-        self._how = how
-        self._timeout = timeout
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)  # copy, pickle and repr ask the proxy, not the object
-        rref, endpoint = self._rref, self._rref._endpoint
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if self._how == "remote":
-                return endpoint.calls.remote_method(rref, (name, args, kwargs))
-            what = (name, args, kwargs)
-            if self._how == "async":
-                return endpoint.calls.invoke(rref, what, self._timeout, ())
-            endpoint.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
-            return endpoint.calls.invoke(rref, what, self._timeout, chain_in(endpoint)).result()
-
-        call.__name__ = name
-        return call
-
-    def __repr__(self) -> str:
-        return f"<{self._how} methods of {self._rref!r}>"

@@ -24,11 +24,11 @@ from . import bases, directory, ports, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
-from .mailbox import THREADS, refuse_references
+from .plain import refuse_references
 from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
 from .registry import Registry
-from .settings import DEFAULT_TIMEOUT, Settings, check_timeout
+from .settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
 from .wire import Join, Leave, Open, ReplyAddress, WorkerInfo
 from .worker import Worker
 
