@@ -252,7 +252,11 @@ class _Teller:
             for each in objects
             if not each.freed
         ]
-        left += [self._unended(fork) for fork in self.view.forks.values() if not fork.stage.over]
+        left += [
+            self._unended(fork)
+            for fork in self.view.forks.values()
+            if not fork.stage.over and not self.view.objects[fork.rref].lost
+        ]
         left += [
             f"{self.names.of(asker)} has not been told what {self.names.id(about)} stands for"
             for asker, about in self.view.asking.values()
