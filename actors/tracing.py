@@ -60,6 +60,8 @@ from ..protocol.messages import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..protocol.effects import Effect
     from ..protocol.messages import Message
 
@@ -71,8 +73,10 @@ _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 class Tracer:
     """Writes the steps of one endpoint. Safe to use from any thread."""
 
-    def __init__(self, folder: str, me: WorkerId) -> None:
+    def __init__(self, folder: str, me: WorkerId, clock: Callable[[], float] = time.time) -> None:
+        """Record into *folder*; *clock* says the time, in seconds."""
         self._me = spell(me)
+        self._clock = clock
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, WorkerId], int] = {}
         path = Path(folder) / f"{me.name.replace('/', '_')}-{me.incarnation:x}.jsonl"
@@ -150,7 +154,7 @@ class Tracer:
 
     def _put(self, kind: str, **fields: Any) -> None:
         if not self._file.closed:
-            line = json.dumps({"at": self._me, "kind": kind, "time": time.time(), **fields})
+            line = json.dumps({"at": self._me, "kind": kind, "time": self._clock(), **fields})
             self._file.write(line + "\n")
 
 

@@ -178,8 +178,8 @@ class Aliases(Requests):
         ]
 
     def _moved(self, owner: Owner, to: WorkerId) -> Moved | None:
-        """For *to*: a fork of what this object stands for, if it is an alias."""
-        if owner.alias is None or owner.alias.canonical is None:
+        """For *to*, if it lives: a fork of what this object stands for, if it is an alias."""
+        if owner.alias is None or owner.alias.canonical is None or to in self.dead:
             return None
         fork = self.fork(owner.alias.canonical, to)
         return Moved(fork=fork, path=owner.alias.path)

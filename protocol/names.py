@@ -91,6 +91,11 @@ class Names(Loans):
 
     def hold(self, rref: RRefId) -> None:
         """One more handle of *rref* lives in this process."""
+        stale = self.names.get(rref)
+        if stale is not None and self._find(stale.canonical) is None:
+            # Kept for the order of requests alone; what it stood for has been let go since.
+            del self.names[rref]
+            self._unsettled.discard(rref)
         name = self._name(rref)
         if name is None:
             self._entry(rref).hold()
