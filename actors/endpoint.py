@@ -60,6 +60,7 @@ from ..protocol.messages import (
 from ..protocol.owner import Owner
 from ..protocol.user import User
 from ..serialization.failures import Failure, text_of
+from . import processes
 from .addresses import AddressBook
 from .calls import Calls
 from .faults import Counts, Faults, FaultyPort
@@ -73,6 +74,7 @@ from .wire import (
     Died,
     Envelope,
     Found,
+    Heard,
     Joined,
     Meddle,
     Meddled,
@@ -144,6 +146,8 @@ class Endpoint:
         self.ended: FarrefError | None = None
         """Once it is closed: why, as an error to copy and raise."""
         self._beat_at: float | None = None
+        self._vigil: processes.Vigil | None = None
+        self._lost = False
         self.pid = os.getpid()
         self._port = port
         if settings.faults:
@@ -210,6 +214,9 @@ class Endpoint:
     def turn(self) -> None:
         """The mailbox thread was woken: do what other threads left undone."""
         self._woken = False
+        if self._lost:
+            self._lost = False
+            self._port.given_up()
         self.step(list)
 
     def tick(self) -> float | None:
@@ -224,6 +231,8 @@ class Endpoint:
         if self._beat_at is not None and self._beat_at <= now and self.settings.silence:
             self._beat_at = now + self.settings.silence / BEATS
             self.registry.beat()
+            if self.registry.unheard > BEATS:
+                self.lose(f"nothing was heard of its registrar for {self.settings.silence:g} s")
         with self.lock:
             packets = [
                 (worker, packet)
@@ -247,7 +256,9 @@ class Endpoint:
         dues += [due for due in (link_due, self._beat_at) if due is not None]
         return max(0.0, min(dues) - now) if dues else None
 
-    def take(self, message: Envelope | Found | Spawned | Died | Joined | Meddle | Meddled) -> bool:
+    def take(
+        self, message: Envelope | Found | Spawned | Died | Heard | Joined | Meddle | Meddled
+    ) -> bool:
         """A packet came in, or an answer of the registrar's; whether it was one.
 
         Raises nothing: what is malformed is refused, counted and logged.
@@ -574,6 +585,11 @@ class Endpoint:
             self._tracer = Tracer(self.settings.trace, self.me)
         if self.settings.faults and not isinstance(self._port, FaultyPort):
             self._port = FaultyPort(self._port, self.me, self.settings.faults)
+        here = joined.host == processes.host()
+        self.registry.answered = not here
+        if here and joined.pids and os.getpid() not in joined.pids:
+            killed = f"a process of its own, one of {', '.join(map(str, joined.pids))}, was killed"
+            self._vigil = processes.Vigil(joined.pids, lambda: self.lose(killed))
         self.died(joined.dead)
         self.wake()
 
@@ -638,6 +654,16 @@ class Endpoint:
         self.close("it was given up for dead", error)
         self._port.given_up()
 
+    def lose(self, why: str) -> None:
+        """The system has ended, or cannot be reached: nothing will ever be told of. Any thread."""
+        if self.closed:
+            return
+        reason = f"system {self.settings.system!r} has ended, or is cut off: {why}"
+        log.info("%s ends: %s", self.me, reason)
+        self.close(reason, SystemDownError(f"{reason}; start a new one"))
+        self._lost = True
+        self._port.wake()
+
     def check_open(self) -> None:
         """Raise why this endpoint has ended, if it has."""
         self.check_process()
@@ -653,6 +679,8 @@ class Endpoint:
             self.closed = True
             waiting = self.calls.end()
             self.room.notify_all()
+        if self._vigil is not None:
+            self._vigil.end()
         forgotten = self.pool.close()
         self.chores.close()
         why = f"{reason}; {self.me} waits for nothing any more"

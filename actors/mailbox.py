@@ -58,6 +58,7 @@ from .wire import (
     Died,
     Envelope,
     Found,
+    Heard,
     Join,
     Joined,
     Meddle,
@@ -167,7 +168,7 @@ class Mailbox(SelfRunning):
         match message:
             case Envelope() if self._joined:
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Meddled() | Meddle():
+            case Found() | Spawned() | Died() | Heard() | Meddled() | Meddle():
                 endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()

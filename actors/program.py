@@ -27,7 +27,7 @@ from thespian.system.transport import ReceiveEnvelope
 from ..protocol.delivery import ACK_DELAY
 from . import bases, ports, simple
 from .ports import Bell, SelfRunning
-from .wire import Died, Envelope, Found, Joined, Meddle, Meddled, Nudge, Spawned, Welcome
+from .wire import Died, Envelope, Found, Heard, Joined, Meddle, Meddled, Nudge, Spawned, Welcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class _Receiver:
         if endpoint is None:
             return
         match message:
-            case Envelope() | Found() | Spawned() | Died() | Meddled() | Meddle():
+            case Envelope() | Found() | Spawned() | Died() | Heard() | Meddled() | Meddle():
                 endpoint.take(message)
             case Joined():
                 if not self.joined.done() and endpoint.take(message):

@@ -9,9 +9,12 @@ It creates the workers, so it is their Thespian parent and the framework tells i
 exits. It holds no references, runs nothing of the user's and has no threads (it forks), so
 it always answers soon.
 
-It also watches the process that the system lives for. If that is killed, nobody is left to
-shut the system down: the registrar then ends every process of the system's session (the
-admin is its leader), itself last, and takes the system's entry out of the directory.
+It also watches the process that the system lives for, and the admin. If one of them is killed,
+nobody is left to shut the system down: the registrar then ends every process of the system's
+session (the admin is its leader), itself last, and takes the system's entry out of the directory.
+
+Its own death, and the admin's, end the system for every endpoint: those on its host watch both
+processes, others expect an answer to each beat.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..serialization.failures import text_of
-from . import directory, processes
+from . import directory, processes, simple
 from .settings import Settings
 from .wire import (
     TO_REGISTRAR,
@@ -47,6 +50,7 @@ from .wire import (
     Died,
     Exited,
     Found,
+    Heard,
     Join,
     Joined,
     Leave,
@@ -100,6 +104,8 @@ class Registrar(Actor):
         """Actors that have not joined yet: their address, the asker's token, the asker."""
         self._watching = False
         self._host = processes.host()
+        self._pids: tuple[int, ...] = ()
+        """Of this process and the admin's, its parent; none on the in-process base."""
         self._liveness: Liveness | None = None
         self._processes: dict[WorkerId, processes.Watched] = {}
         """Of endpoints on this host."""
@@ -123,6 +129,8 @@ class Registrar(Actor):
                 if self._opened:
                     raise ProtocolError("an Open of a system that its program opened already")
                 self._opened = True
+                if not simple.hosts(self):
+                    self._pids = (os.getpid(), os.getppid())
                 self._settings = settings
                 if settings.silence is not None:
                     self._liveness = Liveness(SILENT_TURNS)
@@ -130,9 +138,11 @@ class Registrar(Actor):
                 self._watch()
             case Join():
                 self._join(message, sender)
-            case Beat(me=worker):
+            case Beat(me=worker, answer=answer):
                 if self._liveness and not self._liveness.heard(worker):
                     self.send(sender, Died((worker,)))  # it was given up, and has come back
+                elif answer:
+                    self.send(sender, Heard())
             case Leave(me=worker):
                 self._gone(worker)
             case Lookup():
@@ -164,7 +174,8 @@ class Registrar(Actor):
         if self._liveness and message.beats:
             self._liveness.watch(message.me)
         self._watch()
-        self.send(sender, Joined(sender, self._settings, tuple(self._dead), os.getsid(0)))
+        dead, session = tuple(self._dead), os.getsid(0)
+        self.send(sender, Joined(sender, self._settings, dead, session, self._host, self._pids))
         created = self._creating.pop(message.me, None)
         if created is not None:
             _, token, asker = created
@@ -236,7 +247,8 @@ class Registrar(Actor):
                 self._gone(worker)
         for worker in self._liveness.turn() if self._liveness else ():
             self._give_up(worker)
-        if self._owner is not None and not self._owner.alive():
+        killed = self._owner is not None and not self._owner.alive()
+        if killed or (self._pids and self._pids != (os.getpid(), os.getppid())):  # or the admin
             directory.remove(self._settings.system)
             processes.end_session()
 

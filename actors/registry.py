@@ -26,6 +26,7 @@ from .wire import (
     Died,
     Exited,
     Found,
+    Heard,
     Lookup,
     Meddle,
     Meddled,
@@ -56,6 +57,10 @@ class Registry:
 
     def __init__(self, endpoint: Endpoint, port: Port, registrar: ActorAddress) -> None:
         self.registrar = registrar
+        self.answered = False
+        """Whether the registrar shall answer beats: its process cannot be watched from here."""
+        self.unheard = 0
+        """Beats since it was last heard of."""
         self._endpoint = endpoint
         self._port = port
         self._tokens = itertools.count(1)
@@ -142,7 +147,8 @@ class Registry:
 
     def beat(self) -> None:
         """Let the registrar hear of this endpoint."""
-        self._port.post(self.registrar, Beat(self._endpoint.me))
+        self.unheard += self.answered
+        self._port.post(self.registrar, Beat(self._endpoint.me, self.answered))
 
     def _named(self, name: str) -> WorkerInfo:
         known = self._names.get(name)
@@ -180,8 +186,11 @@ class Registry:
 
     # ---- what the registrar says, in the mailbox thread
 
-    def receive(self, message: Found | Spawned | Died | Meddled) -> None:
+    def receive(self, message: Found | Spawned | Died | Heard | Meddled) -> None:
         """Take one message of the registrar's, or the answer to `meddle`."""
+        self.unheard = 0
+        if isinstance(message, Heard):
+            return
         if isinstance(message, Died):
             self._endpoint.died(message.workers)
             for name, info in list(self._names.items()):

@@ -104,19 +104,30 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Endpoint -> registrar: I am here still."""
+    """Endpoint -> registrar: I am here still. Are you (*answer*)?"""
 
     me: WorkerId
+    answer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Registrar -> endpoint: I am, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Registrar -> endpoint: how you are reached, what the system agreed on, who is dead."""
+    """Registrar -> endpoint: how you are reached, what the system agreed on, who is dead.
+
+    *pids*: the processes on *host* without which there is no system.
+    """
 
     address: ActorAddress
     settings: Settings
     dead: tuple[WorkerId, ...]
     session: int
+    host: str = ""
+    pids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +221,7 @@ class Meddled:
     counts: Counts
 
 
-TO_ENDPOINTS = (Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Meddle, Meddled)
+TO_ENDPOINTS = (Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Heard, Meddle, Meddled)
 """What an endpoint's mailbox takes for itself; the rest is the user's."""
 TO_REGISTRAR = (Join, Beat, Leave, Open, Spawn, Lookup, Exited)
 
