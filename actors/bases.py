@@ -11,9 +11,11 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 import socket
 import sys
+from dataclasses import dataclass, field
 from typing import Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
@@ -22,9 +24,11 @@ from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
 
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
-from .base import system_base
+from .base import addresses, system_base, tcp
+from .base.addresses import DEFAULT_PORT
 from .base.envelopes import UserIntent
 from .base.settings import Limits
+from .base.system import HOST_CAPABILITY, Mode, shared_key
 from .base.transport import Transport
 
 FARREF = "farrefBase"
@@ -39,11 +43,57 @@ MOST_BYTES = Limits().max_message_bytes
 UDP_BYTES = 65_000
 """Of one message on Thespian's UDP base: a datagram's 65,507, less what Thespian adds."""
 
+PORT = DEFAULT_PORT
+"""Of a system that others can join, unless it says otherwise."""
+HOST = HOST_CAPABILITY
+"""The capability that holds the address of a host which others can reach."""
+MEMBER = "farref member"
+"""The capability of a Thespian system that has joined the one of another host."""
+CONVENTION = "Convention Address.IPv4"
+KNOCKING = 30.0
+"""Seconds that a host which joins waits for the one that it joins."""
+
 TRIES = 3
 """Free ports tried: somebody else may take one before the system's admin listens on it."""
 
 
-def start(base: object, name: str, capabilities: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How other hosts reach this one."""
+
+    host: str
+    """A numeric address."""
+    port: int
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, base: object, host: str, port: int | None, key: bytes | str | os.PathLike[str] | None
+    ) -> Reach:
+        """Check and complete what the user says.
+
+        Raises:
+            ValueError: hosts cannot be joined on this base.
+            BaseError: see `base.errors`.
+        """
+        if base not in {FARREF, TCP}:
+            raise ValueError(f"several hosts work on {FARREF} and {TCP}, not on {base}")
+        if base == TCP and key is not None:
+            raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
+        numeric = addresses.numeric(host)
+        secret = shared_key(key, numeric) if base == FARREF else b""
+        return cls(numeric, PORT if port is None else port, secret)
+
+
+def leader(spec: str) -> tuple[str, int]:
+    """The numeric address and port of ``"host:port"`` or ``"host"``. Raises `InvalidAddress`."""
+    host, port = addresses.split(spec)
+    return addresses.numeric(host), port
+
+
+def start(
+    base: object, name: str, capabilities: dict[str, Any], reach: Reach | None = None
+) -> tuple[Any, dict[str, Any]]:
     """Start the system *name*: Thespian's `ActorSystem`, and what `join` needs to find it.
 
     Raises:
@@ -54,13 +104,50 @@ def start(base: object, name: str, capabilities: dict[str, Any]) -> tuple[Any, d
     if base == SIMPLE:
         return _open(base, capabilities, log_definitions=False), {}
     if base == FARREF:
-        made = _open(
-            system_base(
-                _short(name), capabilities=capabilities, log_defs=_quiet_logging(), mode="start"
-            )
-        )
-        return made, {}
+        made, door = _farref(_short(name), capabilities, "start", reach)
+        return made, door
+    if reach is not None:
+        return _reachable(base, capabilities, reach, f"{reach.host}:{reach.port}")
     return _start_stock(base, capabilities, TRIES)
+
+
+def enter(base: str, capabilities: dict[str, Any], reach: Reach, leader: tuple[str, int]) -> Any:
+    """Start this host's part of the system that *leader* started, or join the part that runs."""
+    host, port = leader
+    mine = {**capabilities, MEMBER: True}
+    tcp.knock(host, port, reach.key if base == FARREF else None, KNOCKING)
+    if base == FARREF:
+        name = _short(f"{host}:{port} {reach.host}:{reach.port}")
+        return _farref(name, mine, "either", reach, f"{host}:{port}")[0]
+    return _reachable(base, mine, reach, f"{host}:{port}")[0]
+
+
+def _farref(
+    name: str, capabilities: dict[str, Any], mode: Mode, reach: Reach | None, leader: str = ""
+) -> tuple[Any, dict[str, Any]]:
+    more: dict[str, Any] = {}
+    if reach is not None:
+        more = {"host": reach.host, "port": reach.port, "key": reach.key}
+    leader = leader or (f"{reach.host}:{reach.port}" if reach is not None else "")
+    made = system_base(
+        name,
+        capabilities=capabilities,
+        log_defs=_quiet_logging(),
+        mode=mode,
+        convention=leader or None,
+        **more,
+    )
+    door = {**more, "key": more["key"].hex()} if more else {}
+    return _open(made), door
+
+
+def _reachable(
+    base: str, capabilities: dict[str, Any], reach: Reach, leader: str
+) -> tuple[Any, dict[str, Any]]:
+    """A stock Thespian system that is a member of a convention."""
+    door = {"Admin Port": reach.port, CONVENTION: leader}
+    mine = {**capabilities, **door, HOST: reach.host}
+    return _open(base, mine, log_definitions=_quiet_logging()), door
 
 
 def _start_stock(base: str, capabilities: dict[str, Any], tries: int) -> tuple[Any, dict[str, Any]]:
@@ -87,8 +174,21 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
     if base == SIMPLE:
         raise SystemDownError(f"system {name!r} runs inside another program; it has no door")
     if base == FARREF:
-        return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join"))
+        more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
+        return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
     return _open(base, found, log_definitions=_quiet_logging())
+
+
+def capabilities_of(actor: Any) -> dict[str, Any]:
+    """What the Thespian system of *actor* is capable of; empty on the in-process base."""
+    capabilities: dict[str, Any] = getattr(actor._myRef, "capabilities", None) or {}
+    return capabilities
+
+
+def hang_up(transport: Any, address: ActorAddress) -> None:
+    """Send nothing more to *address*, which is dead, as far as *transport* can be told so."""
+    if isinstance(transport, Transport):
+        transport.lostRemote(address)
 
 
 def largest(transport: object) -> int:

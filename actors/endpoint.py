@@ -72,6 +72,7 @@ from .settings import Settings
 from .tracing import Tracer
 from .wire import (
     Died,
+    Down,
     Envelope,
     Found,
     Heard,
@@ -146,7 +147,9 @@ class Endpoint:
         self.ended: FarrefError | None = None
         """Once it is closed: why, as an error to copy and raise."""
         self._beat_at: float | None = None
-        self._vigil: processes.Vigil | None = None
+        self.ended_in_order = False
+        """The system was shut down by its first host."""
+        self._vigils: list[processes.Vigil] = []
         self._lost = False
         self.pid = os.getpid()
         self._port = port
@@ -257,7 +260,7 @@ class Endpoint:
         return max(0.0, min(dues) - now) if dues else None
 
     def take(
-        self, message: Envelope | Found | Spawned | Died | Heard | Joined | Meddle | Meddled
+        self, message: Envelope | Found | Spawned | Died | Heard | Down | Joined | Meddle | Meddled
     ) -> bool:
         """A packet came in, or an answer of the registrar's; whether it was one.
 
@@ -272,6 +275,8 @@ class Endpoint:
                     self.settle_in(message)
                 case Meddle():
                     self.registry.meddled(message)
+                case Down(reason=reason):
+                    self.lose(reason, orderly=True)
                 case _:
                     self.registry.receive(message)
         except Exception as error:
@@ -587,9 +592,8 @@ class Endpoint:
             self._port = FaultyPort(self._port, self.me, self.settings.faults)
         here = joined.host == processes.host()
         self.registry.answered = not here
-        if here and joined.pids and os.getpid() not in joined.pids:
-            killed = f"a process of its own, one of {', '.join(map(str, joined.pids))}, was killed"
-            self._vigil = processes.Vigil(joined.pids, lambda: self.lose(killed))
+        if here:
+            self.live_with(joined.pids)
         self.died(joined.dead)
         self.wake()
 
@@ -654,13 +658,23 @@ class Endpoint:
         self.close("it was given up for dead", error)
         self._port.given_up()
 
-    def lose(self, why: str) -> None:
-        """The system has ended, or cannot be reached: nothing will ever be told of. Any thread."""
+    def live_with(self, pids: tuple[int, ...]) -> None:
+        """End when one of these processes does, which are the system's own, on this host."""
+        if pids and os.getpid() not in pids:
+            killed = f"a process of its own, one of {', '.join(map(str, pids))}, was killed"
+            self._vigils.append(processes.Vigil(pids, lambda: self.lose(killed)))
+
+    def lose(self, why: str, *, orderly: bool = False) -> None:
+        """The system has ended, or cannot be reached: nobody tells of deaths. Any thread."""
         if self.closed:
             return
-        reason = f"system {self.settings.system!r} has ended, or is cut off: {why}"
+        state = "has ended" if orderly else "has ended, or is cut off"
+        reason = f"system {self.settings.system!r} {state}: {why}"
         log.info("%s ends: %s", self.me, reason)
+        self.ended_in_order = orderly
         self.close(reason, SystemDownError(f"{reason}; start a new one"))
+        if not orderly:
+            self.registry.leave()  # it may come through yet
         self._lost = True
         self._port.wake()
 
@@ -679,8 +693,8 @@ class Endpoint:
             self.closed = True
             waiting = self.calls.end()
             self.room.notify_all()
-        if self._vigil is not None:
-            self._vigil.end()
+        for vigil in self._vigils:
+            vigil.end()
         forgotten = self.pool.close()
         self.chores.close()
         why = f"{reason}; {self.me} waits for nothing any more"

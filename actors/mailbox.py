@@ -50,12 +50,14 @@ from ..serialization.pickling import dumps
 from . import bases, ports, processes, simple
 from .current import enter_program, running_in
 from .endpoint import Endpoint
+from .making import make_findable
 from .ports import Bell, SelfRunning
-from .registrar import REGISTRAR, Registrar, make_findable
+from .registrar import REGISTRAR, Registrar
 from .registry import Registry
 from .settings import Settings
 from .wire import (
     Died,
+    Down,
     Envelope,
     Found,
     Heard,
@@ -168,7 +170,7 @@ class Mailbox(SelfRunning):
         match message:
             case Envelope() if self._joined:
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Heard() | Meddled() | Meddle():
+            case Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle():
                 endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
@@ -196,7 +198,9 @@ class Mailbox(SelfRunning):
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = endpoint
         self._start_loop(endpoint)
-        join = Join(me, os.getpid(), processes.host(), beats=self.runs_by_itself)
+        place = bases.capabilities_of(self._actor).get(bases.HOST, "")
+        host = processes.host()
+        join = Join(me, os.getpid(), host, beats=self.runs_by_itself, place=place)
         Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:

@@ -27,6 +27,8 @@ from .wire import (
     Exited,
     Found,
     Heard,
+    HostInfo,
+    Leave,
     Lookup,
     Meddle,
     Meddled,
@@ -119,6 +121,10 @@ class Registry:
         """Every living endpoint of the system, programs included, sorted by name."""
         return sorted(self._ask(Lookup, PATIENCE).workers, key=lambda info: info.name)
 
+    def hosts(self) -> list[HostInfo]:
+        """The hosts of the system, the first one first."""
+        return list(self._ask(Lookup, PATIENCE, hosts=True).hosts)
+
     def spawn(self, **what: Any) -> WorkerInfo:
         """Have the registrar create an actor; returns once it has joined."""
         spawned = self._ask(Spawn, CREATION_PATIENCE, **what)
@@ -144,6 +150,10 @@ class Registry:
     def exited(self, address: ActorAddress) -> None:
         """A child of this actor exited."""
         self._port.post(self.registrar, Exited(address))
+
+    def leave(self) -> None:
+        """This endpoint has ended."""
+        self._port.post(self.registrar, Leave(self._endpoint.me))
 
     def beat(self) -> None:
         """Let the registrar hear of this endpoint."""
