@@ -275,8 +275,8 @@ class Endpoint:
                     self.settle_in(message)
                 case Meddle():
                     self.registry.meddled(message)
-                case Down(reason=reason):
-                    self.lose(reason, orderly=True)
+                case Down(reason=reason, orderly=orderly):
+                    self.lose(reason, orderly=orderly)
                 case _:
                     self.registry.receive(message)
         except Exception as error:
@@ -590,10 +590,8 @@ class Endpoint:
             self._tracer = Tracer(self.settings.trace, self.me)
         if self.settings.faults and not isinstance(self._port, FaultyPort):
             self._port = FaultyPort(self._port, self.me, self.settings.faults)
-        here = joined.host == processes.host()
-        self.registry.answered = not here
-        if here:
-            self.live_with(joined.pids)
+        self.registry.answered = joined.answered
+        self.live_with(joined.pids)
         self.died(joined.dead)
         self.wake()
 
@@ -661,8 +659,8 @@ class Endpoint:
     def live_with(self, pids: tuple[int, ...]) -> None:
         """End when one of these processes does, which are the system's own, on this host."""
         if pids and os.getpid() not in pids:
-            killed = f"a process of its own, one of {', '.join(map(str, pids))}, was killed"
-            self._vigils.append(processes.Vigil(pids, lambda: self.lose(killed)))
+            ended = f"a process of its own, one of {', '.join(map(str, pids))}, has ended"
+            self._vigils.append(processes.Vigil(pids, lambda: self.lose(ended)))
 
     def lose(self, why: str, *, orderly: bool = False) -> None:
         """The system has ended, or cannot be reached: nobody tells of deaths. Any thread."""

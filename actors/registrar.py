@@ -218,12 +218,14 @@ class Registrar(Actor):
         self._watch()
 
     def _exit(self) -> None:
-        if self._owner is not None and not self._owner.alive():
+        killed = self._owner is not None and not self._owner.alive()
+        if killed:
             directory.remove(self._settings.system)  # the program could not
         self._owner = None
         afar = [m.address for m in self._members.values() if m.place in self._hosts]
         for address in [*afar, *(host.steward for host in self._hosts.values())]:
-            self.send(address, Down(f"it was shut down on its first host, {self._here}"))
+            reason = "its program died" if killed else "it was shut down"
+            self.send(address, Down(f"{reason} on its first host, {self._here}", not killed))
 
     # ---- who is there
 
@@ -234,14 +236,16 @@ class Registrar(Actor):
         if message.me in self._dead:  # its host was given up while it started
             self.send(sender, Died((message.me,)))
             return
-        process = processes.Watched.of(message.pid) if message.host == self._host else None
         place = message.place or self._here.address
+        near = message.host == self._host and place == self._here.address
+        process = processes.Watched.of(message.pid) if near else None
         self._members[message.me] = Member(sender, place, message.pid, process, message.program)
         if self._liveness and message.beats:
             self._liveness.watch(message.me)
         self._watch()
+        pids = self._pids if near else ()
         dead, session = tuple(self._dead), os.getsid(0)
-        self.send(sender, Joined(sender, self._settings, dead, session, self._host, self._pids))
+        self.send(sender, Joined(sender, self._settings, dead, session, pids, not near))
         created = self._creating.pop(message.me, None)
         if created is not None:
             info = WorkerInfo(message.me, sender)

@@ -58,6 +58,8 @@ STEWARD = "farref steward"
 """The steward's global name: one for each Thespian system that has joined."""
 BEATS = 5
 """Times that it is heard of within the silence after which its host would be given up."""
+AGAIN = 0.1
+"""Seconds between two tries to join."""
 WATCH = 0.5
 """Seconds between two looks, where silence means nothing."""
 
@@ -172,4 +174,6 @@ class Steward(Actor):
         if self._program is not None and not self._program.alive():
             processes.end_session()
         pause = WATCH if silence is None else silence / BEATS
+        if not self._joined:
+            pause = AGAIN
         self.wakeupAfter(timedelta(seconds=pause))

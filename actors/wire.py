@@ -140,15 +140,16 @@ class Heard:
 class Joined:
     """Registrar -> endpoint: how you are reached, what the system agreed on, who is dead.
 
-    *pids*: the processes on *host* without which there is no system.
+    *pids*: the processes of the receiver's own host without which there is no system; *answered*:
+    it cannot see them, and its beats will be answered.
     """
 
     address: ActorAddress
     settings: Settings
     dead: tuple[WorkerId, ...]
     session: int
-    host: str = ""
     pids: tuple[int, ...] = ()
+    answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +218,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Registrar -> everybody on another host: the system ends, in order."""
+    """Registrar -> everybody on another host: the system ends; in order, or its program died."""
 
     reason: str
+    orderly: bool
 
 
 @dataclass(frozen=True, slots=True)
