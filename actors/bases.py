@@ -20,6 +20,8 @@ from typing import Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
 from thespian.system.addressManager import CannotPickleAddress
+from thespian.system.messages.admin import PendingActor
+from thespian.system.transport import TransmitIntent
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
 
@@ -185,10 +187,24 @@ def capabilities_of(actor: Any) -> dict[str, Any]:
     return capabilities
 
 
-def hang_up(transport: Any, address: ActorAddress) -> None:
-    """Send nothing more to *address*, which is dead, as far as *transport* can be told so."""
-    if isinstance(transport, Transport):
-        transport.lostRemote(address)
+def of_the_system(actor: Any, actor_class: type, name: str) -> ActorAddress:
+    """The actor with the global *name* on the first host: one for the system, not for each host.
+
+    Thespian would ask there, too; but its admin keeps each request that it passes on, and lets
+    those that come later for the same name wait for its answer, which went past it.
+    """
+    capabilities = capabilities_of(actor)
+    if not capabilities.get(MEMBER):
+        address: ActorAddress = Actor.createActor(actor, actor_class, globalName=name)
+        return address
+    manager = actor._myRef
+    address = manager._addrManager.createLocalAddress()
+    where = manager.transport.getAddressFromString(capabilities[CONVENTION])
+    instance = address.addressDetails.addressInstanceNum
+    class_name = f"{actor_class.__module__}.{actor_class.__name__}"
+    wanted = PendingActor(class_name, manager.myAddress, instance, None, globalName=name)
+    manager._send_intent(TransmitIntent(where, wanted))
+    return address
 
 
 def largest(transport: object) -> int:

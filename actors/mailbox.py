@@ -205,7 +205,7 @@ class Mailbox(SelfRunning):
 
     def _introduce_myself(self) -> None:
         """Created by an actor that knows nothing of us: find the registrar by its name."""
-        registrar = Actor.createActor(self._actor, Registrar, globalName=REGISTRAR)
+        registrar = bases.of_the_system(self._actor, Registrar, REGISTRAR)
         number = secrets.randbits(63)
         me = WorkerId(f"{type(self._actor).__name__}-{number % 10**6:06}", number)
         self._found(me, registrar, Settings(), None)

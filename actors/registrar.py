@@ -126,11 +126,6 @@ class Creating:
 class Registrar(Actor):
     """See the module."""
 
-    @staticmethod
-    def actorSystemCapabilityCheck(capabilities: dict[str, Any], _requirements: object) -> bool:
-        """Only on the first host: on others Thespian asks there for it, by its global name."""
-        return not capabilities.get(bases.MEMBER)
-
     def __init__(self) -> None:
         super().__init__()
         self._settings = Settings()

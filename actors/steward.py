@@ -31,6 +31,7 @@ from ..protocol.ids import WorkerId
 from ..serialization.failures import text_of
 from . import bases, processes
 from .making import UnfitError, UnmadeError, make
+from .registrar import REGISTRAR, Registrar
 from .settings import Settings
 from .wire import (
     TO_STEWARD,
@@ -60,6 +61,8 @@ BEATS = 5
 """Times that it is heard of within the silence after which its host would be given up."""
 AGAIN = 0.1
 """Seconds between two tries to join."""
+ASK_AGAIN = 20
+"""Tries after which it asks again who the registrar is."""
 WATCH = 0.5
 """Seconds between two looks, where silence means nothing."""
 
@@ -70,6 +73,7 @@ class Steward(Actor):
     def __init__(self) -> None:
         super().__init__()
         self._registrar: ActorAddress | None = None
+        self._tries = 0
         self._settings = Settings()
         self._me = WorkerId("", 0)
         self._joined = False
@@ -100,6 +104,7 @@ class Steward(Actor):
             case Serve():
                 self._serve(message, sender)
             case HostJoined(settings=settings):
+                self._registrar = sender
                 self._settings = settings
                 self._joined = True
                 self._unheard = 0
@@ -131,8 +136,7 @@ class Steward(Actor):
                 pass
 
     def _serve(self, message: Serve, sender: ActorAddress) -> None:
-        if self._registrar is None:
-            self._registrar = message.registrar
+        if not self._owner:
             self._owner = message.pid
             self._program = processes.Watched.of(message.pid)
             place = bases.capabilities_of(self).get(bases.HOST, "")
@@ -145,7 +149,7 @@ class Steward(Actor):
 
     def _answer(self, program: ActorAddress) -> None:
         pids = (os.getpid(), os.getppid())
-        self.send(program, Serving(self._owner, os.getsid(0), pids))
+        self.send(program, Serving(self._registrar, self._owner, os.getsid(0), pids))
 
     def _make(self, message: Make) -> None:
         try:
@@ -163,6 +167,9 @@ class Steward(Actor):
         """Be heard of; see whether the registrar is, and whether the program lives."""
         silence = self._settings.silence
         if not self._joined:
+            if self._tries % ASK_AGAIN == 0:
+                self._registrar = bases.of_the_system(self, Registrar, REGISTRAR)
+            self._tries += 1
             capabilities = dict(bases.capabilities_of(self))
             self._say(HostJoin(self._me, HostInfo(self._me.name, capabilities)))
         elif silence is not None and not self._lost:

@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import cloudpickle
 import psutil
-from thespian.actors import (
-    ActorAddress,
-    ActorSystemMessage,
-    NoCompatibleSystemForActor,
-    PoisonMessage,
-)
+from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId
@@ -229,11 +224,15 @@ class System:
         self._port.start()
         atexit.register(self.shutdown)
         try:
-            registrar = self._registrar()
+            serving = self._serve() if place else None
+            registrar = (
+                serving.registrar
+                if serving is not None
+                else self._asys.createActor(Registrar, globalName=REGISTRAR)
+            )
             self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
             if not attached:
                 self._port.post(registrar, Open(settings, os.getpid()))
-            serving = self._serve(registrar) if place else None
             beats = self._port.runs_by_itself
             join = Join(me, os.getpid(), processes.host(), True, beats, place)
             self._port.post(registrar, join)
@@ -250,24 +249,10 @@ class System:
             raise
         enter_program(self.endpoint)
 
-    def _registrar(self) -> ActorAddress:
-        """The registrar; from a host that joins, Thespian's convention has to lead there."""
-        end = time.monotonic() + START_PATIENCE
-        while True:
-            try:
-                return self._asys.createActor(Registrar, globalName=REGISTRAR)
-            except NoCompatibleSystemForActor:
-                if time.monotonic() > end:
-                    raise SystemDownError(
-                        f"the Thespian system at {self.name} let this host in, but did not say "
-                        f"who is there within {START_PATIENCE:g} s"
-                    ) from None
-            time.sleep(0.1)
-
-    def _serve(self, registrar: ActorAddress) -> Serving:
-        """Have this host's steward work for *registrar*; returns once that knows the host."""
+    def _serve(self) -> Serving:
+        """Have this host's steward join; returns once the registrar knows the host."""
         steward = self._asys.createActor(Steward, globalName=STEWARD)
-        self._port.post(steward, Serve(registrar, os.getpid()))
+        self._port.post(steward, Serve(os.getpid()))
         return self._await(self._port.serving)
 
     def _await(self, answer: concurrent.futures.Future[T]) -> T:

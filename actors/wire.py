@@ -226,20 +226,20 @@ class Down:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Joining program -> steward: work for this registrar. *pid* is watched."""
+    """Joining program -> steward: have this host join. *pid* is watched, if it is the first."""
 
-    registrar: ActorAddress
     pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Steward -> joining program: the registrar knows this host now.
+    """Steward -> joining program: *registrar* knows this host now.
 
     *owner* is the program that it lives for, *session* that of its processes, without *pids* of
     which it is nothing.
     """
 
+    registrar: ActorAddress
     owner: int
     session: int
     pids: tuple[int, ...]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from thespian.actors import ActorAddress, requireCapability
+from thespian.actors import Actor, ActorAddress, requireCapability
 
 import farref
-from farref import FetchTimeoutError, RefActor, System, SystemDownError
+from farref import FetchTimeoutError, RefActor, RRef, System, SystemDownError
 
 from .network import address
 
@@ -82,6 +82,44 @@ def test_by_what_a_class_requires(first: Starting, joined: Joining) -> None:
             system.create(Demanding, on=address("A"))
         with pytest.raises(SystemDownError, match="the name 'B' is taken"):
             system.worker("B", on=address("B"))
+
+
+class Plain(Actor):
+    """Creates an endpoint, of which it knows nothing."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, ActorAddress):
+            self.asker = message
+            self.send(self.createActor(Tagging), "where are you?")
+        elif isinstance(message, tuple):
+            self.send(self.asker, message[0])
+
+
+class Grandparent(RefActor):
+    def receiveMsg_ActorAddress(self, message: ActorAddress, sender: ActorAddress) -> None:
+        self.send(self.createActor(Plain), message)
+
+
+class Tagging(RefActor):
+    async def receiveMsg_RRef(self, message: RRef[Any], sender: ActorAddress) -> None:
+        self.send(sender, await message)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, (farref.get_worker_info().address,))
+
+
+@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+def test_actors_of_plain_actors_find_the_registrar(
+    first: Starting, joined: Joining, base: str
+) -> None:
+    with first(base) as system, joined("B", base=base):
+        for _ in range(2):
+            grandparent = system.create(Grandparent, on=address("B"))
+            me = system.endpoint.address
+            system.tell(grandparent, me)
+            child = system.listen()
+            assert child in [info.address for info in system.workers()]
+            assert system.ask(child, RRef([1])) == [1]
 
 
 def test_hosts_that_are_not_there(first: Starting) -> None:
