@@ -11,12 +11,10 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import socket
 import sys
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
 from thespian.system.addressManager import CannotPickleAddress
@@ -26,12 +24,14 @@ from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
 
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
-from .base import addresses, system_base, tcp
-from .base.addresses import DEFAULT_PORT
+from .base import system_base, tcp
 from .base.envelopes import UserIntent
 from .base.settings import Limits
-from .base.system import HOST_CAPABILITY, Mode, shared_key
+from .base.system import HOST_CAPABILITY, Mode
 from .base.transport import Transport
+
+if TYPE_CHECKING:
+    from .hosts import Reach
 
 FARREF = "farrefBase"
 TCP = "multiprocTCPBase"
@@ -45,8 +45,6 @@ MOST_BYTES = Limits().max_message_bytes
 UDP_BYTES = 65_000
 """Of one message on Thespian's UDP base: a datagram's 65,507, less what Thespian adds."""
 
-PORT = DEFAULT_PORT
-"""Of a system that others can join, unless it says otherwise."""
 HOST = HOST_CAPABILITY
 """The capability that holds the address of a host which others can reach."""
 MEMBER = "farref member"
@@ -57,40 +55,6 @@ KNOCKING = 30.0
 
 TRIES = 3
 """Free ports tried: somebody else may take one before the system's admin listens on it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How other hosts reach this one."""
-
-    host: str
-    """A numeric address."""
-    port: int
-    key: bytes = field(repr=False)
-
-    @classmethod
-    def of(
-        cls, base: object, host: str, port: int | None, key: bytes | str | os.PathLike[str] | None
-    ) -> Reach:
-        """Check and complete what the user says.
-
-        Raises:
-            ValueError: hosts cannot be joined on this base.
-            BaseError: see `base.errors`.
-        """
-        if base not in {FARREF, TCP}:
-            raise ValueError(f"several hosts work on {FARREF} and {TCP}, not on {base}")
-        if base == TCP and key is not None:
-            raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
-        numeric = addresses.numeric(host)
-        secret = shared_key(key, numeric) if base == FARREF else b""
-        return cls(numeric, PORT if port is None else port, secret)
-
-
-def leader(spec: str) -> tuple[str, int]:
-    """The numeric address and port of ``"host:port"`` or ``"host"``. Raises `InvalidAddress`."""
-    host, port = addresses.split(spec)
-    return addresses.numeric(host), port
 
 
 def start(
@@ -113,15 +77,20 @@ def start(
     return _start_stock(base, capabilities, TRIES)
 
 
-def enter(base: str, capabilities: dict[str, Any], reach: Reach, leader: tuple[str, int]) -> Any:
-    """Start this host's part of the system that *leader* started, or join the part that runs."""
-    host, port = leader
+def enter(base: str, capabilities: dict[str, Any], reach: Reach, first: tuple[str, int]) -> Any:
+    """Start this host's part of the system at *first*, or join it if it runs."""
+    host, port = first
     mine = {**capabilities, MEMBER: True}
     tcp.knock(host, port, reach.key if base == FARREF else None, KNOCKING)
     if base == FARREF:
         name = _short(f"{host}:{port} {reach.host}:{reach.port}")
         return _farref(name, mine, "either", reach, f"{host}:{port}")[0]
     return _reachable(base, mine, reach, f"{host}:{port}")[0]
+
+
+def started(asys: Any) -> bool:
+    """Whether *asys* is known to have been started by this program, rather than joined."""
+    return bool(getattr(asys._systemBase, "started", False))
 
 
 def _farref(

@@ -25,7 +25,6 @@ import os
 import secrets
 import traceback
 from collections import deque
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -44,6 +43,7 @@ from ..protocol.liveness import Liveness
 from ..serialization.failures import text_of
 from . import bases, directory, processes, simple
 from .making import UnfitError, UnmadeError, make
+from .members import Creating, Host, Member
 from .settings import Settings
 from .wire import (
     TO_REGISTRAR,
@@ -84,43 +84,6 @@ DOUBTS = 2
 """Looks after which it is believed that a host has left the convention."""
 REMEMBERED = 10_000
 """Deaths that late joiners are told of."""
-
-
-@dataclass(slots=True)
-class Member:
-    """An endpoint of the system."""
-
-    address: ActorAddress
-    place: str
-    """The address of its host; empty for the registrar's, if there are no others."""
-    pid: int
-    process: processes.Watched | None
-    """On the registrar's host, if it can be watched."""
-    program: bool
-
-
-@dataclass(slots=True)
-class Host:
-    """Another host of the system, and who stands for it."""
-
-    me: WorkerId
-    info: HostInfo
-    steward: ActorAddress
-    admin: ActorAddress | None = None
-    """Of its Thespian system, once the convention told."""
-
-
-@dataclass(slots=True)
-class Creating:
-    """An actor that has not joined yet."""
-
-    order: Spawn
-    asker: ActorAddress
-    places: list[str]
-    """Hosts to be tried next."""
-    place: str = ""
-    address: ActorAddress | None = None
-    """Of one that was created here."""
 
 
 class Registrar(Actor):

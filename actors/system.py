@@ -20,8 +20,7 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId
 from ..protocol.sharing import DISCIPLINES
-from . import bases, directory, ports, processes
-from .base import addresses, tcp
+from . import bases, directory, hosts, ports, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
@@ -49,10 +48,6 @@ log = logging.getLogger("farref")
 START_PATIENCE = 30.0
 DRAIN = 2.0
 """Seconds that what was sent last has to arrive; a stopped actor acknowledges nothing."""
-LOOK = 0.1
-"""Seconds between two looks whether a host has joined."""
-LONG = 3600.0
-"""Seconds."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -137,7 +132,7 @@ class System:
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
-                reach = bases.Reach.of(base, host, port, key) if host is not None else None
+                reach = hosts.Reach.of(base, host, port, key) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
             self._enter(asys, settings, attached=False)
@@ -196,16 +191,10 @@ class System:
         check_timeout(timeout, DEFAULT_TIMEOUT)
         base = base or bases.DEFAULT
         with _start_errors(first, base):
-            leader = bases.leader(first)
-            mine = tcp.way_to(*leader) if host is None else host
-            reach = bases.Reach.of(base, mine, port, key)
-            if reach.host == leader[0]:
-                raise SystemDownError(
-                    f"{reach.host} is the first host itself; attach to its system by name there"
-                )
-            asys = bases.enter(base, capabilities or {}, reach, leader)
+            asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
         self = cls.__new__(cls)
-        self._enter(asys, Settings(system=first, timeout=timeout), attached=True, place=reach.host)
+        settings = Settings(system=first, timeout=timeout)
+        self._enter(asys, settings, attached=not bases.started(asys), place=place)
         return self
 
     def _enter(self, asys: Any, settings: Settings, *, attached: bool, place: str = "") -> None:
@@ -231,7 +220,7 @@ class System:
                 else self._asys.createActor(Registrar, globalName=REGISTRAR)
             )
             self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
-            if not attached:
+            if not attached and not place:
                 self._port.post(registrar, Open(settings, os.getpid()))
             beats = self._port.runs_by_itself
             join = Join(me, os.getpid(), processes.host(), True, beats, place)
@@ -242,7 +231,7 @@ class System:
                 self.name = self.endpoint.settings.system
                 self._attached = serving.owner != os.getpid()
                 self.endpoint.live_with(serving.pids)
-            if attached:  # its own waits are the program's to bound
+            if attached or place:  # its own waits are the program's to bound
                 self.endpoint.settings = replace(self.endpoint.settings, timeout=settings.timeout)
         except BaseException:
             self.shutdown()
@@ -274,7 +263,7 @@ class System:
                 the fewest endpoints); waits until it has joined. None: this program's.
 
         Raises:
-            ValueError: the name is empty, or *threads* less than 1.
+            ValueError: the name is empty, *threads* less than 1, or *on* no address.
             FetchTimeoutError: no such host joined within the system's timeout.
             SystemDownError: it could not be created, or the name is taken.
         """
@@ -319,9 +308,10 @@ class System:
             raise ValueError(f"a worker's name is a non-empty string, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")
+        registry, seconds = self.endpoint.registry, self.endpoint.settings.timeout
         if on is not None:
-            on = self._await_host(on)
-        return self.endpoint.registry.spawn(
+            on = hosts.wait_for(registry, on, self.name, seconds)
+        return registry.spawn(
             actor_class=cloudpickle.dumps(actor_class),
             name=name,
             requirements=requirements,
@@ -329,27 +319,6 @@ class System:
             on=on,
             near=self._place,
         )
-
-    def _await_host(self, on: str | dict[str, Any]) -> str | dict[str, Any]:
-        """Wait until a host that fits *on* is in the system; *on*, an address made numeric."""
-        if isinstance(on, str):
-            with _start_errors(self.name, on):
-                on = addresses.numeric(on)
-        elif not isinstance(on, dict):
-            raise TypeError(f"`on` is a host's address or a dict of capabilities, not {on!r}")
-        seconds = self.endpoint.settings.timeout
-        end = time.monotonic() + seconds
-        while True:
-            hosts = self.hosts()
-            if any(info.fits(on) for info in hosts):
-                return on
-            if time.monotonic() > end:
-                there = ", ".join(map(str, hosts))
-                raise FetchTimeoutError(
-                    f"no host that is {on} joined system {self.name!r} within {seconds:g} s; "
-                    f"there are: {there}"
-                )
-            time.sleep(LOOK)
 
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system now, the first one first."""
@@ -465,8 +434,7 @@ class System:
         """
         endpoint = self.endpoint
         with endpoint.room:
-            while not endpoint.closed:
-                endpoint.room.wait(LONG)  # a thread that waits for ever hears no signal
+            endpoint.room.wait_for(lambda: endpoint.closed)
         if not endpoint.ended_in_order:
             endpoint.check_open()
 
@@ -500,7 +468,8 @@ class System:
         return survivors
 
     def _end(self, *, graceful: bool) -> list[str]:
-        directory.remove(self.name)
+        if not self._place:
+            directory.remove(self.name)
         if graceful:
             # Bounded: with an actor stuck, or a child starting, Thespian's own may hang.
             ending = threading.Thread(target=self._end_thespian, daemon=True)

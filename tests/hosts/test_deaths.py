@@ -16,6 +16,7 @@ from thespian.system.admin import convention
 
 import farref
 from farref import FarrefError, OwnerDiedError, RRef, SystemDownError, WorkerDiedError
+from farref.actors import directory
 from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box
@@ -137,6 +138,7 @@ def test_a_host_that_leaves(first: Starting, joined: Joining) -> None:
         out, err = away.communicate(timeout=30)
         assert (away.returncode, err) == (0, "")
         assert out.endswith("left\n")
+        assert (directory.folder() / f"{system.name}.json").exists()
         with pytest.raises(OwnerDiedError):
             theirs.to_here()
         assert [host.address for host in system.hosts()] == [address("A")]

@@ -70,6 +70,7 @@ def test_a_second_program_of_a_host_shares_it(
         with started(tmp_path, SECOND, address("A"), str(key), on=network.command("B")) as program:
             out, err = program.communicate(timeout=30)
         assert (out, err) == (f"{address('B')} 8\n", "")
+        assert (directory.folder() / f"{system.name}.json").exists()
         assert until(system, lambda: len(system.workers()) == 4)
         assert len(system.hosts()) == 2
         assert farref.rpc_sync("B1", pow, (2, 2)) == 4

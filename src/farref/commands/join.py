@@ -35,7 +35,7 @@ def join(
 ) -> None:
     """Let the system that runs on another machine create workers here, until it ends."""
     # Whoever stops us like this wants our workers to end in order, and the system to know.
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with System.join(
             first,
