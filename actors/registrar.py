@@ -80,8 +80,8 @@ WATCH = 0.5
 """Seconds between two looks at what is watched, at most."""
 SILENT_TURNS = 10
 """Looks without a word of an endpoint after which it is given up."""
-DOUBTS = 2
-"""Looks after which it is believed that a host has left the convention."""
+DOUBT = 0.5
+"""Seconds after which it is believed that a host has left the convention."""
 REMEMBERED = 10_000
 """Deaths that late joiners are told of."""
 
@@ -94,12 +94,14 @@ class Registrar(Actor):
         self._settings = Settings()
         self._owner: processes.Watched | None = None
         self._opened = False
+        self._ending = False
+        """It is orphaned, and the others have been told."""
         self._members: dict[WorkerId, Member] = {}
         self._here = HostInfo("", {})
         self._hosts: dict[str, Host] = {}
         """The others, by their addresses."""
-        self._doubted: dict[str, int] = {}
-        """Hosts of which Thespian said that they left, and looks until that is believed."""
+        self._doubted: set[str] = set()
+        """Hosts of which Thespian said that they left, unless it takes that back."""
         self._dead: deque[WorkerId] = deque(maxlen=REMEMBERED)
         self._dead_addresses: deque[ActorAddress] = deque(maxlen=REMEMBERED)
         self._creating: dict[WorkerId, Creating] = {}
@@ -150,6 +152,11 @@ class Registrar(Actor):
                 self._exited(address)
             case ActorSystemConventionUpdate():
                 self._convention(message)
+            case WakeupMessage(payload=WorkerId(name=place) as worker):
+                host = self._hosts.get(place)
+                if place in self._doubted and host is not None and host.me == worker:
+                    log.warning("host %s has left the convention", place)
+                    self._host_gone(place)
             case WakeupMessage():
                 self._watching = False
                 self._check()
@@ -176,14 +183,24 @@ class Registrar(Actor):
         self._watch()
 
     def _exit(self) -> None:
-        killed = self._owner is not None and not self._owner.alive()
-        if killed:
+        if self._orphaned():
             directory.remove(self._settings.system)  # the program could not
+        if not self._ending:
+            self._tell_others()
         self._owner = None
+
+    def _orphaned(self) -> bool:
+        """Whether the system's program, or its admin, was killed."""
+        killed = self._owner is not None and not self._owner.alive()
+        return killed or (bool(self._pids) and self._pids != (os.getpid(), os.getppid()))
+
+    def _tell_others(self) -> None:
+        """Tell the other hosts that the system ends."""
+        orderly = not self._orphaned()
+        reason = "it was shut down" if orderly else "its program, or its admin, was killed"
         afar = [m.address for m in self._members.values() if m.place in self._hosts]
         for address in [*afar, *(host.steward for host in self._hosts.values())]:
-            reason = "its program died" if killed else "it was shut down"
-            self.send(address, Down(f"{reason} on its first host, {self._here}", not killed))
+            self.send(address, Down(f"{reason} on its first host, {self._here}", orderly))
 
     # ---- who is there
 
@@ -335,7 +352,7 @@ class Registrar(Actor):
 
     def _host_gone(self, place: str) -> None:
         host = self._hosts.pop(place)
-        self._doubted.pop(place, None)
+        self._doubted.discard(place)
         if self._liveness:
             self._liveness.forget(host.me)
         for worker, creating in list(self._creating.items()):
@@ -354,9 +371,10 @@ class Registrar(Actor):
             return
         if message.remoteAdded:
             host.admin = message.remoteAdminAddress
-            self._doubted.pop(place, None)
+            self._doubted.discard(place)
         else:  # Thespian also says so just before it lets in again one that it knows
-            self._doubted[place] = DOUBTS
+            self._doubted.add(place)
+            self.wakeupAfter(timedelta(seconds=DOUBT), payload=host.me)
 
     # ---- watching processes
 
@@ -365,7 +383,7 @@ class Registrar(Actor):
         if not self._watching and (self._owner or programs or self._liveness):
             self._watching = True
             silence = self._settings.silence
-            pause = WATCH if silence is None else silence / SILENT_TURNS
+            pause = WATCH if silence is None or self._ending else silence / SILENT_TURNS
             self.wakeupAfter(timedelta(seconds=pause))
 
     def _check(self) -> None:
@@ -374,15 +392,12 @@ class Registrar(Actor):
                 self._gone(worker)
         for worker in self._liveness.turn() if self._liveness else ():
             self._give_up(worker)
-        for place in list(self._doubted):
-            self._doubted[place] -= 1
-            if not self._doubted[place]:
-                log.warning("host %s has left the convention", place)
-                self._host_gone(place)
-        killed = self._owner is not None and not self._owner.alive()
-        if killed or (self._pids and self._pids != (os.getpid(), os.getppid())):  # or the admin
+        if self._ending or (self._orphaned() and not self._hosts):
             directory.remove(self._settings.system)
             processes.end_session()
+        elif self._orphaned():
+            self._ending = True
+            self._tell_others()  # which takes a moment
 
     def _give_up(self, worker: WorkerId) -> None:
         """Nothing was heard of *worker* for so long that it may be dead."""

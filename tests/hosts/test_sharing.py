@@ -136,7 +136,7 @@ def test_lossy_links(first: Starting, joined: Joining, network: Network) -> None
 def test_packets_lost_late_twice_and_overtaken(first: Starting, joined: Joining) -> None:
     """By the layer of `farref.testing`, which comes with the system's settings to every host."""
     faults = Faults(
-        drop(0.05), delay(0.2, seconds=(0.01, 0.05)), duplicate(0.1), reorder(0.1), seed=5
+        drop(0.02), delay(0.2, seconds=(0.01, 0.05)), duplicate(0.1), reorder(0.1), seed=5
     )
     with first(faults=faults) as system, joined("B"), joined("C"):
         system.worker("B1", on=address("B")), system.worker("C1", on=address("C"))
