@@ -51,6 +51,7 @@ PUBLIC_NAMES = [
     "ForeignReferenceError",
     "Future",
     "GivenUpError",
+    "HostInfo",
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OverloadedError",

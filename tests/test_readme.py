@@ -18,7 +18,7 @@ def programs() -> list[str]:
 
 @pytest.mark.processes
 def test_the_program_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    (program,) = programs()
+    program = programs()[0]
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")
     done = subprocess.run(
@@ -30,6 +30,6 @@ def test_the_program_runs_and_prints_what_it_says(tmp_path: Path) -> None:
 
 
 def test_the_program_is_short() -> None:
-    (program,) = programs()
+    program = programs()[0]
     code = [line for line in program.splitlines() if line.strip()]
     assert len(code) <= 32

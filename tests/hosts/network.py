@@ -138,6 +138,34 @@ class Network:
         return [int(pid) for pid in run("ip", "netns", "pids", self.name(host)).split()]
 
 
+class Pair:
+    """Two hosts with given addresses, and a cable between them."""
+
+    def __init__(self, addresses: dict[str, str]) -> None:
+        self._addresses = addresses
+        self._prefix = f"farref-{os.getpid()}-{uuid.uuid4().hex[:4]}"
+
+    def make(self) -> None:
+        sweep()
+        one, other = names = [f"{self._prefix}-{name}" for name in self._addresses]
+        for name in names:
+            run("ip", "netns", "add", name)
+        run(*f"ip link add net0 netns {one} type veth peer name net0 netns {other}".split())
+        for name, where in zip(names, self._addresses.values(), strict=True):
+            run(*f"ip -n {name} addr add {where}/24 dev net0".split())
+            for link in ("lo", "net0"):
+                run(*f"ip -n {name} link set {link} up".split())
+
+    def remove(self) -> None:
+        for name in self._addresses:
+            command = ["ip", "netns", "del", f"{self._prefix}-{name}"]
+            subprocess.run(command, capture_output=True, check=False)
+
+    def command(self, name: str) -> list[str]:
+        """What makes the rest of a command run on the host called *name*."""
+        return ["ip", "netns", "exec", f"{self._prefix}-{name}"]
+
+
 def _enter(descriptor: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)  # `os.setns` is Python 3.12's
     if libc.setns(descriptor, CLONE_NEWNET):

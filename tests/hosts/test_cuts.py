@@ -85,3 +85,21 @@ def test_a_long_cut_ends_the_host(first: Starting, joined: Joining, network: Net
             assert farref.rpc_sync("B", len, (held,)) == 0
         del theirs, call
         assert_nothing_held(system)
+
+
+def test_a_cut_between_two_others_kills_nobody(
+    first: Starting, joined: Joining, network: Network
+) -> None:
+    """Both reach the first host; what they have to say to each other waits."""
+    with first(silence=1.0) as system, joined("B"), joined("C"):
+        system.worker("B", on=address("B")), system.worker("C", on=address("C"))
+        mine = RRef([1])
+        network.cut("B", "C")
+        call = farref.rpc_async("B", farref.rpc_sync, ("C", RRef.to_here, (mine,)))
+        time.sleep(2)
+        assert not call.done()
+        assert len(system.hosts()) == 3
+        network.heal()
+        assert call.result() == [1]
+        del mine, call
+        assert_nothing_held(system)

@@ -72,6 +72,23 @@ def test_a_host_vanishes(first: Starting, joined: Joining, network: Network) -> 
         assert_nothing_held(system)
 
 
+def test_a_host_vanishes_on_thespians_own_base(
+    first: Starting, joined: Joining, network: Network
+) -> None:
+    base = "multiprocTCPBase"
+    with first(base, silence=1.0) as system, joined("B", base=base):
+        system.worker("B1", on=address("B"))
+        theirs = farref.remote("B1", list, ((1,),))
+        theirs.to_here()
+        call = farref.rpc_async("B1", time.sleep, (60,))
+        power_off(network, "B")
+        with pytest.raises(WorkerDiedError):
+            call.result()
+        with pytest.raises(OwnerDiedError):
+            theirs.to_here()
+        assert [host.address for host in system.hosts()] == [address("A")]
+
+
 waits: list[None] = []
 
 
