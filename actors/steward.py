@@ -103,7 +103,7 @@ class Steward(Actor):
         match message:
             case Serve():
                 self._serve(message, sender)
-            case HostJoined(settings=settings):
+            case HostJoined(settings=settings) if not self._joined:
                 self._registrar = sender
                 self._settings = settings
                 self._joined = True
@@ -124,7 +124,9 @@ class Steward(Actor):
                 self._say(Looked(worker, process is not None and process.running()))
             case Heard():
                 self._unheard = 0
-            case Died() | Down():
+            case Died(workers=workers):
+                self._lost = self._lost or self._me in workers
+            case Down():
                 self._lost = True
             case WakeupMessage():
                 self._turn()

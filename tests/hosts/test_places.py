@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ from farref import FetchTimeoutError, RefActor, RRef, System, SystemDownError
 from .network import address
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .conftest import Joining, Starting
 
 pytestmark = pytest.mark.processes
@@ -120,6 +123,15 @@ def test_actors_of_plain_actors_find_the_registrar(
             child = system.listen()
             assert child in [info.address for info in system.workers()]
             assert system.ask(child, RRef([1])) == [1]
+
+
+def test_a_trace_is_written_on_each_host(first: Starting, joined: Joining, tmp_path: Path) -> None:
+    """Into a folder of that name, which the other host has not yet."""
+    folder = tmp_path / "trace"
+    with first(trace=folder) as system, joined("B"):
+        shutil.rmtree(folder)
+        system.worker("B", on=address("B"))
+        assert [path for path in folder.iterdir() if path.name.startswith("B-")]
 
 
 def test_hosts_that_are_not_there(first: Starting) -> None:
