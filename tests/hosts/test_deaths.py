@@ -145,20 +145,22 @@ def test_thespian_tells_first(
         assert [host.address for host in system.hosts()] == [address("A")]
 
 
-def test_a_host_that_leaves(first: Starting, joined: Joining) -> None:
-    """At once, whatever the silence."""
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGKILL"])
+def test_a_host_that_leaves(first: Starting, joined: Joining, how: str) -> None:
+    """At once, whatever the silence; also when its program is killed."""
     with first(silence=None) as system, joined("B") as away:
         system.worker("B1", on=address("B"))
         theirs = farref.remote("B1", list, ((1,),))
         theirs.to_here()
-        away.terminate()
+        away.send_signal(getattr(signal, how))
         out, err = away.communicate(timeout=30)
-        assert (away.returncode, err) == (0, "")
-        assert out.endswith("left\n")
+        if how != "SIGKILL":
+            assert (away.returncode, err) == (0, "")
+            assert out.endswith("left\n")
         assert (directory.folder() / f"{system.name}.json").exists()
         with pytest.raises(OwnerDiedError):
             theirs.to_here()
-        assert [host.address for host in system.hosts()] == [address("A")]
+        assert until(system, lambda: len(system.hosts()) == 1)
         del theirs
         assert_nothing_held(system)
 
