@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import types
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -11,6 +9,7 @@ from thespian.system.utilis import checkActorCapabilities
 
 from ..serialization.failures import text_of
 from . import bases
+from .classes import make_findable
 
 if TYPE_CHECKING:
     from thespian.actors import Actor, ActorAddress
@@ -22,19 +21,6 @@ class UnmadeError(Exception):
 
 class UnfitError(UnmadeError):
     """The class, or its requirements, ask for what this host is not capable of."""
-
-
-def make_findable(actor_class: type) -> type:
-    """Have the child that Thespian forks find *actor_class*, which it looks up by its name.
-
-    A class of a function, of a notebook, or defined since the system started is in no module
-    of this process; the child inherits the modules as they are now.
-    """
-    name = actor_class.__module__
-    module = sys.modules.setdefault(name, types.ModuleType(name))
-    if getattr(module, actor_class.__name__, None) is not actor_class:
-        setattr(module, actor_class.__name__, actor_class)
-    return actor_class
 
 
 def make(

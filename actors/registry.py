@@ -110,8 +110,7 @@ class Registry:
         if found.workers:
             info: WorkerInfo = found.workers[0]
             with self._endpoint.lock:
-                if info.id not in self._endpoint.context.dead:  # or it would stay in the book
-                    self._endpoint.book.learn(info.id, info.address)
+                self._endpoint.learn(info)
             return info
         if key is not None:
             self._plain[key] = time.monotonic() + BELIEVED
@@ -137,7 +136,7 @@ class Registry:
     def meddle(self, to: WorkerInfo, **what: Any) -> Counts:
         """Have *to* change its faults, and return what became of its packets so far."""
         if to.id == self._endpoint.me:
-            return self._endpoint.meddle(Meddle(0, to.address, **what))
+            return self._endpoint.delivery.meddle(Meddle(0, to.address, **what))
         asker = self._endpoint.address
         answer = self._ask(Meddle, PATIENCE, to.address, asker=asker, **what)
         counts: Counts = answer.counts
@@ -145,7 +144,7 @@ class Registry:
 
     def meddled(self, order: Meddle) -> None:
         """Carry out what another endpoint's test wants."""
-        self._port.post(order.asker, Meddled(order.token, self._endpoint.meddle(order)))
+        self._port.post(order.asker, Meddled(order.token, self._endpoint.delivery.meddle(order)))
 
     def exited(self, address: ActorAddress) -> None:
         """A child of this actor exited."""
@@ -184,7 +183,7 @@ class Registry:
         try:
             self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
             self._port.post(to or self.registrar, kind(token=token, **what))
-            if not self._endpoint.wait_for(answer, patience):
+            if not self._port.wait(answer, patience):
                 who = f"the endpoint at {to}" if to else "the registrar"
                 raise FetchTimeoutError(
                     f"{who} of system {self._endpoint.settings.system!r} did not answer "
@@ -202,7 +201,7 @@ class Registry:
         if isinstance(message, Heard):
             return
         if isinstance(message, Died):
-            self._endpoint.died(message.workers)
+            self._endpoint.deaths.died(message.workers)
             for name, info in list(self._names.items()):
                 if info.id in message.workers:
                     self._names.pop(name, None)

@@ -24,11 +24,11 @@ from . import bases, directory, hosts, ports, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
-from .mailbox import THREADS, refuse_references
+from .plain import refuse_references
 from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
 from .registry import Registry
-from .settings import DEFAULT_TIMEOUT, Settings, check_timeout
+from .settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
 from .steward import STEWARD, Steward
 from .wire import HostInfo, Join, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
 from .worker import Worker
@@ -230,7 +230,7 @@ class System:
                 self._session = serving.session
                 self.name = self.endpoint.settings.system
                 self._attached = serving.owner != os.getpid()
-                self.endpoint.live_with(serving.pids)
+                self.endpoint.deaths.live_with(serving.pids)
             if attached or place:  # its own waits are the program's to bound
                 self.endpoint.settings = replace(self.endpoint.settings, timeout=settings.timeout)
         except BaseException:
@@ -433,9 +433,9 @@ class System:
             GivenUpError: this host was silent for too long, and counts as dead.
         """
         endpoint = self.endpoint
-        with endpoint.room:
-            endpoint.room.wait_for(lambda: endpoint.closed)
-        if not endpoint.ended_in_order:
+        with endpoint.delivery.room:
+            endpoint.delivery.room.wait_for(lambda: endpoint.closed)
+        if not endpoint.deaths.in_order:
             endpoint.check_open()
 
     def shutdown(self, graceful: bool = True) -> list[str]:
@@ -453,7 +453,8 @@ class System:
         if graceful and not self.endpoint.closed:
             with contextlib.suppress(Exception):
                 self.endpoint.turn()
-                self.endpoint.drain(DRAIN)  # or the news of our end may overtake what we sent
+                # Or the news of our end may overtake what we sent.
+                self.endpoint.delivery.drain(DRAIN)
         self._down = True
         atexit.unregister(self.shutdown)
         leave_program(self.endpoint)

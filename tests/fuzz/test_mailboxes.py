@@ -228,7 +228,7 @@ def test_steward(tmp_path: Path) -> None:
     """It goes on making workers, for the registrar that it knows."""
 
     def steward_of() -> ActorAddress:  # in here, because it travels whole
-        mailbox: Any = RRef(1)._endpoint._port
+        mailbox: Any = RRef(1)._endpoint.port
         address: ActorAddress = mailbox._actor._myRef._parentAddr
         return address
 

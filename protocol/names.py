@@ -1,0 +1,226 @@
+"""What handles are called, and where their object is: an alias's handles move to its target.
+
+A handle keeps the id that it was made with. When that turns out to be an alias, the endpoint
+*learns* the canonical object: all its handles count for that one from then on, each still under
+its own name (`Context.names`), and the hop is dropped: the alias's own entry ends like that of
+any reference that nobody uses::
+
+    handles of h --learned: h is f--> name h: f, and as many handles of f; h is deleted
+
+A reference shared under such a name is a fork of the canonical object, and says its name, so
+that the receiver's handle equals every other handle of h.
+
+Order (a call never overtakes another one on the same reference): requests made before went to
+the owner of the alias, which passes them on. Those made after could be faster on the direct way.
+So they are *held* until all the earlier ones have been answered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .loans import Loans
+from .messages import Cargo, Descriptor, Passing
+from .owner import Owner
+from .user import User
+
+if TYPE_CHECKING:
+    from .effects import Effect, Send
+    from .ids import CallId, RRefId, WorkerId
+    from .sharing import Sharing
+
+
+class Name:
+    """What an alias's handles here stand for."""
+
+    __slots__ = ("canonical", "handles", "held", "path")
+
+    def __init__(self, canonical: RRefId, path: tuple[RRefId, ...]) -> None:
+        self.canonical = canonical
+        self.path = path
+        """From the alias's target, alias by alias, to the canonical object."""
+        self.handles = 0
+        """How many of the canonical object's handles here have this name."""
+        self.held: deque[Send] = deque()
+        """Requests that wait until those that went to the alias's owner have been answered."""
+
+
+class Names(Loans):
+    """The tables, loans, and what handles are called."""
+
+    def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
+        super().__init__(me, sharing)
+        self.names: dict[RRefId, Name] = {}
+        self._asking: dict[CallId, RRefId] = {}
+        """Unanswered `AliasRef`s: the alias that each is about. They are in nobody's way."""
+        self._unsettled: set[RRefId] = set()
+        """Names to look at when the step ends: without handles, or with held requests."""
+
+    # ---- questions
+
+    def whereabouts(self, rref: RRefId) -> RRefId:
+        """The object that requests for *rref* go to: the canonical one, once it is known."""
+        name = self.names.get(rref)
+        if name is not None:
+            return name.canonical
+        owner = self.owners.get(rref)
+        canonical = owner.alias.canonical if owner is not None and owner.alias else None
+        return canonical or rref
+
+    def canonical(self, rref: RRefId) -> RRefId | None:
+        """The object behind *rref*, maybe itself; None while this endpoint does not know."""
+        found = self.whereabouts(rref)
+        entry = self._find(found)
+        if found != rref or entry is None:
+            return found
+        known = entry.resolved if isinstance(entry, Owner) else entry.canonical
+        return rref if known else None
+
+    def path(self, rref: RRefId) -> tuple[RRefId, ...]:
+        """The way from *rref*, if it is an alias, to its canonical object: the ids behind it."""
+        name = self._name(rref)
+        return name.path if name is not None else ()
+
+    def owner_of(self, rref: RRefId) -> WorkerId:
+        """See `Tables.owner_of`: the endpoint that owns the value."""
+        return super().owner_of(self.whereabouts(rref))
+
+    # ---- handles
+
+    def hold(self, rref: RRefId) -> None:
+        """One more handle of *rref* lives in this process."""
+        name = self._name(rref)
+        if name is None:
+            self._entry(rref).hold()
+            return
+        self.names[rref] = name
+        name.handles += 1
+        self._entry(name.canonical).hold()
+
+    def _name(self, rref: RRefId) -> Name | None:
+        name = self.names.get(rref)
+        if name is None:
+            owner = self.owners.get(rref)
+            if owner is not None and owner.alias and owner.alias.canonical:
+                return Name(owner.alias.canonical, owner.alias.path)
+        return name
+
+    def take_up(self, descriptor: Descriptor) -> list[Effect]:
+        """One more handle, of a reference that arrived under a name and whose message holds it."""
+        rref = descriptor.name or descriptor.rref
+        effects = self._learn(rref, descriptor.rref, (descriptor.rref,))
+        if rref not in self.names and rref != descriptor.rref:
+            self.names[rref] = Name(descriptor.rref, (descriptor.rref,))
+        self.hold(rref)
+        return self._finish(effects)
+
+    def drop(self, *rrefs: RRefId) -> list[Effect]:
+        """One handle of each of *rrefs* is gone."""
+        return self._finish([effect for rref in rrefs for effect in self._drop(rref)])
+
+    def _drop(self, rref: RRefId) -> list[Effect]:
+        name = self.names.get(rref)
+        if name is not None:
+            name.handles -= 1
+            self._unsettled.add(rref)
+        entry = self._entry(rref if name is None else name.canonical)
+        return self._after(entry, entry.drop())
+
+    # ---- learning
+
+    def _learn(self, rref: RRefId, canonical: RRefId, path: tuple[RRefId, ...]) -> list[Effect]:
+        """*rref* is an alias of *canonical*, which something here holds: move its handles."""
+        entry = self._find(rref)
+        if rref == canonical or rref in self.names or entry is None:
+            return []
+        if not entry.handles and not self._unanswered(rref):
+            return []
+        name = self.names[rref] = Name(canonical, path)
+        self._unsettled.add(rref)
+        name.handles, entry.handles = entry.handles, 0
+        self._entry(canonical).handles += name.handles
+        return self._after(entry, entry.settle())
+
+    def _unanswered(self, rref: RRefId) -> bool:
+        """Requests on *rref* itself, as they were made before it was known to be an alias."""
+        entry = self._find(rref)
+        return entry is not None and any(call not in self._asking for call in entry.pending)
+
+    # ---- requests, in order
+
+    def _dispatch(self, rref: RRefId, send: Send) -> list[Effect]:
+        """Send a request made on the handle *rref*, after those that were made before."""
+        name = self.names.get(rref)
+        if name is None or not (name.held or self._unanswered(rref)):
+            return [send]
+        name.held.append(send)
+        self._unsettled.add(rref)
+        return []
+
+    def _dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
+        for rref in self._unsettled:
+            held = self.names[rref].held
+            if any(getattr(each.message, "call", None) == call for each in held):
+                held.append(send)
+                return []
+        return [send]
+
+    def _finish(self, effects: list[Effect]) -> list[Effect]:
+        """See `Tables._finish`; what was held and is not any more goes out, last."""
+        for rref in list(self._unsettled):
+            name = self.names[rref]
+            if self._unanswered(rref):
+                if not name.held and name.handles:
+                    self._unsettled.discard(rref)
+                continue
+            effects.extend(name.held)
+            name.held.clear()
+            self._unsettled.discard(rref)
+            if not name.handles:
+                del self.names[rref]
+        return super()._finish(effects)
+
+    # ---- references on the way
+
+    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
+        """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
+        entry, descriptor = self._share(rref, to)
+        entry.fork(descriptor.fork, to)
+        return descriptor
+
+    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
+        """Share for a call on *to*, as the discipline says; a creation has no reply."""
+        entry, descriptor = self._share(rref, to)
+        counted = isinstance(entry, User) and entry.counted
+        passing = entry.lend(descriptor.fork, to, replies=replies)
+        return replace(descriptor, passing=passing, counted=counted)
+
+    def _share(self, rref: RRefId, to: WorkerId) -> tuple[Owner | User, Descriptor]:
+        self._check_alive(to)
+        owner, found = self.owner_of(rref), self.whereabouts(rref)
+        descriptor = Descriptor(
+            rref=found,
+            fork=self._mint_fork(),
+            owner=owner,
+            parent=self.me,
+            name=None if found == rref else rref,
+        )
+        return self._entry(found), descriptor
+
+    def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
+        """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
+        found = self.whereabouts(rref)
+        loan = self._loan(found, call)
+        if loan is None:
+            return None
+        return replace(loan, passing=Passing.BACK, name=None if found == rref else rref)
+
+    def share_on(self, cargo: Cargo, to: WorkerId, *, replies: bool) -> Cargo:
+        """Lend *to* whatever is in *cargo*, which this endpoint got for a call and passes on."""
+        lent = tuple(
+            replace(self.lend(each.rref, to, replies=replies), name=each.name)
+            for each in cargo.descriptors
+        )
+        return Cargo(payload=cargo.payload, descriptors=lent)
