@@ -84,6 +84,12 @@ def calls(system: System, one: str, other: str) -> None:
         assert farref.rpc_sync(one, unwrap, (outer,)) == right
         assert unwrap(outer) == right
         del ref, outer
+    # A task whose result is an object of another host's: an alias of it.
+    alias = farref.remote(one, farref.remote, (other, list, ((3,),)))
+    assert farref.rpc_sync(other, value_of, (alias,)) == [3]
+    assert alias.to_here() == [3]
+    assert alias.rpc_sync().pop() == 3
+    del alias
     assert farref.rpc_sync(one, values_kept) == [[1], [2]]
     assert farref.rpc_sync(other, values_kept) == [[1], [1], [2], [2]]
 
