@@ -5,16 +5,26 @@ is sent to it; it has a *grave*. When its grave has been there for the system's 
 the dead held is released: those that it had shared with have announced themselves by then.
 
 An endpoint beats, so that it is not given up for dead itself. If it is all the same, it ends, and
-is never believed again (fencing).
+is never believed again (fencing). It ends too when it has lost the system: nobody would tell it of
+deaths any more. On the registrar's host it watches the processes that the system cannot do without;
+elsewhere its beats are answered, while there is anybody.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import FarrefError, GivenUpError, OwnerDiedError, WorkerDiedError
+from ..protocol.errors import (
+    FarrefError,
+    GivenUpError,
+    OwnerDiedError,
+    SystemDownError,
+    WorkerDiedError,
+)
+from .processes import Vigil
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +47,10 @@ class Deaths:
         self._graves: dict[WorkerId, float] = {}
         """The dead that are not buried, and when they will be."""
         self._beat_at: float | None = None
+        self._vigils: list[Vigil] = []
+        self._leaving = False
+        self.in_order = False
+        """The system was shut down by its first host."""
 
     def died(self, workers: Iterable[WorkerId]) -> None:
         """These endpoints are dead: fail what waits for them now, release what they held later."""
@@ -80,11 +94,47 @@ class Deaths:
         if self._beat_at is not None and self._beat_at <= now and silence:
             self._beat_at = now + silence / BEATS
             self._endpoint.registry.beat()
+            if self._endpoint.registry.unheard > BEATS:
+                self.lose(f"nothing was heard of its registrar for {silence:g} s")
 
     def deadline(self) -> float | None:
         """When `bury` or `beat` has something to do next, or None. Under the lock."""
         beat = () if self._beat_at is None else (self._beat_at,)
         return min((*self._graves.values(), *beat), default=None)
+
+    # ---- the system's end
+
+    def live_with(self, pids: tuple[int, ...]) -> None:
+        """End when one of these processes does, which are the system's own, on this host."""
+        if pids and os.getpid() not in pids:
+            ended = f"a process of its own, one of {', '.join(map(str, pids))}, has ended"
+            self._vigils.append(Vigil(pids, lambda: self.lose(ended)))
+
+    def lose(self, why: str, *, orderly: bool = False) -> None:
+        """The system has ended, or cannot be reached. Any thread."""
+        endpoint = self._endpoint
+        if endpoint.closed:
+            return
+        state = "has ended" if orderly else "has ended, or is cut off"
+        reason = f"system {endpoint.settings.system!r} {state}: {why}"
+        log.info("%s ends: %s", endpoint.me, reason)
+        self.in_order = orderly
+        endpoint.close(reason, SystemDownError(f"{reason}; start a new one"))
+        if not orderly:
+            endpoint.registry.leave()  # it may come through yet
+        self._leaving = True
+        endpoint.port.wake()
+
+    def leave(self) -> None:
+        """If the system was lost, have the actor end, too."""
+        if self._leaving:
+            self._leaving = False
+            self._endpoint.port.given_up()
+
+    def close(self) -> None:
+        """Watch nothing any more. Any thread."""
+        for vigil in self._vigils:
+            vigil.end()
 
     def _died(self, worker: WorkerId) -> list[Effect]:
         endpoint = self._endpoint

@@ -45,8 +45,10 @@ from .settings import Settings
 from .tracing import Tracer
 from .wire import (
     Died,
+    Down,
     Envelope,
     Found,
+    Heard,
     Joined,
     Meddle,
     Meddled,
@@ -127,6 +129,8 @@ class Endpoint:
         self._adopt(joined.settings)
         if self.settings.silence is not None and self.port.runs_by_itself:
             self.deaths.begin_to_beat()
+        self.registry.answered = joined.answered
+        self.deaths.live_with(joined.pids)
         self.deaths.died(joined.dead)
         self.wake()
 
@@ -203,7 +207,9 @@ class Endpoint:
 
     # ---- the mailbox thread
 
-    def take(self, message: Envelope | Found | Spawned | Died | Joined | Meddle | Meddled) -> bool:
+    def take(
+        self, message: Envelope | Found | Spawned | Died | Heard | Down | Joined | Meddle | Meddled
+    ) -> bool:
         """A packet came in, or an answer of the registrar's; whether it was one.
 
         Raises nothing: what is malformed is refused, counted and logged.
@@ -217,6 +223,8 @@ class Endpoint:
                     self.settle_in(message)
                 case Meddle():
                     self.registry.meddled(message)
+                case Down(reason=reason, orderly=orderly):
+                    self.deaths.lose(reason, orderly=orderly)
                 case _:
                     self.registry.receive(message)
         except Exception as error:
@@ -227,6 +235,7 @@ class Endpoint:
     def turn(self) -> None:
         """The mailbox thread was woken: do what other threads left undone."""
         self._woken = False
+        self.deaths.leave()
         self.step(list)
 
     def tick(self) -> float | None:
@@ -342,6 +351,7 @@ class Endpoint:
             self.closed = True
             waiting = self.calls.end()
             self.delivery.room.notify_all()
+        self.deaths.close()
         forgotten = self.pool.close()
         self.chores.close()
         why = f"{reason}; {self.me} waits for nothing any more"

@@ -33,7 +33,7 @@ from thespian.actors import (
 from ..protocol.delivery import ACK_DELAY
 from ..protocol.errors import FarrefError
 from ..protocol.ids import WorkerId
-from . import processes
+from . import bases, processes
 from .actor_port import ActorPort
 from .classes import class_of, make_findable
 from .current import enter_program
@@ -46,8 +46,10 @@ from .registry import Registry
 from .settings import THREADS, Settings
 from .wire import (
     Died,
+    Down,
     Envelope,
     Found,
+    Heard,
     Join,
     Joined,
     Meddle,
@@ -138,7 +140,7 @@ class Mailbox:
         match message:
             case Envelope() if self._joined:
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Meddled() | Meddle():
+            case Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle():
                 endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
@@ -183,12 +185,14 @@ class Mailbox:
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = self._handlers.endpoint = endpoint
         self._loop.start(endpoint)
-        join = Join(me, os.getpid(), processes.host(), beats=self.port.runs_by_itself)
+        place = bases.capabilities_of(self._actor).get(bases.HOST, "")
+        beats = self.port.runs_by_itself
+        join = Join(me, os.getpid(), processes.host(), beats=beats, place=place)
         Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
         """Created by an actor that knows nothing of us: find the registrar by its name."""
-        registrar = Actor.createActor(self._actor, Registrar, globalName=REGISTRAR)
+        registrar = bases.of_the_system(self._actor, Registrar, REGISTRAR)
         number = secrets.randbits(63)
         me = WorkerId(f"{type(self._actor).__name__}-{number % 10**6:06}", number)
         self._found(me, registrar, Settings(), None)

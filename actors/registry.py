@@ -26,6 +26,9 @@ from .wire import (
     Died,
     Exited,
     Found,
+    Heard,
+    HostInfo,
+    Leave,
     Lookup,
     Meddle,
     Meddled,
@@ -56,6 +59,10 @@ class Registry:
 
     def __init__(self, endpoint: Endpoint, port: Port, registrar: ActorAddress) -> None:
         self.registrar = registrar
+        self.answered = False
+        """Whether the registrar shall answer beats: its process cannot be watched from here."""
+        self.unheard = 0
+        """Beats since it was last heard of."""
         self._endpoint = endpoint
         self._port = port
         self._tokens = itertools.count(1)
@@ -113,6 +120,10 @@ class Registry:
         """Every living endpoint of the system, programs included, sorted by name."""
         return sorted(self._ask(Lookup, PATIENCE).workers, key=lambda info: info.name)
 
+    def hosts(self) -> list[HostInfo]:
+        """The hosts of the system, the first one first."""
+        return list(self._ask(Lookup, PATIENCE, hosts=True).hosts)
+
     def spawn(self, **what: Any) -> WorkerInfo:
         """Have the registrar create an actor; returns once it has joined."""
         spawned = self._ask(Spawn, CREATION_PATIENCE, **what)
@@ -139,9 +150,14 @@ class Registry:
         """A child of this actor exited."""
         self._port.post(self.registrar, Exited(address))
 
+    def leave(self) -> None:
+        """This endpoint has ended."""
+        self._port.post(self.registrar, Leave(self._endpoint.me))
+
     def beat(self) -> None:
         """Let the registrar hear of this endpoint."""
-        self._port.post(self.registrar, Beat(self._endpoint.me))
+        self.unheard += self.answered
+        self._port.post(self.registrar, Beat(self._endpoint.me, self.answered))
 
     def _named(self, name: str) -> WorkerInfo:
         known = self._names.get(name)
@@ -179,8 +195,11 @@ class Registry:
 
     # ---- what the registrar says, in the mailbox thread
 
-    def receive(self, message: Found | Spawned | Died | Meddled) -> None:
+    def receive(self, message: Found | Spawned | Died | Heard | Meddled) -> None:
         """Take one message of the registrar's, or the answer to `meddle`."""
+        self.unheard = 0
+        if isinstance(message, Heard):
+            return
         if isinstance(message, Died):
             self._endpoint.deaths.died(message.workers)
             for name, info in list(self._names.items()):

@@ -79,6 +79,7 @@ class Tracer:
         self._clock = clock
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, WorkerId], int] = {}
+        Path(folder).mkdir(parents=True, exist_ok=True)  # on another host nobody has made it
         path = Path(folder) / f"{me.name.replace('/', '_')}-{me.incarnation:x}.jsonl"
         self._file = path.open("a", buffering=1, encoding="utf-8")
         self._write("join", format=FORMAT)

@@ -52,6 +52,7 @@ PUBLIC_NAMES = [
     "ForeignReferenceError",
     "Future",
     "GivenUpError",
+    "HostInfo",
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OverloadedError",

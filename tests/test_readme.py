@@ -1,4 +1,7 @@
-"""The programs of the README and of docs/ do what their comments say."""
+"""The programs of the README and of docs/ do what their comments say.
+
+The README's second one needs two machines: `tests/hosts` runs it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def programs(page: str) -> list[str]:
 @pytest.mark.processes
 @pytest.mark.parametrize("page", PAGES)
 def test_the_program_runs_and_prints_what_it_says(tmp_path: Path, page: str) -> None:
-    (program,) = programs(page)
+    program = programs(page)[0]
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")
     done = subprocess.run(
@@ -34,6 +37,6 @@ def test_the_program_runs_and_prints_what_it_says(tmp_path: Path, page: str) -> 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_program_is_short(page: str) -> None:
-    (program,) = programs(page)
+    program = programs(page)[0]
     code = [line for line in program.splitlines() if line.strip()]
     assert len(code) <= 32

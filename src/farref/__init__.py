@@ -16,7 +16,7 @@ from .actors.inspection import ReferenceInfo, references
 from .actors.ref_actor import RefActor
 from .actors.rref import RRef
 from .actors.system import System
-from .actors.wire import WorkerInfo
+from .actors.wire import HostInfo, WorkerInfo
 from .actors.worker import Worker
 from .protocol.errors import (
     AliasCycleError,
@@ -47,6 +47,7 @@ __all__ = [
     "ForeignReferenceError",
     "Future",
     "GivenUpError",
+    "HostInfo",
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OverloadedError",
