@@ -40,7 +40,8 @@ Invariants:
   lets go of its target then;
 * no request overtakes an earlier one of the same caller on the same alias: nobody is told where
   the value is while a creation that was acknowledged here may still be on its way there
-  (`Alias.early`), and later ones are acknowledged only once they have arrived.
+  (`Alias.early`), not the owners of its aliases, nor the handles here, which could tell others;
+  and later ones are acknowledged only once they have arrived.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ MAX_PATH = 32
 class Alias:
     """What one object, which lives here, stands for."""
 
-    __slots__ = ("asked", "canonical", "early", "gone", "path", "rref", "target", "told")
+    __slots__ = ("asked", "canonical", "early", "gone", "listed", "path", "rref", "target", "told")
 
     def __init__(self, rref: RRefId, target: RRefId) -> None:
         self.rref = rref
@@ -92,12 +93,19 @@ class Alias:
         """From the target, alias by alias, to the canonical object."""
         self.asked: dict[CallId, RRefId] = {}
         """Unanswered `AliasRef`s, and the object that each asks about."""
+        self.listed: set[RRefId] = set()
+        """Objects whose owners have been told that this is an alias of it."""
         self.early: set[RRefId] = set()
         """Creations passed on after they were acknowledged here, that have not arrived yet."""
         self.told: set[WorkerId] = set()
         """Callers that were told where the value is."""
         self.gone = False
         """It was freed, or has an error for a value: it stands for nothing any more."""
+
+    @property
+    def shown(self) -> RRefId | None:
+        """The canonical object, once anybody may know of it."""
+        return None if self.early else self.canonical
 
 
 class Aliases(Requests):
@@ -109,7 +117,7 @@ class Aliases(Requests):
         """Objects that live here and are being made, and by which request."""
         self._aliases: dict[RRefId, Alias] = {}
         """The aliases that live here, and those that are gone and have an answer to wait for."""
-        self._passed_on: dict[RRefId, tuple[Alias, list[Effect]]] = {}
+        self._passed_on: dict[RRefId, tuple[RRefId, tuple[Effect, ...]]] = {}
         """Creations passed on: for which alias, and the acknowledgement that waits for them."""
 
     # ---- becoming an alias
@@ -144,6 +152,7 @@ class Aliases(Requests):
         call = self._mint_pin(about)
         self._asking[call] = alias.rref
         alias.asked[call] = about
+        alias.listed.add(about)
         label = self.owners[alias.rref].label
         message = AliasRef(call=call, rref=about, alias=alias.rref, label=label)
         return [Send(self._home(self._entry(about)), message)]
@@ -161,12 +170,15 @@ class Aliases(Requests):
 
     def _hear(self, owner: Owner, label: RRefId) -> list[Effect]:
         """The way leads to this object from an alias with id *label*."""
-        if owner.alias is not None and label == owner.label:
-            return self._break(owner.alias, Loss.CYCLE)
+        alias = owner.alias
+        if alias is not None and alias.canonical is not None:
+            return []  # there is an end to it
+        if alias is not None and label == owner.label:
+            return self._break(alias, Loss.CYCLE)
         if label <= owner.label:
             return []
         owner.label = label
-        return self._ask(owner.alias, owner.alias.target) if owner.alias is not None else []
+        return self._ask(alias, alias.target) if alias is not None else []
 
     def _answer_asking(self, owner: Owner) -> list[Effect]:
         """It is known what this object is: tell the owners of its aliases."""
@@ -179,10 +191,9 @@ class Aliases(Requests):
 
     def _moved(self, owner: Owner, to: WorkerId) -> Moved | None:
         """For *to*, if it lives: a fork of what this object stands for, if it is an alias."""
-        if owner.alias is None or owner.alias.canonical is None or to in self.dead:
+        if owner.alias is None or owner.alias.shown is None or to in self.dead:
             return None
-        fork = self.fork(owner.alias.canonical, to)
-        return Moved(fork=fork, path=owner.alias.path)
+        return Moved(fork=self.fork(owner.alias.shown, to), path=owner.alias.path)
 
     def _alias_gone(self, sender: WorkerId, message: AliasGone) -> list[Effect]:
         owner = self.owners.get(message.rref)
@@ -199,6 +210,8 @@ class Aliases(Requests):
         if alias is None or about != message.rref or self._home(self._entry(about)) != sender:
             raise ProtocolError(f"{sender} answers {message.call}, which it was not asked")
         moved = message.moved
+        if moved is not None and moved.fork.rref == alias.rref and not alias.gone:
+            raise ProtocolError(f"{sender} says that {alias.rref} stands for itself")
         brought = Cargo(descriptors=(moved.fork,) if moved else ())
         effects = self._accept(sender, brought)
         canonical, path = about, shortened((about,))
@@ -208,7 +221,7 @@ class Aliases(Requests):
         del self._asking[message.call], alias.asked[message.call]
         if not alias.gone and alias.canonical is None:
             effects += self._found(alias, canonical, path)
-        effects += self._forget_at(alias, about)
+        effects += self._unlist(alias)
         effects += self._answered(about, message.call)
         return effects + self._release(brought.descriptors)
 
@@ -220,21 +233,28 @@ class Aliases(Requests):
         owner = self.owners[alias.rref]
         alias.canonical, alias.path = canonical, path
         effects = self._ask(alias, canonical) if canonical != alias.target else []
-        effects += self._answer_asking(owner)
         waiting = list(owner.queue)
         owner.queue.clear()
         alias.early = {each.rref for _, each in waiting if isinstance(each, Create)}
         for sender, request in waiting:
             effects += self._pass_on(alias, sender, request, [])
-        effects += self._learn(alias.rref, canonical, path)
-        return effects + self._after(owner, owner.settle() if owner.rref in self.owners else [])
+        effects += self._show(alias)
+        return effects if alias.gone else effects + self._after(owner, owner.settle())
+
+    def _show(self, alias: Alias) -> list[Effect]:
+        """Unless something is early, everybody may know from now on what *alias* stands for."""
+        if alias.shown is None or alias.gone:
+            return []
+        effects = self._answer_asking(self.owners[alias.rref])
+        return effects + self._learn(alias.rref, alias.shown, alias.path)
 
     # ---- at the alias: requests on it
 
     def _passes_on(self, rref: RRefId) -> bool:
         """Whether requests on *rref* go elsewhere, and it is known where to."""
         owner = self.owners.get(rref)
-        return owner is not None and owner.alias is not None and owner.settled
+        alias = owner.alias if owner is not None else None
+        return alias is not None and alias.canonical is not None
 
     def _pass_on(
         self,
@@ -249,10 +269,10 @@ class Aliases(Requests):
         if isinstance(request, Fetch):
             if (request.direct or not request.copy) and not alias.early:
                 moved = self._moved(self.owners[alias.rref], sender)
-                return self._reply(request.call, NOTHING, relayed=True, moved=moved)
+                return self._reply(request.call, NOTHING, moved=moved)
             call = self._mint_call(to, canonical, relay=Relay(sender, request, alias.rref))
             return [Send(to, replace(request, call=call, rref=canonical, direct=False))]
-        if any(self._is_lost(each.rref) for each in request.cargo.descriptors):
+        if self._has_lost(request.cargo):
             if isinstance(request, Create):
                 alias.early.discard(request.rref)
             return [*acks, Refuse(sender, request, Refusal.LOST)]
@@ -262,7 +282,7 @@ class Aliases(Requests):
             call = self._mint_call(to, canonical, cargo, relay)
             return [Send(to, replace(request, call=call, rref=canonical, cargo=cargo))]
         made, effects = self.create(to, cargo, canonical)
-        self._passed_on[made] = alias, acks
+        self._passed_on[made] = alias.rref, tuple(acks)
         if request.rref in alias.early:
             alias.early.discard(request.rref)
             alias.early.add(made)
@@ -273,15 +293,25 @@ class Aliases(Requests):
         entry = self._find(rref)
         return isinstance(entry, User) and entry.lost
 
+    def _pends(self, rref: RRefId, call: CallId) -> bool:
+        entry = self._find(rref)
+        return entry is not None and call in entry.pending
+
+    def _has_lost(self, cargo: Cargo) -> bool:
+        """Something in *cargo* can not be passed on any more."""
+        return any(self._is_lost(self.whereabouts(each.rref)) for each in cargo.descriptors)
+
     def _created(self, rref: RRefId, owner: WorkerId) -> list[Effect]:
         """See `Requests._created`. A creation that was passed on has arrived."""
         return super()._created(rref, owner) + self._arrived(rref)
 
     def _arrived(self, rref: RRefId) -> list[Effect]:
-        alias, acks = self._passed_on.pop(rref, (None, []))
-        if alias is not None:
-            alias.early.discard(rref)
-        return acks
+        on, acks = self._passed_on.pop(rref, (None, ()))
+        alias = self._aliases.get(on) if on is not None else None
+        if alias is None or rref not in alias.early:
+            return list(acks)
+        alias.early.discard(rref)
+        return [*acks, *self._show(alias)]
 
     def _settled(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
         """See `Requests._settled`. What was passed on is answered in turn, not settled here."""
@@ -301,7 +331,7 @@ class Aliases(Requests):
         caller, call = relay.sender, relay.request.call
         if caller in self.dead:
             return self._end(call, replies=True)[1]
-        if any(self._is_lost(each.rref) for each in cargo.descriptors):
+        if self._has_lost(cargo):
             return [Refuse(caller, relay.request, Refusal.LOST)]
         shared = tuple(self._share_back(each, caller, call) for each in cargo.descriptors)
         owner = self.owners.get(relay.alias)
@@ -355,35 +385,43 @@ class Aliases(Requests):
 
     def _let_go(self, alias: Alias) -> list[Effect]:
         alias.gone = True
-        effects = self._forget_at(alias, alias.canonical or alias.target)
+        effects = self._unlist(alias)
         return effects + self._drop(alias.target)
 
-    def _forget_at(self, alias: Alias, about: RRefId) -> list[Effect]:
-        """Tell the owner of *about*, if it is needed, that *alias* stands for it no more."""
+    def _unlist(self, alias: Alias) -> list[Effect]:
+        """Tell those who have *alias* on their lists and need not any more."""
         if alias.gone and not alias.asked:
             self._aliases.pop(alias.rref, None)
-        stands_for = None if alias.gone else alias.canonical or alias.target
-        entry = self._find(about)
-        if about in alias.asked.values() or about == stands_for or entry is None:
-            return []
-        if isinstance(entry, User) and entry.lost:
-            return []
-        return [Send(self._home(entry), AliasGone(rref=about, alias=alias.rref))]
+        needed = set(alias.asked.values())
+        if not alias.gone:
+            needed.add(alias.canonical or alias.target)
+        effects: list[Effect] = []
+        for about in sorted(alias.listed - needed):
+            alias.listed.discard(about)
+            entry = self._find(about)
+            if entry is not None and not self._is_lost(about):
+                gone = AliasGone(rref=about, alias=alias.rref)
+                effects.append(Send(self._home(entry), gone))
+        return effects
 
     def _lose_aliases(self, worker: WorkerId) -> list[Effect]:
         """*worker* is dead: what it was asked about, and what was passed on to it, is lost."""
         effects: list[Effect] = []
         for alias in list(self._aliases.values()):
             alias.asked = {
-                call: about for call, about in alias.asked.items() if not self._is_lost(about)
+                call: about for call, about in alias.asked.items() if self._pends(about, call)
             }
-            if not alias.gone and self._is_lost(alias.canonical or alias.target):
+            target = alias.canonical or alias.target
+            known = self.whereabouts(target)
+            if alias.gone:
+                effects += self._unlist(alias)
+            elif self._is_lost(known):
                 effects += self._break(alias, Loss.OWNER)
-            elif alias.gone and not alias.asked:
-                del self._aliases[alias.rref]
+            elif self._is_lost(target):  # somebody else said in time what it is
+                effects += self._found(alias, known, (known,))
         for made in list(self._passed_on):
             user = self.users.get(made)
-            if user is None or user.owner == worker:
+            if made not in self.owners and (user is None or user.owner == worker):
                 effects += self._arrived(made)
         self._asking = {
             call: rref

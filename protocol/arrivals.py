@@ -95,6 +95,8 @@ class Arrivals(Names):
             user = self.users.get(descriptor.rref)
             if user is not None and user.owner != descriptor.owner:
                 raise ProtocolError(f"{sender} names a wrong owner of {descriptor.rref}")
+            if descriptor.rref in self.owners and descriptor.owner != self.me:
+                raise ProtocolError(f"{sender} names another owner of {descriptor.rref}")
             if descriptor.owner == self.me:
                 self._check_mine(descriptor.rref)
                 mine = self.owners.get(descriptor.rref)

@@ -288,7 +288,7 @@ class Reply:
     moved: Moved | None = None
     """The object that was called is an alias, and where the caller finds its value from now on.
 
-    Without a payload this is the whole answer: there is a value, and it is there.
+    If the call was not passed on this is the whole answer: there is a value, and it is there.
     """
 
 

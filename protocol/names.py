@@ -12,7 +12,8 @@ that the receiver's handle equals every other handle of h.
 
 Order (a call never overtakes another one on the same reference): requests made before went to
 the owner of the alias, which passes them on. Those made after could be faster on the direct way.
-So they are *held* until all the earlier ones have been answered.
+So they are *held* until all the earlier ones have been answered. And what is asked after a direct
+fetch is held until that one has its value: the fetch may have to be asked again elsewhere.
 """
 
 from __future__ import annotations
@@ -22,20 +23,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .loans import Loans
-from .messages import Cargo, Descriptor, Passing
+from .messages import Cargo, Create, Descriptor, Fetch, Passing
 from .owner import Owner
 from .user import User
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .effects import Effect, Send
     from .ids import CallId, RRefId, WorkerId
+    from .messages import Message
     from .sharing import Sharing
 
 
 class Name:
     """What an alias's handles here stand for."""
 
-    __slots__ = ("canonical", "handles", "held", "path")
+    __slots__ = ("canonical", "handles", "path")
 
     def __init__(self, canonical: RRefId, path: tuple[RRefId, ...]) -> None:
         self.canonical = canonical
@@ -43,8 +47,6 @@ class Name:
         """From the alias's target, alias by alias, to the canonical object."""
         self.handles = 0
         """How many of the canonical object's handles here have this name."""
-        self.held: deque[Send] = deque()
-        """Requests that wait until those that went to the alias's owner have been answered."""
 
 
 class Names(Loans):
@@ -55,8 +57,10 @@ class Names(Loans):
         self.names: dict[RRefId, Name] = {}
         self._asking: dict[CallId, RRefId] = {}
         """Unanswered `AliasRef`s: the alias that each is about. They are in nobody's way."""
-        self._unsettled: set[RRefId] = set()
-        """Names to look at when the step ends: without handles, or with held requests."""
+        self._held: dict[RRefId, deque[Send]] = {}
+        """Requests on a handle that wait for earlier ones on it, by what the handle is called."""
+        self._fetching: dict[RRefId, CallId] = {}
+        """Direct fetches under way, which all later requests on the handle wait for."""
 
     # ---- questions
 
@@ -66,8 +70,8 @@ class Names(Loans):
         if name is not None:
             return name.canonical
         owner = self.owners.get(rref)
-        canonical = owner.alias.canonical if owner is not None and owner.alias else None
-        return canonical or rref
+        shown = owner.alias.shown if owner is not None and owner.alias else None
+        return shown or rref
 
     def canonical(self, rref: RRefId) -> RRefId | None:
         """The object behind *rref*, maybe itself; None while this endpoint does not know."""
@@ -108,8 +112,8 @@ class Names(Loans):
         name = self.names.get(rref)
         if name is None:
             owner = self.owners.get(rref)
-            if owner is not None and owner.alias and owner.alias.canonical:
-                return Name(owner.alias.canonical, owner.alias.path)
+            if owner is not None and owner.alias and owner.alias.shown:
+                return Name(owner.alias.shown, owner.alias.path)
         return name
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:
@@ -129,7 +133,8 @@ class Names(Loans):
         name = self.names.get(rref)
         if name is not None:
             name.handles -= 1
-            self._unsettled.add(rref)
+            if not name.handles:
+                del self.names[rref]
         entry = self._entry(rref if name is None else name.canonical)
         return self._after(entry, entry.drop())
 
@@ -138,53 +143,62 @@ class Names(Loans):
     def _learn(self, rref: RRefId, canonical: RRefId, path: tuple[RRefId, ...]) -> list[Effect]:
         """*rref* is an alias of *canonical*, which something here holds: move its handles."""
         entry = self._find(rref)
-        if rref == canonical or rref in self.names or entry is None:
-            return []
-        if not entry.handles and not self._unanswered(rref):
+        if rref == canonical or rref in self.names or entry is None or not entry.handles:
             return []
         name = self.names[rref] = Name(canonical, path)
-        self._unsettled.add(rref)
         name.handles, entry.handles = entry.handles, 0
         self._entry(canonical).handles += name.handles
         return self._after(entry, entry.settle())
 
-    def _unanswered(self, rref: RRefId) -> bool:
-        """Requests on *rref* itself, as they were made before it was known to be an alias."""
-        entry = self._find(rref)
-        return entry is not None and any(call not in self._asking for call in entry.pending)
-
     # ---- requests, in order
 
-    def _dispatch(self, rref: RRefId, send: Send) -> list[Effect]:
+    def _dispatch(self, rref: RRefId, send: Send, *, first: bool = False) -> list[Effect]:
         """Send a request made on the handle *rref*, after those that were made before."""
-        name = self.names.get(rref)
-        if name is None or not (name.held or self._unanswered(rref)):
-            return [send]
-        name.held.append(send)
-        self._unsettled.add(rref)
-        return []
+        held = self._held.setdefault(rref, deque())
+        if first:
+            held.appendleft(send)
+        else:
+            held.append(send)
+        return self._send_on(rref)
 
     def _dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
-        for rref in self._unsettled:
-            held = self.names[rref].held
-            if any(getattr(each.message, "call", None) == call for each in held):
+        for held in self._held.values():
+            if call in calls_in(held):
                 held.append(send)
                 return []
         return [send]
 
+    def _send_on(self, rref: RRefId) -> list[Effect]:
+        """Send what was made on the handle *rref*, as far as it has not to wait."""
+        held = self._held[rref]
+        effects: list[Effect] = []
+        while held and not self._must_wait(rref, held[0].message):
+            send = held.popleft()
+            if isinstance(send.message, Fetch) and send.message.direct:
+                self._fetching[rref] = send.message.call
+            effects.append(send)
+        if not held:
+            del self._held[rref]
+        return effects
+
+    def _must_wait(self, rref: RRefId, message: Message) -> bool:
+        """Something on its way, or to be asked again, could be overtaken by *message*."""
+        if rref in self._fetching:
+            return True
+        to = message.target if isinstance(message, Create) else getattr(message, "rref", rref)
+        entry = self._find(rref)
+        if to == rref or entry is None:
+            return False
+        held = calls_in(self._held[rref])
+        return any(call not in self._asking and call not in held for call in entry.pending)
+
     def _finish(self, effects: list[Effect]) -> list[Effect]:
         """See `Tables._finish`; what was held and is not any more goes out, last."""
-        for rref in list(self._unsettled):
-            name = self.names[rref]
-            if self._unanswered(rref):
-                if not name.held and name.handles:
-                    self._unsettled.discard(rref)
-                continue
-            effects.extend(name.held)
-            name.held.clear()
-            self._unsettled.discard(rref)
-            if not name.handles:
-                del self.names[rref]
+        for rref, call in list(self._fetching.items()):
+            if call not in self.waiting:
+                del self._fetching[rref]
+        for rref in list(self._held):
+            effects.extend(self._send_on(rref))
         return super()._finish(effects)
 
     # ---- references on the way
@@ -229,3 +243,8 @@ class Names(Loans):
             for each in cargo.descriptors
         )
         return Cargo(payload=cargo.payload, descriptors=lent)
+
+
+def calls_in(held: Iterable[Send]) -> set[CallId]:
+    """The calls that have not been sent yet."""
+    return {call for each in held if (call := getattr(each.message, "call", None)) is not None}

@@ -237,8 +237,8 @@ class Owner:
 
     @property
     def settled(self) -> bool:
-        """It is known where its value is: here, or with the object that it stands for."""
-        return self.resolved or (self.alias is not None and self.alias.canonical is not None)
+        """It is known where its value is, and may be told: here, or with what it stands for."""
+        return self.resolved or (self.alias is not None and self.alias.shown is not None)
 
     def done(self) -> list[Effect]:
         """The running request ended: the next one may start."""

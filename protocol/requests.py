@@ -101,6 +101,7 @@ class Requests(Arrivals):
         With *direct* an alias answers where the value is; with *follow* it is asked for there.
         """
         to, where = self.owner_of(rref), self.whereabouts(rref)
+        direct = direct and self.canonical(rref) is None
         call = self._mint_call(to, where)
         fetch = Fetch(call=call, rref=where, copy=copy, direct=direct, chain=chain)
         if copy and direct and follow:
@@ -159,7 +160,7 @@ class Requests(Arrivals):
         if message.moved and waiting.rref is not None:
             target = message.moved.fork.rref
             effects += self._learn(waiting.rref, target, message.moved.path)
-        elsewhere = message.moved is not None and message.cargo.payload is None
+        elsewhere = message.moved is not None and not message.relayed
         if not elsewhere or waiting.fetch is None:
             effects += self._settled(sender, waiting, message)
         if waiting.rref is not None:
@@ -186,7 +187,7 @@ class Requests(Arrivals):
     def _settled(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
         """The answer is there; a further one will not come."""
         user = self.users.get(waiting.rref) if waiting.rref is not None else None
-        if user is not None and not message.relayed:
+        if user is not None and not message.relayed and message.moved is None:
             user.canonical = True
         return [Settle(sender, message)]
 
@@ -198,7 +199,8 @@ class Requests(Arrivals):
         entry.pending.add(fetch.call)
         to, again = self.owner_of(target), replace(fetch, rref=target)
         self.waiting[fetch.call] = Waiting(to, target, fetch=again)
-        return self._dispatch(fetch.rref, Send(to, again))
+        self._fetching.pop(fetch.rref, None)
+        return self._dispatch(fetch.rref, Send(to, again), first=True)
 
     def _answered(self, rref: RRefId, request: CallId) -> list[Effect]:
         entry = self._find(rref)

@@ -56,7 +56,7 @@ def test_the_lines_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
         folder.mkdir()
     (tools / "scp").write_text(SCP, encoding="utf-8")
     (tools / "scp").chmod(0o755)
-    program = programs()[1]
+    program = programs("README.md")[1]
     (homes["first"] / "two.py").write_text(program, encoding="utf-8")
 
     commands = lines()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable, Iterator
 from dataclasses import is_dataclass
+from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
@@ -36,24 +37,30 @@ def is_machine(thing: object) -> bool:
     kind = type(thing)
     return (
         kind.__module__.startswith("farref.protocol.")
-        and not isinstance(thing, tuple)
+        and not isinstance(thing, tuple | Enum)
         and not (is_dataclass(thing) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
     )
 
 
-def clone(thing: Thing) -> Thing:
-    """A copy of *thing* and of every machine and container in it."""
+def clone(thing: Thing, copies: dict[int, Any] | None = None) -> Thing:
+    """A copy of *thing* and of every machine and container in it.
+
+    A machine that is known in two places is one machine in the copy, too (*copies*, by id).
+    """
     copy: Any
+    copies = {} if copies is None else copies
     if isinstance(thing, dict):
-        copy = {key: clone(value) for key, value in thing.items()}
+        copy = {key: clone(value, copies) for key, value in thing.items()}
     elif isinstance(thing, set):
         copy = set(thing)
     elif isinstance(thing, list | deque):
-        copy = type(thing)(clone(item) for item in thing)
+        copy = type(thing)(clone(item, copies) for item in thing)
     elif is_machine(thing):
-        copy = object.__new__(type(thing))
+        if id(thing) in copies:
+            return copies[id(thing)]  # type: ignore[no-any-return]
+        copy = copies[id(thing)] = object.__new__(type(thing))
         for name, value in attributes(thing):
-            setattr(copy, name, clone(value))
+            setattr(copy, name, clone(value, copies))
     else:
         copy = thing
     return copy  # type: ignore[no-any-return]

@@ -256,6 +256,8 @@ def table_lines(context: Context) -> list[str]:
     lines = [owner_text(me, owner) for owner in context.owners.values()]
     lines += [user_text(me, user) for user in context.users.values()]
     lines += [name_text(me, *each) for each in context.names.items()]
+    for rref, held in context._held.items():
+        lines += [f"{me} holds back, on {rref}: {message_text(each.message)}" for each in held]
     lines += [
         f"{me} waits for {waiting.to} to answer {call}{_for_whom(waiting)}"
         for call, waiting in context.waiting.items()
@@ -294,9 +296,7 @@ def _alias_text(alias: Alias) -> str:
 
 def name_text(me: WorkerId, rref: RRefId, name: Name) -> str:
     """``A calls C/1 A/1: 1 handle``."""
-    held = _each("held", (type(each.message).__name__ for each in name.held))
-    parts = [_counted("handle", name.handles) or "no handle", held]
-    return f"{me} calls {name.canonical} {rref}: {'; '.join(filter(None, parts))}"
+    return f"{me} calls {name.canonical} {rref}: {_counted('handle', name.handles)}"
 
 
 def _for_whom(waiting: Waiting) -> str:

@@ -37,7 +37,7 @@ NOTICE = 1.0
 """Seconds that the news of a death takes at most."""
 SILENCE = 5
 """Seconds without a beat after which an endpoint is given up."""
-AFTERWARDS = 600.0
+AFTERWARDS = 6000.0
 """Seconds after the last act within which everything has to have come to rest."""
 
 
