@@ -23,13 +23,14 @@ from ..protocol.effects import (
     Settle,
     Stop,
 )
+from ..protocol.messages import Fetch, Invoke
 from .deaths import death_of
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..protocol.effects import Effect
-    from ..protocol.ids import WorkerId
+    from ..protocol.ids import CallId, WorkerId
     from ..protocol.messages import Message, Tell
     from .endpoint import Endpoint
 
@@ -87,11 +88,18 @@ class Effects:
 
     def _send(self, to: WorkerId, message: Message) -> None:
         if self._endpoint.tracer:
-            self._endpoint.tracer.sent(to, message)
+            self._endpoint.tracer.sent(to, message, self._relayed(message))
         if to == self._endpoint.me:
             self._self_sent.append(message)
         else:
             self._endpoint.delivery.send(to, message)
+
+    def _relayed(self, message: Message) -> CallId | None:
+        """The request on an alias that *message* passes on."""
+        if not isinstance(message, Fetch | Invoke):
+            return None
+        waiting = self._endpoint.context.waiting.get(message.call)
+        return waiting.relay.request.call if waiting is not None and waiting.relay else None
 
     def _hand_over(self, sender: WorkerId, message: Tell) -> None:
         """A one-way message is for an ask that waits, or for the user. Without the lock."""

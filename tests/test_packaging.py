@@ -46,6 +46,7 @@ PURE_MODULES = {
 }
 
 PUBLIC_NAMES = [
+    "AliasCycleError",
     "FarrefError",
     "FetchTimeoutError",
     "ForeignReferenceError",

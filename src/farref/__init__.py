@@ -19,6 +19,7 @@ from .actors.system import System
 from .actors.wire import WorkerInfo
 from .actors.worker import Worker
 from .protocol.errors import (
+    AliasCycleError,
     FarrefError,
     FetchTimeoutError,
     ForeignReferenceError,
@@ -40,6 +41,7 @@ from .protocol.errors import (
 )
 
 __all__ = [
+    "AliasCycleError",
     "FarrefError",
     "FetchTimeoutError",
     "ForeignReferenceError",

@@ -41,6 +41,9 @@ NAMES = (
     "lend-kept",
     "forward-owned",
     "return-owned",
+    "alias-chain",
+    "alias-tree",
+    "pipeline",
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
 PROGRAM = "wordcount"

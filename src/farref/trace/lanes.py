@@ -279,7 +279,7 @@ class _Picture:
         style = MARK.get(row.kind, QUIET)
         line.write(self._at[row.at], self._look.marks.get(row.kind, "*"), style)
         if self._plan.labelled:
-            self._beside(line, row.at, (row.text,), style)
+            self._beside(line, row.at, (row.text, row.text.removesuffix(" starts")), style)
             return Text()
         return Text(f"{self._story.names.of(row.at)}: {row.text}", style=style)
 
