@@ -30,17 +30,26 @@ def clone(thing: Thing) -> Thing:
 
     A machine that is known in two places is one machine in the copy, too.
     """
-    how = _cloner(type(thing))
-    return thing if how is None else how(thing, {})  # type: ignore[no-any-return]
+    how = _CLONERS[type(thing)]
+    return thing if how is None else how(thing, {})
 
 
 def freeze(thing: object) -> Hashable:
     """A hashable value, equal for equal states."""
-    how = _freezer(type(thing))
+    how = _FREEZERS[type(thing)]
     return thing if how is None else how(thing)
 
 
-# An exploration does little else, so what to do is decided once for each class.
+class _Ways(dict[type[Any], Any]):
+    """What *decide* says of each class, asked once: an exploration does little else."""
+
+    def __init__(self, decide: Callable[[type[Any]], Any]) -> None:
+        super().__init__()
+        self.decide = decide
+
+    def __missing__(self, kind: type[Any]) -> Any:
+        self[kind] = how = self.decide(kind)
+        return how
 
 
 def _is_machine(kind: type[Any]) -> bool:
@@ -52,7 +61,6 @@ def _is_machine(kind: type[Any]) -> bool:
     )
 
 
-@cache
 def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
     """How a thing of *kind* is copied, with the machines copied so far by id; None: not at all."""
     if issubclass(kind, dict):
@@ -66,14 +74,14 @@ def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
 
 def _clone_dict(thing: Any, copies: dict[int, Any]) -> Any:
     return {
-        key: value if (how := _cloner(type(value))) is None else how(value, copies)
+        key: value if (how := _CLONERS[type(value)]) is None else how(value, copies)
         for key, value in thing.items()
     }
 
 
 def _clone_sequence(thing: Any, copies: dict[int, Any]) -> Any:
     return type(thing)(
-        [value if (how := _cloner(type(value))) is None else how(value, copies) for value in thing]
+        [value if (how := _CLONERS[type(value)]) is None else how(value, copies) for value in thing]
     )
 
 
@@ -81,14 +89,13 @@ def _clone_machine(thing: Any, copies: dict[int, Any]) -> Any:
     copy = copies.get(id(thing))
     if copy is None:
         copy = copies[id(thing)] = object.__new__(type(thing))
-        for name in _names(type(thing)) or vars(thing):
+        for name in _names(thing.__class__) or vars(thing):
             value = getattr(thing, name)
-            how = _cloner(type(value))
+            how = _CLONERS[type(value)]
             setattr(copy, name, value if how is None else how(value, copies))
     return copy
 
 
-@cache
 def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
     """How a thing of *kind* becomes hashable; None: it is."""
     if issubclass(kind, dict):
@@ -103,7 +110,7 @@ def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
 def _freeze_dict(thing: Any) -> Hashable:
     return frozenset(
         [
-            (key, value if (how := _freezer(type(value))) is None else how(value))
+            (key, value if (how := _FREEZERS[type(value)]) is None else how(value))
             for key, value in thing.items()
         ]
     )
@@ -111,8 +118,12 @@ def _freeze_dict(thing: Any) -> Hashable:
 
 def _freeze_machine(thing: Any) -> Hashable:
     frozen = []
-    for name in _names(type(thing)) or vars(thing):
+    for name in _names(thing.__class__) or vars(thing):
         value = getattr(thing, name)
-        how = _freezer(type(value))
+        how = _FREEZERS[type(value)]
         frozen.append(value if how is None else how(value))
     return tuple(frozen)
+
+
+_CLONERS = _Ways(_cloner)
+_FREEZERS = _Ways(_freezer)
