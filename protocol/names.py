@@ -95,11 +95,6 @@ class Names(Loans):
 
     def hold(self, rref: RRefId) -> None:
         """One more handle of *rref* lives in this process."""
-        stale = self.names.get(rref)
-        if stale is not None and self._find(stale.canonical) is None:
-            # Kept for the order of requests alone; what it stood for has been let go since.
-            del self.names[rref]
-            self._unsettled.discard(rref)
         name = self._name(rref)
         if name is None:
             self._entry(rref).hold()
@@ -174,8 +169,9 @@ class Names(Loans):
         effects: list[Effect] = []
         while held and not self._must_wait(rref, held[0].message):
             send = held.popleft()
-            if isinstance(send.message, Fetch) and send.message.direct:
-                self._fetching[rref] = send.message.call
+            message = send.message
+            if isinstance(message, Fetch) and message.direct and self.canonical(rref) is None:
+                self._fetching[rref] = message.call  # it may have to be asked again, elsewhere
             effects.append(send)
         if not held:
             del self._held[rref]

@@ -373,14 +373,15 @@ def confirmed_means_counted(view: View) -> str | None:
 
 def forks_form_a_tree(view: View) -> str | None:
     """A fork has one child: it is at one endpoint, or on its way to one."""
-    places = Counter(fork for facts in view.living.values() for fork in facts.children)
-    places.update(
+    places = [fork for facts in view.living.values() for fork in facts.children]
+    places += [
         descriptor.fork
         for _, descriptor in view.descriptors()
         if descriptor.passing is not Passing.BACK
-    )
-    twice = [fork for fork, number in places.items() if number > 1]
-    return f"fork {twice[0]} is in two places" if twice else None
+    ]
+    if len(set(places)) == len(places):
+        return None
+    return f"fork {Counter(places).most_common(1)[0][0]} is in two places"
 
 
 def nothing_is_lost(view: View) -> str | None:
@@ -459,7 +460,9 @@ def borrowers_are_reached(view: View) -> str | None:
     """From the owner's counts a path of pins and tables leads to everybody who has a reference."""
     if view.deaths:
         return None  # until those who are cut off have announced themselves
-    for rref in {rref for facts in view.living.values() for rref in facts.homes}:
+    for rref in {
+        rref for facts in view.living.values() for rref in facts.held if rref in facts.homes
+    }:
         reached, todo = set(), list(_roots(view, rref))
         moving = list(_tables_in_flight(view, rref))
         while todo:
@@ -490,6 +493,8 @@ def _tables_in_flight(view: View, rref: RRefId) -> Iterator[tuple[WorkerId, list
 
 def sent_once(view: View) -> str | None:
     """No reply and no one-way message is in flight twice."""
+    if len({id(it) for it in view.flying}) == len(view.flying):
+        return None  # equal messages are one object, interned by the world
     twice = Counter(it for it in view.flying if isinstance(it.message, Tell | Reply))
     return next((f"{it.message} is sent twice" for it, n in twice.items() if n > 1), None)
 

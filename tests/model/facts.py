@@ -7,6 +7,7 @@ aliases) says here what it holds, pins and counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.effects import Loss
@@ -18,7 +19,7 @@ from .endpoint import Endpoint
 from .script import Script
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """The facts of *me*, in one state."""
 
@@ -72,7 +73,7 @@ class Facts:
         forks += [fork for owed, fork in self.owed if owed == rref]
         return forks + ([self.unconfirmed[rref]] if rref in self.unconfirmed else [])
 
-    @property
+    @cached_property
     def children(self) -> frozenset[ForkId]:
         """Every fork whose child is this endpoint."""
         forks = frozenset(fork for _, fork in self.owed)

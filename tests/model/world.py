@@ -297,9 +297,8 @@ class World:
 
     def _intern(self, endpoint: Endpoint, *, failed: bool = False) -> int:
         frozen = (endpoint.me, failed, endpoint.freeze())
-        number = self._endpoint_ids.get(frozen)
-        if number is None:
-            number = self._endpoint_ids[frozen] = len(self.endpoints)
+        number = self._endpoint_ids.setdefault(frozen, len(self.endpoints))
+        if number == len(self.endpoints):
             self.endpoints.append(endpoint)
         return number
 
