@@ -98,7 +98,7 @@ def _alone(user: LendingUser, worker: WorkerId, mint: Any) -> list[Any]:
     return []
 
 
-def _hasty(names: Names, rref: RRefId, send: Any) -> list[Any]:
+def _hasty(names: Names, rref: RRefId, send: Any, *, first: bool = False) -> list[Any]:
     """A caller that does not hold what it asks after what it asked of the alias."""
     return [send]
 
