@@ -128,8 +128,9 @@ def test_a_method_of_another_object_gets_it(system: System, ref: RRef[Any]) -> N
     box = farref.remote("B", make_box)
     box.rpc_sync().put(ref)
     assert box.rpc_sync().get() == ref
-    made = box.remote().get()
-    assert made.to_here() == ref
+    alias = box.remote().get()
+    assert alias.to_here() == [1]
+    assert alias.canonical() == ref.id
     assert box.rpc_sync().get().to_here() == [1]
 
 
