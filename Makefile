@@ -8,6 +8,9 @@ SMOKE_COMMAND = demo user-to-user
 # The long explorations of pure Python code run once, on the main one.
 SMOKE_TESTS = -m "not processes and not slow" $(foreach name,explorer delivery_explorer mutants \
 	random_programs,--ignore=tests/test_$(name).py) tests
+# How many processes share the tests; a file's are all in one. 0: none but pytest's own.
+JOBS = 2
+PARALLEL = -n $(JOBS) --dist loadfile
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =
@@ -35,7 +38,7 @@ demo: $(STAMP) ## set up, then the tour of the demos
 
 # pytest is the recipe, the rest are prerequisites: its summary comes last, also with -j.
 test: lint types ## set up, then lint, types and tests
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 lint: $(STAMP) ## ruff: rules and formatting
 	$(BIN)/ruff check
@@ -60,7 +63,7 @@ smoke: $(STAMP) ## the wheel and its quick tests on the other Pythons found (PYT
 		$$python -m venv $$venv; \
 		$$venv/bin/python $(PIP_INSTALL) "$$(ls .smoke/dist/*.whl)[test]"; \
 		$$venv/bin/python -P -m farref $(SMOKE_COMMAND); \
-		$$venv/bin/pytest $(SMOKE_TESTS); \
+		$$venv/bin/pytest $(PARALLEL) $(SMOKE_TESTS); \
 	done; \
 	echo "== smoke: done, Pythons seen:$$seen"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -49,6 +50,8 @@ def nothing_left_behind() -> Iterator[None]:
     before = dict(os.environ)
     os.environ.update({RUN: run, "XDG_RUNTIME_DIR": str(runtime)})
     ports, shared = listening_ports(), shared_memory()
+    gc.collect()
+    gc.freeze()  # thousands of collected tests: many tests collect garbage, and actors inherit it
     yield
     end = time.monotonic() + 10
     while (left := processes_of_run(run)) and time.monotonic() < end:

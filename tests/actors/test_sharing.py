@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 )
 def shared(request: pytest.FixtureRequest) -> Iterator[System]:
     sharing, base = request.param
+    gc.collect()
+    gc.freeze()  # pytest's heap: each look whether anything is left collects garbage, many times
     with System(base, sharing=sharing, timeout=20, orphan_grace=GRACE) as system:
         for name in "BCD":
             system.worker(name)
