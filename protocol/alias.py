@@ -311,7 +311,7 @@ class Aliases(Requests):
         if alias is None or rref not in alias.early:
             return list(acks)
         alias.early.discard(rref)
-        return [*acks, *self._show(alias)]
+        return self._show(alias)
 
     def _settled(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
         """See `Requests._settled`. What was passed on is answered in turn, not settled here."""
@@ -337,8 +337,9 @@ class Aliases(Requests):
         owner = self.owners.get(relay.alias)
         alias = owner.alias if owner is not None else None
         moved = None
-        if owner is not None and alias is not None and not alias.early and caller not in alias.told:
+        if owner is not None and alias is not None and caller not in alias.told:
             moved = self._moved(owner, caller)
+        if alias is not None and moved is not None:
             alias.told.add(caller)
         answer = Cargo(payload=cargo.payload, descriptors=shared)
         return self._reply(call, answer, relayed=True, moved=moved)

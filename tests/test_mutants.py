@@ -14,6 +14,7 @@ from .model.explorer import TooManyStatesError, explore
 from .model.foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
 from .model.model import ProgramModel
 from .model.mutants import (
+    ALIAS,
     BORROWING,
     BY_TRACE,
     CAUGHT,
@@ -21,6 +22,7 @@ from .model.mutants import (
     DELIVERY,
     LENDING,
     LOANS,
+    NAMES,
     OWNER,
     USER,
     Mutant,
@@ -33,7 +35,7 @@ from .tracing.files import TraceError, differences
 TRACES = Path(__file__).parent / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}
 LINK_OF = {link.name: link for link in LINKS}
-MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS)
+MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS, *ALIAS, *NAMES)
 
 
 def caught(mutant: Mutant) -> str | None:

@@ -125,7 +125,10 @@ def cancel(world: World, words: Words) -> None:
     """cancel A CALL - A's code cancels its call."""
     endpoint, which = words.endpoint(), words.call()
     if not world.act(endpoint, lambda: endpoint.context.cancel(which)):
-        world.say(f"({endpoint.me} does not wait for call {which})")
+        waits = which in endpoint.context.waiting
+        world.say(
+            f"({endpoint.me} {'holds both back' if waits else f'does not wait for call {which}'})"
+        )
 
 
 def pickle(world: World, words: Words) -> None:

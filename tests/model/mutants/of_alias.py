@@ -4,11 +4,11 @@ from .mutant import in_context
 
 ALIAS = (
     in_context("stands for what it does not hold", "_stand_for", "self.hold(target)", "pass"),
-    in_context("does not ask what it stands for", "_stand_for", "*self._ask(alias, target)", ""),
+    in_context("does not ask what it stands for", "_stand_for", "*self._ask(alias, target), ", ""),
     in_context(
         "does not notice that nobody wants it",
         "_stand_for",
-        "*self._after(owner, owner.settle())",
+        ", *self._after(owner, owner.settle())",
         "",
     ),
     in_context(
@@ -17,7 +17,7 @@ ALIAS = (
     in_context(
         "lets go of what it asks about", "_ask", "self._mint_pin(about)", "self._mint_pin(None)"
     ),
-    in_context("does not settle a creation", "stand_for", "*self._made(rref)", ""),
+    in_context("does not settle a creation", "stand_for", "*self._made(rref), ", ""),
     in_context("asks in its own name only", "_ask", "self.owners[alias.rref].label", "alias.rref"),
     in_context(
         "does not know its aliases", "_alias_ref", "owner.aliases[message.alias] = sender", "pass"
@@ -83,12 +83,6 @@ ALIAS = (
         "if alias.canonical is None:",
     ),
     in_context(
-        "is found twice",
-        "_canonical",
-        "if not alias.gone and alias.canonical is None:",
-        "if not alias.gone:",
-    ),
-    in_context(
         "stays on the list of the hop", "_canonical", "effects += self._unlist(alias)", "pass"
     ),
     in_context(
@@ -124,12 +118,6 @@ ALIAS = (
         "[]",
     ),
     in_context(
-        "stands for what was lost meanwhile",
-        "_found",
-        "isinstance(entry, User) and entry.lost",
-        "False",
-    ),
-    in_context(
         "shows what is early",
         "_show",
         "if alias.shown is None or alias.gone:",
@@ -147,7 +135,6 @@ ALIAS = (
         "self._learn(alias.rref, alias.shown, alias.path)",
         "[]",
     ),
-    in_context("tells a direct fetch too early", "_pass_on", "and not alias.early", ""),
     in_context(
         "passes every fetch on", "_pass_on", "(request.direct or not request.copy)", "False"
     ),
@@ -181,12 +168,8 @@ ALIAS = (
     ),
     in_context("does not hear that a creation arrived", "_created", " + self._arrived(rref)", ""),
     in_context("is early after all have arrived", "_arrived", "alias.early.discard(rref)", "pass"),
-    in_context("does not show when all have arrived", "_arrived", "*self._show(alias)", ""),
     in_context(
-        "does not acknowledge what has arrived",
-        "_arrived",
-        "return [*acks, *self._show(alias)]",
-        "return self._show(alias)",
+        "does not show when all have arrived", "_arrived", "return self._show(alias)", "return []"
     ),
     in_context("settles what it passed on", "_settled", "[] if waiting.relay else", ""),
     in_context(
@@ -202,8 +185,6 @@ ALIAS = (
         "return effects",
     ),
     in_context("answers the dead caller", "_pass_back", "if caller in self.dead:", "if False:"),
-    in_context("passes back what is lost", "_pass_back", "if self._has_lost(cargo):", "if False:"),
-    in_context("tells a caller too early", "_pass_back", "not alias.early and", ""),
     in_context("tells no caller", "_pass_back", "moved = self._moved(owner, caller)", "pass"),
     in_context("tells a caller again and again", "_pass_back", "alias.told.add(caller)", "pass"),
     in_context(
@@ -250,18 +231,11 @@ ALIAS = (
         "stands for what died", "_lose_aliases", "effects += self._break(alias, Loss.OWNER)", "pass"
     ),
     in_context(
-        "breaks though it knows better",
-        "_lose_aliases",
-        "known = self.whereabouts(target)",
-        "known = target",
-    ),
-    in_context(
         "waits for a creation on the dead",
         "_lose_aliases",
         "effects += self._arrived(made)",
         "pass",
     ),
-    in_context("gives up its own creations", "_lose_aliases", "made not in self.owners and ", ""),
     in_context(
         "keeps questions to the dead",
         "_lose_aliases",

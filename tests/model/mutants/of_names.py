@@ -16,7 +16,6 @@ NAMES = (
         "if rref not in self.names and rref != descriptor.rref:",
         "if False:",
     ),
-    in_context("takes no name", "take_up", "descriptor.name or descriptor.rref", "descriptor.rref"),
     in_context(
         "does not learn from a message",
         "take_up",
@@ -29,7 +28,6 @@ NAMES = (
         "drops the hop's handle", "_drop", "rref if name is None else name.canonical", "rref"
     ),
     in_context("learns without handles", "_learn", "or not entry.handles", ""),
-    in_context("learns twice", "_learn", "or rref in self.names", ""),
     in_context(
         "keeps the hop's handles",
         "_learn",
@@ -42,14 +40,12 @@ NAMES = (
         "self._entry(canonical).handles += name.handles",
         "pass",
     ),
-    in_context("keeps the hop", "_learn", "return self._after(entry, entry.settle())", "return []"),
     in_context(
         "lets a request overtake",
         "_must_wait",
         "return any(call not in self._asking and call not in held for call in entry.pending)",
         "return False",
     ),
-    in_context("waits for its own questions", "_must_wait", "call not in self._asking and", ""),
     in_context("waits for what it holds", "_must_wait", "and call not in held", ""),
     in_context(
         "lets a direct fetch be overtaken", "_must_wait", "if rref in self._fetching:", "if False:"
@@ -95,11 +91,4 @@ NAMES = (
         "if True:",
     ),
     in_context("passes its parent's fork on", "_share", "rref=found,", "rref=rref,"),
-    in_context("shares without the name", "_share", "None if found == rref else rref", "None"),
-    in_context(
-        "gives back without looking", "give_back", "found = self.whereabouts(rref)", "found = rref"
-    ),
-    in_context(
-        "passes on as if there were no reply", "share_on", "replies=replies", "replies=False"
-    ),
 )

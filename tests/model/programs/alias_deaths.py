@@ -26,6 +26,11 @@ ALIAS_DEATHS = (
         mortal=("C",),
     ),
     Program(
+        "the first of two aliases dies",
+        {"A": (H_OF_G_OF_F, Drop("h")), "B": (), "C": ()},
+        mortal=("B",),
+    ),
+    Program(
         "the owner of what an alias stands for dies, with a creation on it",
         {"A": (H_OF_G, Remote("x", "B", method_of="h"), Drop("h"), Drop("x")), "B": (), "C": ()},
         mortal=("C",),

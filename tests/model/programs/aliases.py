@@ -127,10 +127,28 @@ ALIASES = (
             "B": (),
             "C": (),
         },
+        slow_in=("fork", "lend"),
     ),
     Program(
         "requests on an alias, in order",
         {"A": (H_OF_G, *(Method(name, "h") for name in "mnop"), Drop("h")), "B": (), "C": ()},
+        ordered=True,
+    ),
+    Program(
+        "a creation, and a wait, in order",
+        {
+            "A": (
+                H_OF_G,
+                Remote("x", "B", method_of="h"),
+                Get("w", "h", copy=False),
+                Wait("w"),
+                Method("n", "h"),
+                Drop("h"),
+                Drop("x"),
+            ),
+            "B": (),
+            "C": (),
+        },
         ordered=True,
     ),
     Program(
@@ -348,6 +366,7 @@ ALIASES = (
             "B": (),
         },
         losing=("q",),
+        slow_in=("lend", "borrow"),
     ),
     Program(
         "an alias that comes home, called what it stands for",
