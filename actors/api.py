@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
+import itertools
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..protocol.errors import ReferenceLostError
 from .current import chain_in, frame
 from .resolving import ByValue
 from .rref import RRef
 from .settings import check_timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from thespian.actors import ActorAddress
 
@@ -123,7 +124,7 @@ def _invocation(
     return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
 
-def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> Any:
+def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> Any:
     """The value of a reference, or the list of the values of several, fetched in parallel.
 
     References to one object, also by way of aliases, get one and the same copy of its value, which
@@ -134,15 +135,15 @@ def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> 
         return refs.to_here(timeout)
     frame().endpoint.check_may_block("get", "`[await ref for ref in refs]`")
     fetched = Fetched(timeout)
+    asked: list[tuple[RRef[Any], Future[Any]]] = []
+    there: list[Future[Any]] = []
     try:
-        for ref in refs:
-            fetched.ask(ref)
-        for ref in refs:
-            fetched.follow(ref)
-        return [fetched.result(ref) for ref in refs]
+        asked = [(ref, fetched.ask(ref)) for ref in _references(refs)]
+        there = [fetched.follow(ref, future) for ref, future in asked]
+        return [future.result() for future in there]
     finally:
         fetched.end()
-        del fetched  # an error's traceback holds this frame
+        del fetched, asked, there  # an error's traceback holds this frame
 
 
 class Fetched:
@@ -153,25 +154,19 @@ class Fetched:
         self._futures: dict[RRefId, Future[Any]] = {}
         """By the id of the object, as far as it was known when it was asked for."""
 
-    def ask(self, ref: RRef[Any]) -> None:
+    def ask(self, ref: RRef[Any]) -> Future[Any]:
         """Ask for the value, or, if it is an alias, where it is."""
-        if _object_of(ref) not in self._futures:
-            self._futures[_object_of(ref)] = ref._fetch(
+        known = _object_of(ref)  # now: it may be learned at any moment
+        if known not in self._futures:
+            self._futures[known] = ref._fetch(
                 self._timeout, chain_in(ref._endpoint), direct=True, follow=False
             )
+        return self._futures[known]
 
-    def follow(self, ref: RRef[Any]) -> None:
+    def follow(self, ref: RRef[Any], future: Future[Any]) -> Future[Any]:
         """Wait for the answer; if the value is elsewhere, ask there, unless that has been done."""
-        asked = self._futures.get(ref.id)
-        if asked is not None and asked.exception() is None and asked.moved:
-            self.ask(ref)
-
-    def result(self, ref: RRef[Any]) -> Any:
-        """The value of *ref*."""
-        asked = self._futures.get(ref.id)
-        if asked is None or asked.moved:
-            asked = self._futures[_object_of(ref)]
-        return asked.result()
+        moved = future.exception() is None and future.moved
+        return self.ask(ref) if moved else future
 
     def end(self) -> None:
         """After an error or a timeout nobody wants the others any more."""
@@ -180,12 +175,20 @@ class Fetched:
         self._futures.clear()
 
 
+def _references(refs: Iterable[RRef[Any]]) -> list[RRef[Any]]:
+    found = list(refs)
+    for each in found:
+        if not isinstance(each, RRef):
+            raise TypeError(f"references are needed, not {each!r}")
+    return found
+
+
 def _object_of(ref: RRef[Any]) -> RRefId:
     return ref.canonical() or ref.id
 
 
 def wait(
-    refs: Sequence[RRef[Any]], num_returns: int = 1, timeout: float | None = None
+    refs: Iterable[RRef[Any]], num_returns: int = 1, timeout: float | None = None
 ) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
@@ -197,6 +200,7 @@ def wait(
         ValueError: *num_returns* is not between 1 and the number of references.
         WouldBlockError: in a handler.
     """
+    refs = _references(refs)
     if not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
     endpoint = frame().endpoint
@@ -205,25 +209,30 @@ def wait(
     futures = [_readiness(ref) for ref in refs]
     end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
     some: concurrent.futures.Future[None] = concurrent.futures.Future()
+    done = itertools.count(1)
 
     def count(_: object) -> None:
-        if sum(f.done() for f in futures) >= num_returns:
-            with contextlib.suppress(concurrent.futures.InvalidStateError):  # two at once
-                some.set_result(None)
+        if next(done) == num_returns:
+            some.set_result(None)
 
     for future in futures:
         concurrent.futures.Future.add_done_callback(future, count)
     with endpoint.pool.waiting():
         endpoint.port.wait(some, max(0.0, end - time.monotonic()))
-    ready = [ref for ref, future in zip(refs, futures, strict=True) if future.done()]
-    ready = ready[:num_returns]
+    came = [number for number, future in enumerate(futures) if future.done()][:num_returns]
     for future in futures:
         future.cancel()  # polling must not fill the owners' queues
-    return ready, [ref for ref in refs if not any(ref is each for each in ready)]
+    ready, rest = set(came), range(len(refs))
+    return [refs[each] for each in came], [refs[each] for each in rest if each not in ready]
 
 
 def _readiness(ref: RRef[Any]) -> concurrent.futures.Future[Any]:
-    return ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
+    try:
+        return ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
+    except ReferenceLostError:
+        lost: concurrent.futures.Future[None] = concurrent.futures.Future()
+        lost.set_result(None)  # an error is there
+        return lost
 
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:

@@ -81,7 +81,9 @@ class Member:
 def _ask(proxy: Proxy, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     rref, endpoint, what = proxy._rref, proxy._rref._endpoint, (name, args, kwargs)
     if proxy._how == "remote":
-        return endpoint.calls.remote_method(rref, what)
+        made = endpoint.calls.remote_method(rref, what)
+        made._timeout = proxy._timeout
+        return made
     if proxy._how == "async":
         return endpoint.calls.invoke(rref, what, proxy._timeout, ())
     endpoint.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")

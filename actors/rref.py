@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ..serialization.pickling import Reference
 from .current import chain_in, frame
 from .proxies import Proxy
+from .settings import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -174,7 +175,11 @@ class RRef(Reference, Generic[T]):
         return Proxy(self, "async", timeout)
 
     def remote(self, timeout: float | None = None) -> Any:
-        """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`."""
+        """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
+
+        *timeout* is in seconds: the default of every wait for the value through that handle.
+        """
+        check_timeout(timeout, self._endpoint.settings.timeout)
         return Proxy(self, "remote", timeout)
 
     def __eq__(self, other: object) -> bool:

@@ -59,6 +59,8 @@ class Names(Loans):
         """Unanswered `AliasRef`s: the alias that each is about. They are in nobody's way."""
         self._held: dict[RRefId, deque[Send]] = {}
         """Requests on a handle that wait for earlier ones on it, by what the handle is called."""
+        self._held_calls: set[CallId] = set()
+        """The calls of all these."""
         self._fetching: dict[RRefId, CallId] = {}
         """Direct fetches under way, which all later requests on the handle wait for."""
 
@@ -150,6 +152,7 @@ class Names(Loans):
     def _dispatch(self, rref: RRefId, send: Send, *, first: bool = False) -> list[Effect]:
         """Send a request made on the handle *rref*, after those that were made before."""
         held = self._held.setdefault(rref, deque())
+        self._held_calls |= calls_in([send])
         if first:
             held.appendleft(send)
         else:
@@ -170,8 +173,11 @@ class Names(Loans):
         while held and not self._must_wait(rref, held[0].message):
             send = held.popleft()
             message = send.message
-            if isinstance(message, Fetch) and message.direct and self.canonical(rref) is None:
-                self._fetching[rref] = message.call  # it may have to be asked again, elsewhere
+            self._held_calls -= calls_in([send])
+            unsure = held or self.canonical(rref) is None
+            if unsure and isinstance(message, Fetch) and message.direct:
+                # It may have to be asked again, elsewhere; or was, and others go by the alias.
+                self._fetching[rref] = message.call
             effects.append(send)
         if not held:
             del self._held[rref]
@@ -185,8 +191,8 @@ class Names(Loans):
         entry = self._find(rref)
         if to == rref or entry is None:
             return False
-        held = calls_in(self._held[rref])
-        return any(call not in self._asking and call not in held for call in entry.pending)
+        asking, held = self._asking, self._held_calls
+        return any(call not in asking and call not in held for call in entry.pending)
 
     def _finish(self, effects: list[Effect]) -> list[Effect]:
         """See `Tables._finish`; what was held and is not any more goes out, last."""

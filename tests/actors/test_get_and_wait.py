@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
-from farref import FetchTimeoutError
+from farref import FetchTimeoutError, RRef
 
 from .helpers import PATIENCE, hold, until
 
@@ -122,3 +124,56 @@ def test_fetches_that_timed_out_leave_nothing_queued_at_the_owner(
     assert until(system, lambda: _pending() == 0)
     gate.touch()
     assert slow.to_here() == 1
+
+
+def test_get_takes_any_iterable_of_references_and_nothing_else(system: System) -> None:
+    refs = [farref.remote("B", pow, (2, number)) for number in range(3)]
+    assert farref.get(ref for ref in refs) == [1, 2, 4]
+    assert farref.get([]) == []
+    with pytest.raises(TypeError, match="references are needed"):
+        farref.get([refs[0], 3])  # type: ignore[list-item]
+    assert farref.wait((ref for ref in refs), 3) == (refs, [])
+
+
+def test_wait_keeps_a_handle_that_is_given_twice(system: System) -> None:
+    ref = farref.remote("B", pow, (2, 3))
+    ready, rest = farref.wait([ref, ref], 1)
+    assert [len(ready), len(rest)] == [1, 1]
+
+
+def test_what_a_get_learns_meanwhile_does_not_confuse_it(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer that it is an alias comes before the fetch has been noted."""
+    fetch = RRef._fetch
+
+    def slow(self: RRef[Any], *args: Any, **kwargs: Any) -> Any:
+        future = fetch(self, *args, **kwargs)
+        future.exception()
+        return future
+
+    alias = farref.remote("B", _made_at, ("C",))
+    monkeypatch.setattr(RRef, "_fetch", slow)
+    assert farref.get([alias, alias]) == [8, 8]
+
+
+def _made_at(name: str) -> Any:
+    return farref.remote(name, pow, (2, 3))
+
+
+@pytest.mark.processes
+def test_wait_says_ready_of_what_is_known_to_be_lost(process_system: System) -> None:
+    for name in "BC":
+        process_system.worker(name)
+    lost, there = farref.remote("B", pow, (2, 3)), farref.remote("C", pow, (2, 3))
+    lost.to_here()
+    os.kill(farref.rpc_sync("B", os.getpid), signal.SIGKILL)
+    assert until(process_system, lambda: "B" not in {w.name for w in process_system.workers()})
+    assert farref.wait([lost, there], 2) == ([lost, there], [])
+
+
+def test_a_remote_proxys_timeout_is_that_of_its_result(system: System) -> None:
+    ref = farref.remote("B", list)
+    with pytest.raises(ValueError, match="timeout"):
+        ref.remote(timeout=-1)
+    assert ref.remote(timeout=3).copy()._timeout == 3

@@ -374,6 +374,7 @@ class Node:
         job = job if on is None else self._in_turn(job, on)
         cargo = self._lent(to, names, job, replies=False)
         rref, effects = self.context.create(to, cargo, on)
+        self.world.oracle.made(rref, to, on)  # it may be held back, and never leave
         self.handles.append(rref)
         self._obey(effects)
 

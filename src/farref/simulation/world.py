@@ -2,7 +2,7 @@
 
 Time jumps from one event to the next. A death becomes known to each of the others after a while
 of its own, as notices do; who is silent for too long is given up by a watcher, the registrar's
-part (`Liveness`), and is told so when it wakes.
+part (`Liveness`), and does nothing more when it wakes.
 """
 
 from __future__ import annotations
