@@ -249,8 +249,8 @@ class Server:
 
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store; then free the request's object for the next one."""
-        if request.call in self._waiting or request.call in self._stopped:
-            with self._endpoint.lock:  # it never started
+        if isinstance(request, Call):
+            with self._endpoint.lock:  # it may never have started
                 self._waiting.discard(request.call)
                 self._stopped.discard(request.call)
         self._answer(request, box)
