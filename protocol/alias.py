@@ -186,7 +186,6 @@ class Aliases(Requests):
         return [
             Send(to, Canonical(call=call, rref=owner.rref, moved=self._moved(owner, to)))
             for to, call in asking
-            if to not in self.dead
         ]
 
     def _moved(self, owner: Owner, to: WorkerId) -> Moved | None:

@@ -466,11 +466,7 @@ BY_PROGRAM = {
         "Aliases._lose_aliases: stands for what died",
         "Aliases._lose_aliases: keeps questions to the dead",
     ),
-    "the first of two aliases dies": ("Aliases._answer_asking: answers the dead",),
-    "who asked for an alias dies": (
-        "Aliases._found: is not freed when what waited is gone",
-        "Aliases._pass_back: answers the dead caller",
-    ),
+    "who asked for an alias dies": ("Aliases._found: is not freed when what waited is gone",),
     "who called an alias dies [lend]": ("Aliases._pass_on: passes on what is lost",),
     "the owner of what an alias stands for dies, with a creation on it": (
         "Aliases._lose_aliases: waits for a creation on the dead",

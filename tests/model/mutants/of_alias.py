@@ -45,7 +45,6 @@ ALIAS = (
         "asking, owner.asking = owner.asking, []",
         "asking = owner.asking",
     ),
-    in_context("answers the dead", "_answer_asking", "if to not in self.dead", ""),
     in_context(
         "tells when the value comes no more",
         "resolve",
@@ -184,7 +183,6 @@ ALIAS = (
         "return effects + self._release(message.cargo.descriptors)",
         "return effects",
     ),
-    in_context("answers the dead caller", "_pass_back", "if caller in self.dead:", "if False:"),
     in_context("tells no caller", "_pass_back", "moved = self._moved(owner, caller)", "pass"),
     in_context("tells a caller again and again", "_pass_back", "alias.told.add(caller)", "pass"),
     in_context(

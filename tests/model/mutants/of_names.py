@@ -43,7 +43,7 @@ NAMES = (
     in_context(
         "lets a request overtake",
         "_must_wait",
-        "return any(call not in self._asking and call not in held for call in entry.pending)",
+        "return any(call not in asking and call not in held for call in entry.pending)",
         "return False",
     ),
     in_context("waits for what it holds", "_must_wait", "and call not in held", ""),
@@ -53,7 +53,7 @@ NAMES = (
     in_context(
         "does not remember a direct fetch",
         "_send_on",
-        "self._fetching[rref] = send.message.call",
+        "self._fetching[rref] = message.call",
         "pass",
     ),
     in_context("waits for an answered fetch", "_finish", "del self._fetching[rref]", "pass"),
