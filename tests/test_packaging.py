@@ -39,8 +39,10 @@ PURE_MODULES = {
     "functools",
     "heapq",
     "itertools",
+    "json",
     "math",
     "operator",
+    "re",
     "types",
     "typing",
 }
