@@ -10,7 +10,6 @@ from .model.explorer import Report, explore
 from .model.meeting import Meeting, MeetingModel
 from .model.meetings import MEETINGS, NEVER_MET
 
-
 QUICK = [program for program in MEETINGS if not program.slow]
 SLOW = [program for program in MEETINGS if program.slow]
 
