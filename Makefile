@@ -7,7 +7,7 @@ DEMO = demo all
 SMOKE_COMMAND = demo user-to-user
 # The long explorations of pure Python code run once, on the main one.
 SMOKE_TESTS = -m "not processes and not slow" $(foreach name,explorer delivery_explorer mutants \
-	random_programs,--ignore=tests/test_$(name).py) tests
+	random_programs rendezvous_explorer rendezvous_mutants,--ignore=tests/test_$(name).py) tests
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =

@@ -49,4 +49,4 @@ def test_the_number_of_states_is_plausible() -> None:
     """A count that falls says that something is not explored any more."""
     states = sum(report(program).states for program in QUICK)
     print(f"{len(QUICK)} programs, {states} states")  # noqa: T201
-    assert states > 50_000
+    assert states > 40_000

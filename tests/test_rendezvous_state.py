@@ -152,7 +152,7 @@ def test_a_round_is_complete_at_once_when_all_who_may_come_are_there() -> None:
 
 def test_who_comes_late_waits_and_the_next_is_spare() -> None:
     limits = Limits(1, 3)
-    state = joined(limits, A, B).apply(Finish(1))
+    state = joined(limits, A, B).apply(Finish())
     state = joined(limits, C, node("d"), state=state)
     assert (list(state.waiting), list(state.spares)) == ([C], [node("d")])
     assert state.news(A, 0) == "waiting: c"
@@ -204,7 +204,7 @@ def test_a_run_that_is_closed_before_anybody_came_stays_closed_until_its_closer_
 
 def test_what_changes_nothing_is_the_same_state() -> None:
     state = joined(TWO, A, B)
-    for command in (Join(node=A, limits=TWO), Leave((C,)), Finish(0), Beat(C)):
+    for command in (Join(node=A, limits=TWO), Leave((C,)), Finish(), Beat(C)):
         assert state.apply(command) is state
     closed = state.apply(Close())
     assert closed.apply(Close()) is closed
@@ -231,7 +231,29 @@ def test_the_last_call_is_timed_by_who_sees_it() -> None:
     assert observer.pause() == 2
     assert observer.look(joined(Limits(1, 3), B, state=state), 102.5) == []
     assert observer.pause() == 0.5
-    assert observer.look(state, 103) == [Finish(1)]
+    assert observer.look(state, 103) == [Finish()]
+
+
+def test_the_last_call_of_a_service_is_timed_from_its_opening() -> None:
+    run = Run(State(Limits(1, 2)), Timeouts(last_call=2), 0)
+    run.do(Join(node=A, limits=Limits(1, 2)), 10)
+    run.tick(12)
+    assert run.state.complete
+
+
+def test_who_left_is_not_waited_for() -> None:
+    observer = Observer(Timeouts(), 0)
+    observer.look(joined(TWO, A), 1)
+    observer.look(State(TWO), 2)
+    assert observer.pause() is None
+
+
+def test_a_round_that_is_formed_in_the_last_moment_counts() -> None:
+    attendant = Attendant(A, TWO, Timeouts(join=5), 0)
+    attendant.begin(0)
+    assert isinstance(attendant.look(joined(TWO, B), 5).outcome, Membership)
+    assert isinstance(attendant.look(joined(Limits(2, 3), B), 5).outcome, RendezvousStateError)
+    assert isinstance(attendant.look(State(TWO), 5).outcome, RendezvousTimeoutError)
 
 
 def test_a_service_hears_of_its_nodes() -> None:
@@ -271,6 +293,17 @@ def test_an_attendant_beats_in_time() -> None:
     assert attendant.look(beaten, 2.4).state.participants[A].beat == 2
 
 
+def test_an_attendant_never_gives_itself_up() -> None:
+    """Though nothing that it wants to store is stored for long."""
+    attendant = Attendant(A, TWO, Timeouts(keep_alive=1, attempts=2), 0)
+    stored = joined(TWO, A, B)
+    attendant.begin(0)
+    for now in range(4):
+        stored = stored.apply(Beat(B))
+        wanted = attendant.look(stored, now).state
+        assert set(wanted.participants) == {A, B}
+
+
 # ---- as bytes
 
 
@@ -278,7 +311,7 @@ STATES = [
     State(TWO),
     joined(TWO, A),
     joined(TWO, A, B, C),
-    joined(Limits(1, 3), A, B).apply(Finish(1)).apply(Join(node=C, limits=Limits(1, 3))),
+    joined(Limits(1, 3), A, B).apply(Finish()).apply(Join(node=C, limits=Limits(1, 3))),
     joined(TWO, A, B, C).apply(Close()).apply(Leave((B,))),
     joined(TWO, node("\ud800 \u20ac\n"), B),
     State(TWO).apply(Join(node=A, limits=TWO, order=-3)).apply(Beat(A)),

@@ -41,9 +41,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The last call of this number is over."""
-
-    call: int
+    """The last call is over, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Observer:
         if silent:
             due.append(Leave(silent))
         if self._call is not None and self._called >= self._timeouts.last_call:
-            due.append(Finish(state.call))
+            due.append(Finish())
         return due
 
     def _see(self, state: State, passed: float) -> None:

@@ -20,7 +20,7 @@ has the clock. Invariants (explored):
 * participants and waiting together are at most `max_nodes`; a spare waits only while they are just
   as many, and steps in as soon as a place frees;
 * the last call is open while at least `min_nodes` and fewer than `max_nodes` are there. Each
-  opening has a number, so that one who saw it begin cannot finish a later one;
+  opening has a number, so that who saw one begin does not take a later one for it;
 * **rank 0 stays while it lives**, and everybody keeps their rank while the group is large enough;
 * **closed is final** for all who are there. When the last of them has left, the run is over, and
   its id is free for another, with rounds of later numbers.
@@ -151,8 +151,8 @@ class State:
                 return self._join(command)
             case Leave(nodes):
                 return self._leave(nodes)
-            case Finish(call):
-                return self._finish(call)
+            case Finish():
+                return self._completed() if self.calling else self
             case Beat(node):
                 return self._beat(node)
             case Close():
@@ -217,9 +217,6 @@ class State:
             return State(self.limits, self.round + 1, call=self.call)
         return self if state == self else state._settled(self)
 
-    def _finish(self, call: int) -> State:
-        return self._completed() if self.calling and self.call == call else self
-
     def _beat(self, node: WorkerId) -> State:
         seat = self.seat(node)
         if seat is None:
@@ -249,14 +246,14 @@ class State:
         state = state._filled()
         if len(state.participants) >= state.limits.max_nodes and not state.complete:
             return state._completed()
-        if state.calling and not (before.calling and before.round == state.round):
+        if state.calling and not before.calling:
             state = replace(state, call=state.call + 1)
         return state
 
     def _filled(self) -> State:
         """Spares step in where there is room, in the order in which they came."""
         room = self.limits.max_nodes - len(self.participants) - len(self.waiting)
-        if not self.spares or room <= 0:
+        if not self.spares:
             return self
         called = dict(list(self.spares.items())[:room])
         spares = _without(self.spares, called)

@@ -290,12 +290,15 @@ class MeetingModel:
             self._take(node, outcome)
             state = self.state(world)
             assert state is not None
+            flaw = None
             if isinstance(outcome, Membership):
                 flaw = _granted(world, state, node, outcome)
-                if flaw is not None:
-                    after = self._with(world, number, node)
-                    self._flaws[after] = flaw
-                    return after
+            elif state.seat(node.me) is not None:
+                flaw = Mistake("who failed has left", f"{node.me} is there still")
+            if flaw is not None:
+                after = self._with(world, number, node)
+                self._flaws[after] = flaw
+                return after
         return self._with(world, number, node)
 
     def _ask(self, world: World, node: Node) -> tuple[World, Membership | RendezvousError | None]:
@@ -544,6 +547,8 @@ class MeetingModel:
             return Mistake("the dead are removed", f"{sorted(left)} are there still")
         for node in nodes:
             if node.phase == "joining":
+                if node.attendant._deadline == 0:
+                    return Mistake("every wait ends with its timeout (G6)", f"{node.me} waits")
                 reason = _waits_in_vain(node, state, nodes)
                 if reason is not None:
                     return Mistake("nobody waits for ever while enough are there", reason)
@@ -610,6 +615,8 @@ def _step(
         return Mistake("closed is final", "a round began, or was formed")
     if new.round < old.round or new.call < old.call:
         return Mistake("numbers grow", "a round or a last call has an earlier number")
+    if old.calling and new.calling and old.call != new.call:
+        return Mistake("a last call is not put off", "it began anew")
     if program.fair and (lost := set(old.seats()) - set(new.seats()) - gone):
         return Mistake("the living are not given up", f"{sorted(lost)} are removed")
     if old.complete and old.round == new.round:

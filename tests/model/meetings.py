@@ -69,7 +69,7 @@ _BOTH = (
     ),
     Meeting(
         "one dies, and they meet again",
-        (TWICE, TWICE, TWICE),
+        (TWICE, TWICE, JOIN),
         Limits(2, 3),
         ticks=4,
         deaths=1,
@@ -87,7 +87,7 @@ _BOTH = (
         "one leaves",
         (("join", "leave", "join"), TWICE, JOIN),
         Limits(1, 2),
-        ticks=2,
+        ticks=3,
         reaches=("nobody is spare", "no spare steps in"),
     ),
     Meeting(
@@ -108,11 +108,19 @@ _BOTH = (
         reaches=("nobody gets a RendezvousClosedError",),
     ),
     Meeting(
+        "the run is closed, and its id is used again",
+        (("join", "close", "leave"), JOIN),
+        Limits(1, 2),
+        ticks=2,
+        reaches=("no run ends",),
+    ),
+    Meeting(
         "the run is closed, all leave, and its id is used again",
         (("join", "close", "leave"), ("join", "leave"), JOIN),
         Limits(1, 2),
         ticks=3,
         deaths=1,
+        slow=True,
         reaches=("no run ends",),
     ),
     Meeting(
@@ -177,7 +185,7 @@ def _served(program: Meeting) -> Meeting:
 def _shared(program: Meeting) -> Meeting:
     """With fewer seconds: what each of the observers has seen makes many more states."""
     few = max(program.ticks - 1, 0) if len(program.scripts) < 3 else program.ticks // 2
-    slow = program.deaths > 0 and len(program.scripts) > 2
+    slow = program.slow or (program.deaths > 0 and len(program.scripts) > 2)
     return replace(program, ticks=few, slow=slow, reaches=())
 
 

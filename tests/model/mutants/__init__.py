@@ -15,12 +15,14 @@ from .of_delivery import DELIVERY
 from .of_lending import LENDING
 from .of_loans import LOANS
 from .of_owner import OWNER
+from .of_rendezvous import CAUGHT_BY
 from .of_user import USER
 
 __all__ = [
     "BORROWING",
     "BY_TRACE",
     "CAUGHT",
+    "CAUGHT_BY",
     "CONTEXT",
     "CREATIONS",
     "DELIVERY",
