@@ -17,7 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..errors import RendezvousError, RendezvousStateError, RendezvousTimeoutError
+from ..errors import (
+    RendezvousClosedError,
+    RendezvousError,
+    RendezvousStateError,
+    RendezvousTimeoutError,
+)
 from .commands import Beat, Close, Join, Leave
 from .observer import Observer
 from .state import Membership, State
@@ -77,8 +82,10 @@ class Attendant:
         """Whether this node waits for a round to be formed."""
         return self._deadline is not None
 
-    def begin(self, now: float) -> None:
-        """Want a round, or, as a member of one, a later one."""
+    def begin(self, now: float, *, address: str | None = None) -> None:
+        """Want a round, or, as a member of one, a later one; with another *address*, if given."""
+        if address is not None:
+            self._join = replace(self._join, address=address)
         self._deadline = now + self._timeouts.join
 
     def look(self, stored: State | None, now: float) -> Decision:
@@ -107,6 +114,10 @@ class Attendant:
             joined = state.apply(replace(self._join, after=self._after))
         except RendezvousError as error:
             there = state.seat(self.node) is not None
+            unsure = not (state.empty or there or self._observer.lively) and now < deadline
+            if isinstance(error, RendezvousClosedError) and unsure:
+                # Perhaps all who closed it are dead, and its id is free once they are given up.
+                return Decision(state)
             return Decision(self.leave(state) if there else state, error)
         membership = joined.membership(self.node)
         if membership is None and now >= deadline:

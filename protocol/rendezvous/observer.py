@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Observer:
     """One who looks at one run, with the times that it measured."""
 
-    __slots__ = ("_beats", "_call", "_called", "_last", "_quiet", "_timeouts")
+    __slots__ = ("_beats", "_call", "_called", "_last", "_quiet", "_timeouts", "lively")
 
     def __init__(self, timeouts: Timeouts, now: float) -> None:
         self._timeouts = timeouts
@@ -34,6 +34,8 @@ class Observer:
         self._quiet: dict[WorkerId, float] = {}
         """Seconds since something was heard of each."""
         self._beats: dict[WorkerId, int] = {}
+        self.lively = False
+        """Whether anybody's beats ever grew: they are not all dead since before it looked."""
         self._call: tuple[int, int] | None = None
         """The last call that is open: its round and number."""
         self._called = 0.0
@@ -60,6 +62,7 @@ class Observer:
             if self._beats.get(node) == seat.beat:
                 self._quiet[node] = min(self._quiet[node] + passed, self._timeouts.silence)
             else:
+                self.lively = self.lively or node in self._beats
                 self._beats[node], self._quiet[node] = seat.beat, 0.0
         call = (state.round, state.call) if state.calling else None
         self._called = min(self._called + passed, self._timeouts.last_call)

@@ -1,0 +1,54 @@
+"""Rendezvous by the names that users of torch know, over a backend of one's choice.
+
+    backend = EtcdRendezvousBackend(Etcd3Client("localhost"), "my_run_id")
+    handler = DynamicRendezvousHandler.from_backend(
+        run_id="my_run_id", store=store, backend=backend, min_nodes=2, max_nodes=4
+    )
+    info = handler.next_rendezvous()
+
+`farref.elastic.etcd` and `farref.elastic.c10d` have the backends, each with its optional extra;
+`farref.elastic.torchrun` is ``torchrun --rdzv-backend=farref``.
+"""
+
+from ..protocol.errors import (
+    RendezvousClosedError,
+    RendezvousConnectionError,
+    RendezvousError,
+    RendezvousGracefulExitError,
+    RendezvousStateError,
+    RendezvousTimeoutError,
+)
+from ..protocol.rendezvous import Member, Timeouts
+from .api import (
+    PrefixStore,
+    RendezvousBackend,
+    RendezvousHandler,
+    RendezvousHandlerCreator,
+    RendezvousInfo,
+    RendezvousStoreInfo,
+    Token,
+)
+from .handler import DynamicRendezvousHandler
+from .parameters import RendezvousParameters
+from .registry import RendezvousHandlerRegistry
+
+__all__ = [
+    "DynamicRendezvousHandler",
+    "Member",
+    "PrefixStore",
+    "RendezvousBackend",
+    "RendezvousClosedError",
+    "RendezvousConnectionError",
+    "RendezvousError",
+    "RendezvousGracefulExitError",
+    "RendezvousHandler",
+    "RendezvousHandlerCreator",
+    "RendezvousHandlerRegistry",
+    "RendezvousInfo",
+    "RendezvousParameters",
+    "RendezvousStateError",
+    "RendezvousStoreInfo",
+    "RendezvousTimeoutError",
+    "Timeouts",
+    "Token",
+]
