@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -367,6 +367,7 @@ def test_a_backend_that_raises_what_it_should_not(run_of: Callable[..., Run]) ->
 @contextmanager
 def stranger(answer: Callable[[socket.socket], None]) -> Iterator[int]:
     """Something else on a port."""
+    lines: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -376,6 +377,7 @@ def stranger(answer: Callable[[socket.socket], None]) -> Iterator[int]:
                 except OSError:
                     return
                 with line:
+                    lines.append(line)
                     answer(line)
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -384,6 +386,8 @@ def stranger(answer: Callable[[socket.socket], None]) -> Iterator[int]:
             yield int(server.getsockname()[1])
         finally:
             server.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # answered already
+                lines[-1].shutdown(socket.SHUT_RDWR)
             thread.join()
 
 
