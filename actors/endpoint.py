@@ -137,6 +137,8 @@ class Endpoint:
         self.values: dict[RRefId, Stored] = {}
         self.registry: Registry
         """How this endpoint finds the others; set by the shell that made it."""
+        self.on_death: list[Callable[[tuple[WorkerId, ...]], None]] = []
+        """Told, in the mailbox thread, of endpoints that died."""
         self.refused = 0
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
@@ -488,6 +490,11 @@ class Endpoint:
         """Where *worker*, maybe this endpoint itself, is reached; None if nobody said."""
         return self.address if worker == self.me else self.book.address_of(worker)
 
+    @property
+    def runs_by_itself(self) -> bool:
+        """See `Port.runs_by_itself`."""
+        return self._port.runs_by_itself
+
     def largest(self) -> int:
         """Bytes that one message may have."""
         return self._port.largest()
@@ -607,9 +614,8 @@ class Endpoint:
             self._give_up()
             return
         now = time.monotonic()
-        for worker in workers:
-            if worker in self.context.dead or worker == self.me:
-                continue
+        news = tuple(w for w in workers if w not in self.context.dead and w != self.me)
+        for worker in news:
             if self._tracer:
                 self._tracer.died(worker)
             self.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
@@ -622,6 +628,8 @@ class Endpoint:
                 self._graves[worker] = 0.0
                 # A further death restarts the graces that run: orphans of two announce later.
                 self._graves = dict.fromkeys(self._graves, now + self.settings.orphan_grace)
+        for tell in self.on_death:
+            tell(news)
         self.wake()
 
     def _died(self, worker: WorkerId) -> list[Effect]:
