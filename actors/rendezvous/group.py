@@ -281,21 +281,12 @@ def rendezvous(
 
 
 def _create(params: RendezvousParameters) -> ActorRendezvous:
-    times = {
-        "join": "join_timeout",
-        "last_call": "last_call_timeout",
-        "close": "close_timeout",
-        "heartbeat": "heartbeat_timeout",
-        "keep_alive": "keep_alive_interval",
-        "attempts": "keep_alive_max_attempt",
-    }
-    given = {ours: params.get_as_int(theirs) for ours, theirs in times.items()}
     return rendezvous(
         params.run_id,
         min_nodes=params.min_nodes,
         max_nodes=params.max_nodes,
         name=params.local_addr,
-        timeouts=Timeouts(**{name: value for name, value in given.items() if value is not None}),
+        timeouts=params.timeouts(),
     )
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.rendezvous import Limits
+from ...protocol.rendezvous import Limits, Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_TIMES = {
+    "join": "join_timeout",
+    "last_call": "last_call_timeout",
+    "close": "close_timeout",
+    "heartbeat": "heartbeat_timeout",
+    "keep_alive": "keep_alive_interval",
+}
 _TRUE = ("1", "true", "t", "yes", "y")
 _FALSE = ("0", "false", "f", "no", "n")
 
@@ -126,6 +133,30 @@ class RendezvousParameters:
             raise ValueError(
                 f"the rendezvous option {key!r} is a whole number, not {value!r}"
             ) from None
+
+    def get_as_float(self, key: str, default: float | None = None) -> float | None:
+        """The same, as a number. Raises `ValueError` if it is none."""
+        value = self.get(key, default)
+        if value is None:
+            return None
+        try:
+            return float(value)
+        except (ValueError, TypeError):
+            raise ValueError(f"the rendezvous option {key!r} is a number, not {value!r}") from None
+
+    def timeouts(self) -> Timeouts:
+        """What *config* says of the timeouts.
+
+        ``join_timeout``, ``last_call_timeout``, ``close_timeout``, ``heartbeat_timeout`` and
+        ``keep_alive_interval``, in seconds; and ``keep_alive_max_attempt``, a whole number.
+
+        Raises:
+            ValueError: one of them is not positive, or no number.
+        """
+        given = {name: self.get_as_float(option) for name, option in _TIMES.items()}
+        given["attempts"] = self.get_as_int("keep_alive_max_attempt")
+        known = {name: value for name, value in given.items() if value is not None}
+        return Timeouts(**known)  # type: ignore[arg-type] # mypy knows not which
 
 
 class RendezvousHandlerRegistry:

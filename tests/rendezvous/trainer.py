@@ -44,7 +44,7 @@ def train(model: torch.nn.Module) -> float:
     with torch.no_grad():
         for parameter in model.parameters():
             dist.all_reduce(parameter.grad)
-            parameter -= 0.1 / dist.get_world_size() * parameter.grad
+            parameter.sub_(0.1 / dist.get_world_size() * parameter.grad)
     return float(loss)
 
 

@@ -10,6 +10,11 @@
 `farref.elastic.torchrun` is ``torchrun --rdzv-backend=farref``.
 """
 
+from ..actors.rendezvous.handler import (
+    RendezvousHandler,
+    RendezvousHandlerRegistry,
+    RendezvousParameters,
+)
 from ..protocol.errors import (
     RendezvousClosedError,
     RendezvousConnectionError,
@@ -22,15 +27,11 @@ from ..protocol.rendezvous import Member, Timeouts
 from .api import (
     PrefixStore,
     RendezvousBackend,
-    RendezvousHandler,
-    RendezvousHandlerCreator,
     RendezvousInfo,
     RendezvousStoreInfo,
     Token,
 )
 from .handler import DynamicRendezvousHandler
-from .parameters import RendezvousParameters
-from .registry import RendezvousHandlerRegistry
 
 __all__ = [
     "DynamicRendezvousHandler",
@@ -42,7 +43,6 @@ __all__ = [
     "RendezvousError",
     "RendezvousGracefulExitError",
     "RendezvousHandler",
-    "RendezvousHandlerCreator",
     "RendezvousHandlerRegistry",
     "RendezvousInfo",
     "RendezvousParameters",

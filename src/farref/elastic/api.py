@@ -1,4 +1,4 @@
-"""What the parts of a rendezvous are to each other: backend, store, handler, and what it returns.
+"""What the parts of a rendezvous are to each other: backend, store, and what a handler returns.
 
 The names are those of torch's elastic rendezvous, which users of `torchrun` know; nothing here
 imports torch.
@@ -7,7 +7,6 @@ imports torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +15,16 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ..protocol.rendezvous import Member
-    from .parameters import RendezvousParameters
 
 Token = Any
 """What a backend hands out with a state, to recognise that it is stored still."""
+
+
+def checked_run_id(run_id: str) -> str:
+    """*run_id*; raises `ValueError` if it is none."""
+    if not run_id:
+        raise ValueError("the run has no id: it must be a non-empty text")
+    return run_id
 
 
 class RendezvousBackend(ABC):
@@ -47,46 +52,6 @@ class RendezvousBackend(ABC):
         Returns what is stored then, its token, and whether *state* was stored by this; None if
         nothing is stored. A token that is stale or malformed raises nothing: it fits nothing.
         """
-
-
-class RendezvousHandler(ABC):
-    """What `torchrun` and other launchers ask of a rendezvous."""
-
-    @abstractmethod
-    def get_backend(self) -> str:
-        """The name by which the handler was asked for."""
-
-    @property
-    def use_agent_store(self) -> bool:
-        """Whether a store listens at the bootstrap address already, and outlives the trainers."""
-        return False
-
-    @abstractmethod
-    def next_rendezvous(self) -> Any:
-        """Join, and wait until a round is formed with this node in it."""
-
-    @abstractmethod
-    def is_closed(self) -> bool:
-        """Whether the run was closed."""
-
-    @abstractmethod
-    def set_closed(self) -> None:
-        """Close the run, for all: there will be no further round."""
-
-    @abstractmethod
-    def num_nodes_waiting(self) -> int:
-        """How many nodes wait for the next round; if above 0, meet them in it."""
-
-    @abstractmethod
-    def get_run_id(self) -> str:
-        """Which run this is a rendezvous of."""
-
-    @abstractmethod
-    def shutdown(self) -> bool:
-        """Close the run if this node takes part in it, and leave. False if that failed."""
-
-
-RendezvousHandlerCreator = Callable[["RendezvousParameters"], RendezvousHandler]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ import secrets
 from typing import Any
 
 from ..protocol.errors import RendezvousConnectionError, RendezvousStateError
-from .api import RendezvousBackend, Token
-from .parameters import checked_run_id
+from .api import RendezvousBackend, Token, checked_run_id
 
 _NEVER = "farref: nothing is stored"
 """No state. A store that has no value returns what was expected, so this asks without waiting."""

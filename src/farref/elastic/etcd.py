@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import RendezvousConnectionError
-from .api import RendezvousBackend, Token
-from .parameters import checked_run_id
+from .api import RendezvousBackend, Token, checked_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,12 +8,12 @@ import socket
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from ..actors.rendezvous.handler import RendezvousHandler
 from ..protocol.errors import RendezvousError
 from ..protocol.ids import WorkerId
 from ..protocol.rendezvous import Limits, Timeouts
-from .api import PrefixStore, RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
+from .api import PrefixStore, RendezvousInfo, RendezvousStoreInfo, checked_run_id
 from .attendance import Attendance
-from .parameters import checked_run_id
 
 if TYPE_CHECKING:
     from ..protocol.rendezvous import Membership

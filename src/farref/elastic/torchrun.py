@@ -25,29 +25,29 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
+from ..actors.rendezvous.handler import RendezvousHandler, RendezvousParameters
 from ..protocol.errors import (
     RendezvousConnectionError,
     RendezvousError,
     RendezvousGracefulExitError,
     RendezvousTimeoutError,
 )
-from .api import RendezvousHandler, RendezvousStoreInfo
+from .api import RendezvousStoreInfo
 from .c10d import C10dRendezvousBackend
 from .etcd import EtcdRendezvousBackend, client
 from .handler import DynamicRendezvousHandler
-from .parameters import RendezvousParameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..protocol.rendezvous import Membership, Timeouts
-    from .api import RendezvousBackend, RendezvousHandlerCreator
+    from .api import RendezvousBackend
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def handler() -> RendezvousHandlerCreator:
+def handler() -> Callable[[Any], RendezvousHandler]:
     """What makes the handlers; torch calls this when it looks for plug-ins."""
     return create_handler
 
@@ -55,7 +55,7 @@ def handler() -> RendezvousHandlerCreator:
 def create_handler(params: Any) -> RendezvousHandler:
     """The handler of one agent.
 
-    Besides the timeouts (`RendezvousParameters.timeouts`), ``--rdzv-conf`` may have:
+    Besides the timeouts (`farref.RendezvousParameters.timeouts`), ``--rdzv-conf`` may have:
     ``connect_timeout`` (60 seconds), for the endpoint to be there; ``read_timeout`` (60 seconds),
     for what another agent writes; ``order``, see `DynamicRendezvousHandler.from_backend`;
     ``is_host``, whether this agent serves a ``c10d://`` endpoint (else found out by its host); and
