@@ -8,6 +8,7 @@ hears the news of their rounds. Programs block for what is done there, handlers 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import itertools
 import threading
@@ -27,8 +28,7 @@ from ..settings import LONGEST
 from .service import NAME, NotLeadingError, RendezvousService, ask, leads
 
 if TYPE_CHECKING:
-    import concurrent.futures
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Coroutine
 
     from ...protocol.ids import WorkerId
     from ..endpoint import Endpoint
@@ -50,6 +50,8 @@ class Client:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        """What runs; the loop itself holds tasks only weakly."""
         self._numbers = itertools.count(1)
         self._open: set[int] = set()
         """Operations on stores that are not answered."""
@@ -67,7 +69,7 @@ class Client:
         self.loop.create_task(self._end())
         try:
             self.loop.run_forever()
-            left = asyncio.all_tasks(self.loop)
+            left = asyncio.all_tasks(self.loop)  # whoever waits for them is told (G6)
             for task in left:
                 task.cancel()
             self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
@@ -90,7 +92,7 @@ class Client:
         except BaseException:
             doing.close()
             raise
-        future = self._submit(doing)
+        future = self.submit(doing)
         try:
             with self.endpoint.pool.waiting():
                 if not self.endpoint.wait_for(future, LONGEST):
@@ -98,18 +100,64 @@ class Client:
             return future.result(0)
         finally:
             future.cancel()  # an interrupt ends the wait, and what was waited for
-            del future, self  # an error's traceback holds this frame
+            del future, doing, self  # an error's traceback holds this frame
 
-    def awaitable(self, doing: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """The same for a handler."""
-        return asyncio.wrap_future(self._submit(doing))
+    async def wait(self, doing: Coroutine[Any, Any, T]) -> T:
+        """The same in a handler."""
+        future, loop = self.submit(doing), asyncio.get_running_loop()
+        done = asyncio.Event()
 
-    def _submit(self, doing: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        def wake(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop ended: nobody waits any more
+                loop.call_soon_threadsafe(done.set)
+
+        future.add_done_callback(wake)
         try:
-            return asyncio.run_coroutine_threadsafe(doing, self.loop)
+            await done.wait()
+            return future.result(0)
+        finally:
+            future.cancel()
+            del future, doing, self  # as in `block`
+
+    def submit(self, doing: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Begin *doing* on the loop.
+
+        (`asyncio.run_coroutine_threadsafe` makes cycles, and what an error holds would stay until
+        they are collected: the references in the frames that it passes, G5.)
+        """
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        try:
+            self.loop.call_soon_threadsafe(self._begin, doing, future)
         except RuntimeError:
             doing.close()
             raise SystemDownError(f"{self.endpoint.me} has ended; start a new system") from None
+        return future
+
+    def _begin(self, doing: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+        async def run() -> None:
+            try:
+                result = await doing
+            except asyncio.CancelledError:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # by the waiter
+                    ended = f"{self.endpoint.me} has ended; start a new system"
+                    future.set_exception(SystemDownError(ended))
+            except BaseException as error:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
+                    future.set_exception(error.with_traceback(None))
+            else:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):
+                    future.set_result(result)
+
+        task = self.loop.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        def cancelled(done: concurrent.futures.Future[T]) -> None:
+            if done.cancelled():
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    self.loop.call_soon_threadsafe(task.cancel)
+
+        future.add_done_callback(cancelled)
 
     # ---- on the loop
 
@@ -154,6 +202,7 @@ class Client:
             ) from None
         finally:
             future.cancel()
+            del future  # it holds the error, whose traceback holds this frame
 
     async def _find(self, standby: bool = True) -> WorkerInfo:
         """The service that answers."""

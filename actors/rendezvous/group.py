@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
+import json
 import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from ...protocol.errors import RendezvousError, RendezvousTimeoutError
+from ...protocol.errors import FarrefError, RendezvousError, RendezvousTimeoutError
 from ...protocol.ids import WorkerId
 from ...protocol.rendezvous import Join, Limits, Timeouts
 from ..current import frame
@@ -39,28 +42,29 @@ class GroupMember:
     """Where it lives: give it to `farref.remote`, `rpc_sync` and their kin."""
 
 
+@functools.lru_cache(maxsize=4)
+def _members(text: str, homes: tuple[WorkerInfo, ...]) -> tuple[GroupMember, ...]:
+    rows = enumerate(json.loads(text))
+    return tuple(GroupMember(rank, name, homes[place]) for rank, (name, place) in rows)
+
+
 class Group:
     """A round that was formed, as one of its members has it."""
 
     def __init__(self, client: Client, node: WorkerId, run: str, formed: Formed) -> None:
-        membership = formed.membership
         self.run_id = run
-        self.round = membership.round
-        self.rank = membership.rank
+        self.round = formed.round
+        self.rank = formed.rank
         """This member's, from 0 to `world_size` - 1."""
-        self.members = tuple(
-            GroupMember(rank, member.node.name, worker)
-            for rank, (member, worker) in enumerate(
-                zip(membership.members, formed.homes, strict=True)
-            )
-        )
+        self.members = _members(formed.members, formed.homes)
         """By rank; the same list at each of them."""
         self.store = Store(AwaitableStore(client, run, self.round, node))
         """The store of this round."""
         self._client = client
         self._node = node
         self._news: str | None = None
-        self._watch = asyncio.run_coroutine_threadsafe(self._hear(), client.loop)
+        self._told = asyncio.Event()
+        client.submit(self._hear())
 
     @property
     def world_size(self) -> int:
@@ -80,19 +84,21 @@ class Group:
 
     async def change(self) -> str | None:
         """Wait for `news` in a handler."""
-        return await self._client.awaitable(self._within(LONGEST))
+        return await self._client.wait(self._within(LONGEST))
 
     async def _within(self, seconds: float) -> str | None:
-        watch = asyncio.wrap_future(self._watch)
-        done, _ = await asyncio.wait([watch], timeout=seconds)
-        return self._news if done else None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._told.wait()
+        return self._news
 
     async def _hear(self) -> None:
         where = self.run_id, self._node, self.round
         try:
             self._news = str(await self._client.ask("watch", *where, seconds=LONGEST))
-        except RendezvousError as error:
+        except FarrefError as error:
             self._news = str(error)
+        self._told.set()
 
     def __repr__(self) -> str:
         return f"<round {self.round} of {self.run_id!r}: rank {self.rank} of {self.world_size}>"
@@ -134,7 +140,7 @@ class ActorRendezvous(RendezvousHandler):
 
     def __await__(self) -> Generator[Any, None, Group]:
         """The same in a handler: ``group = await handler``."""
-        return self._client.awaitable(self._next()).__await__()
+        return self._client.wait(self._next()).__await__()
 
     def is_closed(self) -> bool:
         """See `RendezvousHandler.is_closed`."""

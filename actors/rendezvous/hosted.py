@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from ...protocol.store import Op, Table
 
 if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
-    from ...protocol.rendezvous import Command, Membership, Timeouts
+    from ...protocol.rendezvous import Command, Timeouts
     from ..wire import WorkerInfo
 
 
@@ -57,10 +58,25 @@ Entry = Begun | Done | Stored
 
 @dataclass(frozen=True, slots=True)
 class Formed:
-    """Service -> node: the round that it is a member of, and where each member lives."""
+    """Service -> node: the round that it is a member of, and where each member lives.
 
-    membership: Membership
+    *members* is made once for all of them, and once read by all in one process: of each, its name
+    and which of *homes* is its. A thousand lists of a thousand members would be a million objects.
+    """
+
+    round: int
+    rank: int
+    members: str
     homes: tuple[WorkerInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What all members of a round are told."""
+
+    round: int
+    ranks: dict[WorkerId, int]
+    text_and_homes: tuple[str, tuple[WorkerInfo, ...]]
 
 
 @dataclass(slots=True)
@@ -84,6 +100,7 @@ class Hosted:
         self.homes: dict[WorkerId, Home] = {}
         self.table = Table()
         """The store of the round; a new one when the next begins."""
+        self._list: _Listed | None = None
         self._changed = asyncio.Event()
         self._wanted: dict[str, list[asyncio.Future[None]]] = {}
         """Those who wait for a key."""
@@ -178,11 +195,20 @@ class Hosted:
 
     def formed(self, join: Join) -> Formed | None:
         """The round that *join* wanted, once it is formed."""
-        membership = self.state.membership(join.node)
-        if membership is None or membership.round <= join.after:
+        state = self.state
+        if not state.complete or state.round <= join.after or join.node not in state.participants:
             return None
-        homes = tuple(self.homes[member.node].info for member in membership.members)
-        return Formed(membership, homes)
+        if self._list is None or self._list.round != state.round:
+            self._list = self._listed()
+        return Formed(state.round, self._list.ranks[join.node], *self._list.text_and_homes)
+
+    def _listed(self) -> _Listed:
+        members = [member.node for member in self.state.members]
+        infos = [self.homes[node].info for node in members]
+        homes = {info: place for place, info in enumerate(dict.fromkeys(infos))}
+        rows = [(node.name, homes[info]) for node, info in zip(members, infos, strict=True)]
+        ranks = {node: rank for rank, node in enumerate(members)}
+        return _Listed(self.state.round, ranks, (json.dumps(rows), tuple(homes)))
 
     def check_member(self, node: WorkerId, number: int) -> None:
         """Raise `RendezvousStateError` unless *node* is a member of round *number*, which is on."""

@@ -41,6 +41,7 @@ NAMES = (
     "lend-kept",
     "forward-owned",
     "return-owned",
+    "elastic",
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
 PROGRAM = "wordcount"
