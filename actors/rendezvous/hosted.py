@@ -52,7 +52,16 @@ class Stored:
     op: Op
 
 
-Entry = Begun | Done | Stored
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What clients keep of a run that they run by themselves, by compare-and-set."""
+
+    run: str
+    state: bytes
+    version: int
+
+
+Entry = Begun | Done | Stored | Kept
 """What a standby repeats, in its order."""
 
 

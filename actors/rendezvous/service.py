@@ -27,7 +27,7 @@ from ...protocol.errors import (
 from ...protocol.rendezvous import Close, Leave, State
 from ..current import frame
 from ..ref_actor import RefActor
-from .hosted import Begun, Copy, Done, Hosted, Stored
+from .hosted import Begun, Copy, Done, Hosted, Kept, Stored
 from .standby import Standby
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class Service:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.runs: dict[str, Hosted] = {}
+        self.cells: dict[str, Kept] = {}
+        """Of runs that clients run by themselves: of what is in it nothing is known here."""
         self.leads = endpoint.me.name == NAME
         """Whether this is the one that answers; a standby does not, until it takes over."""
         self.standby = Standby(self)
@@ -161,6 +163,26 @@ class Service:
         await self.standby.committed()
         return found
 
+    # ---- a backend, for those who bring the machine themselves
+
+    async def cell(self, run: str) -> tuple[bytes, int] | None:
+        """What is kept of *run*, and its version."""
+        kept = self.cells.get(run)
+        await self.standby.committed()
+        return None if kept is None else (kept.state, kept.version)
+
+    async def keep(
+        self, run: str, state: bytes, version: int | None
+    ) -> tuple[bytes, int, bool] | None:
+        """Keep *state* if *version* is kept still (None: if nothing is); what is kept then."""
+        kept = self.cells.get(run)
+        fits = version == (None if kept is None else kept.version)
+        if fits:
+            kept = self.cells[run] = Kept(run, state, (version or 0) + 1)
+            self.standby.note(kept)
+        await self.standby.committed()
+        return None if kept is None else (kept.state, kept.version, fits)
+
     # ---- inside
 
     def _hosted(self, run: str, timeouts: Timeouts, join: Join) -> Hosted:
@@ -222,14 +244,17 @@ class Service:
                 self.runs[run].repeat(command)
             case Stored(run, op):
                 self.runs[run].change(op)
+            case Kept(run):
+                self.cells[run] = entry
 
-    def copy(self) -> list[Copy]:
+    def copy(self) -> list[Copy | Kept]:
         """Everything, for a standby that begins."""
-        return [hosted.copy() for hosted in self.runs.values()]
+        return [*(hosted.copy() for hosted in self.runs.values()), *self.cells.values()]
 
-    def adopt(self, copies: list[Copy]) -> None:
+    def adopt(self, copies: list[Copy | Kept]) -> None:
         """A standby that begins."""
-        self.runs = {copy.run: Hosted.of(copy) for copy in copies}
+        self.runs = {copy.run: Hosted.of(copy) for copy in copies if isinstance(copy, Copy)}
+        self.cells = {kept.run: kept for kept in copies if isinstance(kept, Kept)}
 
     def take_over(self) -> None:
         """The one that answered is gone: answer."""
@@ -279,7 +304,7 @@ async def leads(standby: bool) -> bool:
     return service.leads
 
 
-async def stand_by(copies: list[Copy], leader: WorkerId, pid: int, host: str) -> None:
+async def stand_by(copies: list[Copy | Kept], leader: WorkerId, pid: int, host: str) -> None:
     """Leader -> standby: have all this; take over when the process *pid* is gone."""
     _service().standby.begin(copies, leader, pid, host)
 

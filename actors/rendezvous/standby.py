@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import WorkerId
     from ..wire import WorkerInfo
-    from .hosted import Copy, Entry
+    from .hosted import Copy, Entry, Kept
     from .service import Service
 
 log = logging.getLogger("farref")
@@ -169,7 +169,7 @@ class Standby:
 
     # ---- at the standby
 
-    def begin(self, copies: list[Copy], leader: WorkerId, pid: int, host: str) -> None:
+    def begin(self, copies: list[Copy | Kept], leader: WorkerId, pid: int, host: str) -> None:
         """Have all this."""
         self._service.adopt(copies)
         here = host == processes.host()

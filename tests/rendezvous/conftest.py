@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from farref import System
+from farref.elastic import ServiceRendezvousBackend
 from farref.elastic.c10d import C10dRendezvousBackend
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 
@@ -32,7 +34,16 @@ def tcp_store() -> Any:
     return distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 
 
-@pytest.fixture(params=["memory", "etcd", "c10d"])
+@pytest.fixture(scope="session")
+def system() -> Iterator[System]:
+    """A system for all tests."""
+    with System(name=f"rendezvous-{uuid.uuid4().hex[:8]}") as system:
+        yield system
+
+
+@pytest.fixture(
+    params=["memory", pytest.param("service", marks=pytest.mark.processes), "etcd", "c10d"]
+)
 def backend_of(request: pytest.FixtureRequest) -> Callable[[str], RendezvousBackend]:
     """Makes backends of a run; those of one run have one state, in each kind of backend."""
     unique = uuid.uuid4().hex
@@ -41,6 +52,9 @@ def backend_of(request: pytest.FixtureRequest) -> Callable[[str], RendezvousBack
     def made(run_id: str) -> RendezvousBackend:
         if request.param == "memory":
             return runs.setdefault(run_id, MemoryBackend())
+        if request.param == "service":
+            there = request.getfixturevalue("system").endpoint
+            return ServiceRendezvousBackend(f"{run_id}-{unique}", endpoint=there)
         if request.param == "etcd":
             there = client("127.0.0.1", request.getfixturevalue("etcd"))
             return EtcdRendezvousBackend(there, f"{run_id}-{unique}")

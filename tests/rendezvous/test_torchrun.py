@@ -8,11 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from farref import System
 from farref.elastic import RendezvousConnectionError
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.elastic.torchrun import Endpoint, is_here, own_address, within
@@ -135,6 +137,16 @@ def job_of(tmp_path: Path) -> Iterator[Any]:
 @torch
 @pytest.mark.processes
 @pytest.mark.timeout(300)
+def test_two_agents_train_over_the_service(job_of: Any, system: System) -> None:
+    job = job_of(f"farref://{system.name}", "2", "train")
+    job.start("a", "b")
+    job.group("a", "b")
+    job.stop()
+
+
+@torch
+@pytest.mark.processes
+@pytest.mark.timeout(300)
 def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
     job = job_of(f"c10d://127.0.0.1:{free_ports(1)[0]}", "2", "train")
     job.start("a", "b")
@@ -197,6 +209,7 @@ def test_spares_and_signals_while_nobody_is_in_a_collective(job_of: Any, etcd: i
         ("c10d://[::1]:5", ("c10d", "::1", 5)),
         (" host:7/ ", ("c10d", "host", 7)),
         ("host", ("c10d", "host", 29400)),
+        ("farref://My-System", ("farref", "My-System", 0)),
     ],
 )
 def test_endpoints(text: str, found: tuple[str, str, int]) -> None:
@@ -250,6 +263,9 @@ def test_torch_makes_the_handler(etcd: int) -> None:
     assert not handler.is_closed()
     assert handler.num_nodes_waiting() == 0
     assert handler.shutdown()
+    alive = weakref.ref(handler)
+    del handler, info
+    assert alive() is None  # and with it the store that it served
 
 
 @torch

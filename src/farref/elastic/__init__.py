@@ -6,7 +6,8 @@
     )
     info = handler.next_rendezvous()
 
-`farref.elastic.etcd` and `farref.elastic.c10d` have the backends, each with its optional extra;
+`ServiceRendezvousBackend` keeps the state in the actor system that one is in; `farref.elastic.etcd`
+and `farref.elastic.c10d` have the other backends, each with its optional extra;
 `farref.elastic.torchrun` is ``torchrun --rdzv-backend=farref``.
 """
 
@@ -32,6 +33,7 @@ from .api import (
     Token,
 )
 from .handler import DynamicRendezvousHandler
+from .service import ServiceRendezvousBackend
 
 __all__ = [
     "DynamicRendezvousHandler",
@@ -49,6 +51,7 @@ __all__ = [
     "RendezvousStateError",
     "RendezvousStoreInfo",
     "RendezvousTimeoutError",
+    "ServiceRendezvousBackend",
     "Timeouts",
     "Token",
 ]

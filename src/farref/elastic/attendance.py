@@ -22,7 +22,6 @@ import logging
 import random
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -43,8 +42,6 @@ LOOK = 1.0
 
 Change = Callable[["State | None"], "State | None"]
 """What to store, given what is stored; None: let it be."""
-
-_alive: weakref.WeakSet[Attendance] = weakref.WeakSet()
 
 
 class Attendance:
@@ -73,8 +70,8 @@ class Attendance:
         self._outcome: Membership | BaseException | None = None
         self._seen: State | None = None
         """The stored state, as of the last look."""
-        self._failing: tuple[float, RendezvousError] | None = None
-        """Since when looks fail, and how the last one did."""
+        self._failing: tuple[float, type[RendezvousError], str] | None = None
+        """Since when looks fail, and how the last one did; not the error, which holds frames."""
         self._present = False
         """Whether to look and to beat; else only what is requested is done."""
         self._thread: threading.Thread | None = None
@@ -97,9 +94,13 @@ class Attendance:
             except BaseException:
                 self._absent()
                 raise
+            self._outcome = None
             if isinstance(outcome, BaseException):
                 self._absent()
-                raise outcome
+                try:
+                    raise outcome
+                finally:
+                    del outcome, self  # an error's traceback holds this frame
             return outcome
 
     def view(self) -> State:
@@ -112,10 +113,10 @@ class Attendance:
             if self._present and self._thread is not None and self._seen is not None:
                 if self._failing is None:
                     return self._seen
-                since, error = self._failing
+                since, kind, said = self._failing
                 if time.monotonic() - since < self._timeouts.silence:
                     return self._seen
-                raise error
+                raise kind(said)
         return self.change(lambda _: None, self._timeouts.heartbeat, "the state was not read")
 
     def close(self) -> None:
@@ -146,6 +147,8 @@ class Attendance:
             if done.done():  # with a timeout of its own, or just now
                 return done.result()
             raise self._unanswered(what) from None
+        finally:
+            del done, self  # an error's traceback holds this frame
 
     def abandon(self) -> None:
         """Leave, some time soon; nobody waits for that."""
@@ -168,8 +171,9 @@ class Attendance:
             self._thread = threading.Thread(
                 target=self._run, name=f"farref-rendezvous-{self.node}", daemon=True
             )
-            _alive.add(self)
             self._thread.start()
+            # Not sooner: what the backend needs ends later, as its own exit was registered before.
+            atexit.register(self._leave_at_exit)
         self._wake.notify_all()
 
     def _absent(self) -> None:
@@ -183,11 +187,21 @@ class Attendance:
 
     def _unanswered(self, what: str) -> RendezvousError:
         if self._failing is not None:
-            return self._failing[1]
+            _, kind, said = self._failing
+            return kind(said)
         return RendezvousConnectionError(
             f"{what}: {self._backend.name} did not answer in time; is it stopped, or is something "
             "else there?"
         )
+
+    def _leave_at_exit(self) -> None:
+        """Programs that end leave: the others need not wait until they are given up."""
+        if self._thread is None or not self._thread.is_alive():
+            return  # this is a fork of its process
+        try:
+            self.end(close=False)
+        except RendezvousError as error:
+            log.warning("%s could not leave its rendezvous: %s", self.node, error)
 
     # ---- the thread
 
@@ -196,7 +210,7 @@ class Attendance:
             with self._wake:
                 if not self._requests and not self._present:
                     self._thread = None
-                    _alive.discard(self)
+                    atexit.unregister(self._leave_at_exit)
                     return
                 request = self._requests.popleft() if self._requests else None
                 wanted, self._wanted = self._wanted, None
@@ -219,6 +233,8 @@ class Attendance:
             done.set_result(self._stored(change))
         except BaseException as error:  # whoever asked is told
             done.set_exception(error)
+        finally:
+            del change, done, self  # an error's traceback holds this frame
 
     def _attend(self) -> None:
         outcome: Membership | BaseException | None = None
@@ -248,7 +264,7 @@ class Attendance:
         now = time.monotonic()
         with self._wake:
             since = now if self._failing is None else self._failing[0]
-            self._failing = (since, error)
+            self._failing = (since, type(error), str(error))
         if since == now:
             log.warning("rendezvous of %s: %s; trying again", self.node, error)
         patience = min(self._timeouts.silence, self._timeouts.join)
@@ -258,10 +274,11 @@ class Attendance:
         """The state is no state: whoever wants to see it is told at once."""
         if self._failing is None:
             log.warning("rendezvous of %s: %s", self.node, error)
-        if not isinstance(error, RendezvousError):
-            error = RendezvousError(f"{type(error).__name__} in {self._backend.name}: {error}")
+        kind, said = type(error), str(error)
+        if not issubclass(kind, RendezvousError):
+            kind, said = RendezvousError, f"{kind.__name__} in {self._backend.name}: {said}"
         with self._wake:
-            self._failing = (time.monotonic() - self._timeouts.silence, error)
+            self._failing = (time.monotonic() - self._timeouts.silence, kind, said)
 
     def _settle(self, outcome: Membership | BaseException) -> None:
         if isinstance(outcome, Membership | RendezvousError):
@@ -298,15 +315,3 @@ class Attendance:
             found = None if answer is None else (answer[0], answer[1])
             faster = min(faster + 1, 6)
             time.sleep(random.uniform(0, 0.001 * 2**faster))  # noqa: S311
-
-
-@atexit.register
-def _leave_all() -> None:
-    """Programs that end leave their runs: the others need not wait until they are given up."""
-    for attendance in list(_alive):
-        thread = attendance._thread
-        if thread is not None and thread.is_alive():  # else this is a fork of its process
-            try:
-                attendance.end(close=False)
-            except RendezvousError as error:
-                log.warning("%s could not leave its rendezvous: %s", attendance.node, error)

@@ -2,6 +2,7 @@
 
 The endpoint says where the state of the run is kept, by its scheme::
 
+    --rdzv-endpoint=farref://name        the service of a running farref system of that name
     --rdzv-endpoint=etcd://host:2379     an etcd, version 3
     --rdzv-endpoint=c10d://host:29400    a TCPStore of torch's, in an agent on that host
 
@@ -26,16 +27,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from ..actors.rendezvous.handler import RendezvousHandler, RendezvousParameters
+from ..actors.system import System
 from ..protocol.errors import (
     RendezvousConnectionError,
     RendezvousError,
     RendezvousGracefulExitError,
     RendezvousTimeoutError,
+    SystemDownError,
 )
 from .api import RendezvousStoreInfo
 from .c10d import C10dRendezvousBackend
 from .etcd import EtcdRendezvousBackend, client
 from .handler import DynamicRendezvousHandler
+from .service import ServiceRendezvousBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,7 +90,7 @@ class TorchrunHandler(RendezvousHandler):
         self._name = params.backend
         self._timeouts: Timeouts = params.timeouts()
         self._read = timedelta(seconds=_positive(params, "read_timeout", 60.0))
-        self._host = params.local_addr or own_address(endpoint.host, endpoint.port)
+        self._host = params.local_addr or endpoint.own_address()
         self._nodes = DynamicRendezvousHandler.from_backend(
             params.run_id,
             None,
@@ -119,7 +123,11 @@ class TorchrunHandler(RendezvousHandler):
             late = time.monotonic() + self._timeouts.join
             while True:
                 serving = _served(self._host, self._read)
-                membership = self._nodes.join(f"{self._host}:{serving.port}")
+                try:
+                    membership = self._nodes.join(f"{self._host}:{serving.port}")
+                except BaseException:
+                    del serving  # it listens, and an error's traceback holds this frame
+                    raise
                 store = self._store(membership, serving)
                 if store is not None and self._all_there(membership, store, late):
                     self._serving = serving
@@ -197,32 +205,37 @@ class TorchrunHandler(RendezvousHandler):
 
 
 class Endpoint:
-    """Where the state of a run is kept: ``scheme://host:port``.
+    """Where the state of a run is kept: ``scheme://host:port``, or ``farref://name``.
 
     Raises:
         ValueError: it is no such place.
     """
 
     DEFAULT = "c10d"
+    SYSTEM = "farref"
     PORTS: ClassVar = {"c10d": 29400, "etcd": 2379}
 
     def __init__(self, text: str) -> None:
         text = text.strip()
         parts = urlsplit(text if "://" in text else f"{self.DEFAULT}://{text}")
-        if parts.scheme not in self.PORTS:
-            raise ValueError(f"endpoint {text!r}: its scheme is one of {', '.join(self.PORTS)}")
+        if parts.scheme not in (*self.PORTS, self.SYSTEM):
+            known = ", ".join((*self.PORTS, self.SYSTEM))
+            raise ValueError(f"endpoint {text!r}: its scheme is one of {known}")
         if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
             raise ValueError(f"endpoint {text!r} is not of the form scheme://host:port")
         try:
             port = parts.port
         except ValueError as error:
             raise ValueError(f"endpoint {text!r}: {error}") from error
-        self.scheme, self.host = parts.scheme, parts.hostname
-        self.port = self.PORTS[self.scheme] if port is None else port
+        self.scheme = parts.scheme
+        self.host = parts.netloc if self.scheme == self.SYSTEM else parts.hostname
+        self.port = self.PORTS.get(self.scheme, 0) if port is None else port
 
     def backend(self, params: RendezvousParameters, timeouts: Timeouts) -> RendezvousBackend:
         """What keeps the state there. Raises `RendezvousConnectionError`."""
         patience = min(_positive(params, "connect_timeout", 60.0), timeouts.join)
+        if self.scheme == self.SYSTEM:
+            return self._service(params.run_id, patience, timeouts.heartbeat)
         if self.scheme == "c10d":
             here = params.get_as_bool("is_host")
             serve = is_here(self.host) if here is None else here
@@ -246,6 +259,22 @@ class Endpoint:
                 time.sleep(0.5)
             else:
                 return backend
+
+    def own_address(self) -> str:
+        """By which address the others reach this machine, if the user does not say."""
+        return socket.getfqdn() if self.scheme == self.SYSTEM else own_address(self.host, self.port)
+
+    def _service(self, run_id: str, patience: float, timeout: float) -> RendezvousBackend:
+        end = time.monotonic() + patience
+        while True:
+            try:
+                system = System.attach(self.host)  # until this program ends
+            except SystemDownError as error:
+                if time.monotonic() >= end:
+                    raise RendezvousConnectionError(str(error)) from error
+                time.sleep(0.5)
+            else:
+                return ServiceRendezvousBackend(run_id, endpoint=system.endpoint, timeout=timeout)
 
     def _tcp_store(self, patience: float, *, serve: bool, insist: bool) -> Any:
         from torch.distributed import TCPStore  # noqa: PLC0415 - see above
@@ -314,13 +343,14 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
     """
     done: Future[T] = Future()
 
-    def run() -> None:
+    def run(done: Future[T]) -> None:
         try:
             done.set_result(call())
         except BaseException as error:  # whoever waits is told
             done.set_exception(error)
 
-    threading.Thread(target=run, name="farref-rendezvous-connect", daemon=True).start()
+    name = "farref-rendezvous-connect"
+    threading.Thread(target=run, args=(done,), name=name, daemon=True).start()
     try:
         return done.result(seconds)
     except TimeoutError as error:
@@ -328,6 +358,8 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
     except Exception as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RendezvousConnectionError(f"{what} cannot be reached: {said}") from error
+    finally:
+        del done  # an error's traceback holds this frame
 
 
 def _served(host: str, read: timedelta) -> Any:
