@@ -42,8 +42,10 @@ class Job:
         self.endpoint, self.nodes, self.mode, self.run_id = endpoint, nodes, mode, run_id
         self.agents: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, *names: str, address: str = "127.0.0.1") -> None:
-        for name in names:
+    def start(self, *names: str, **addresses: str) -> None:
+        """Starts agents; those without an address get one each, in the order of their names."""
+        for name in (*names, *addresses):
+            address = addresses.get(name, f"127.0.0.{ord(name)}")
             command = [sys.executable, "-m", "torch.distributed.run"]
             command += [f"--nnodes={self.nodes}", "--nproc-per-node=1", "--max-restarts=5"]
             command += ["--rdzv-backend=farref", f"--rdzv-endpoint={self.endpoint}"]
@@ -159,10 +161,9 @@ def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
 @pytest.mark.timeout(300)
 def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any, etcd: int) -> None:
     job = job_of(f"etcd://127.0.0.1:{etcd}", "1:3", "train")
-    job.start("a", address="127.0.0.3")
+    job.start(a="127.0.0.3")
     assert job.group("a") == ["a"]
-    job.start("b", address="127.0.0.2")  # its address sorts first: rank 0 stays nevertheless
-    job.start("c", address="127.0.0.20")
+    job.start(b="127.0.0.2", c="127.0.0.20")  # that of b sorts first: rank 0 stays nevertheless
     assert job.group("a", "b", "c")[0] == "a"
     job.kill("a")
     job.group("b", "c")
@@ -237,6 +238,15 @@ def test_addresses() -> None:
 def test_what_hangs_is_named() -> None:
     with pytest.raises(RendezvousConnectionError, match=r"it did not answer in 0\.05 s"):
         within(0.05, "it", lambda: eventually(lambda: False, "never", seconds=0.3))
+    with pytest.raises(RendezvousConnectionError, match="before the group changed"):
+        within(60, "it", lambda: eventually(lambda: False, "never", 0.3), unless=lambda: True)
+    with pytest.raises(RendezvousConnectionError, match=r"it cannot be reached: no"):
+        within(60, "it", refuse)
+    assert within(60, "it", lambda: 3) == 3
+
+
+def refuse() -> None:
+    raise TimeoutError("no\nat all")
 
 
 def params(endpoint: str, **config: Any) -> Any:

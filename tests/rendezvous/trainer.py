@@ -45,7 +45,7 @@ def train(model: torch.nn.Module) -> float:
         for parameter in model.parameters():
             dist.all_reduce(parameter.grad)
             parameter.sub_(0.1 / dist.get_world_size() * parameter.grad)
-    return float(loss)
+    return float(loss.detach())
 
 
 def stopped(folder: Path) -> bool:

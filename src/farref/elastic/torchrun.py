@@ -20,7 +20,7 @@ import logging
 import socket
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -147,22 +147,26 @@ class TorchrunHandler(RendezvousHandler):
             there = RendezvousStoreInfo.of(membership.members[0])
             try:
                 store = within(
-                    self._timeouts.heartbeat + 1,
+                    self._read.total_seconds() + 1,
                     f"rank 0 at {there.master_addr}:{there.master_port}",
                     lambda: TCPStore(
                         there.master_addr,
                         there.master_port,
                         is_master=False,
                         wait_for_workers=False,
-                        timeout=timedelta(seconds=self._timeouts.heartbeat),
+                        timeout=self._read,
                     ),
+                    unless=self._over,
                 )
             except RendezvousConnectionError as error:
                 log.warning("%s meets the others again: %s", self._nodes.node, error)
                 return None
-            store.set_timeout(self._read)
         run = self._nodes.get_run_id()
         return PrefixStore(f"farref/{run}/{membership.round}", store)
+
+    def _over(self) -> bool:
+        """Whether the round that was formed is not whole any more."""
+        return self._nodes.num_nodes_waiting() > 0 or self._nodes.is_closed()
 
     def _all_there(self, membership: Membership, store: Any, late: float) -> bool:
         """Whether all members have reached the store of the round, before anything changed."""
@@ -170,7 +174,7 @@ class TorchrunHandler(RendezvousHandler):
         try:
             store.set(keys[membership.rank], "")
             while not store.check(keys):
-                if self._nodes.num_nodes_waiting() > 0 or time.monotonic() >= late:
+                if self._over() or time.monotonic() >= late:
                     return False
                 time.sleep(0.05)
         except RendezvousError:
@@ -335,11 +339,13 @@ def _addresses(host: str, port: int) -> list[Any]:
         return []
 
 
-def within(seconds: float, what: str, call: Callable[[], T]) -> T:
+def within(
+    seconds: float, what: str, call: Callable[[], T], unless: Callable[[], bool] = lambda: False
+) -> T:
     """What *call* returns, which may hang; else `RendezvousConnectionError`, about *what*.
 
-    It hangs on in a thread, then: a client of a `TCPStore` that connects to something else which
-    never answers waits for ever.
+    Nor is it waited for any longer when *unless* becomes true. It hangs on in a thread, then: a
+    client of a `TCPStore` that connects to something else which never answers waits for ever.
     """
     done: Future[T] = Future()
 
@@ -351,10 +357,15 @@ def within(seconds: float, what: str, call: Callable[[], T]) -> T:
 
     name = "farref-rendezvous-connect"
     threading.Thread(target=run, args=(done,), name=name, daemon=True).start()
+    end = time.monotonic() + seconds
+    while not done.done():
+        if time.monotonic() >= end:
+            raise RendezvousConnectionError(f"{what} did not answer in {seconds:g} s")
+        if unless():
+            raise RendezvousConnectionError(f"{what} did not answer before the group changed")
+        wait((done,), min(0.1, seconds))
     try:
-        return done.result(seconds)
-    except TimeoutError as error:
-        raise RendezvousConnectionError(f"{what} did not answer in {seconds:g} s") from error
+        return done.result()
     except Exception as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise RendezvousConnectionError(f"{what} cannot be reached: {said}") from error
