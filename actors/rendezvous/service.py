@@ -251,6 +251,8 @@ def _service() -> Service:
     if endpoint not in _services:
         if not endpoint.me.name.startswith(NAME):
             raise ProtocolError(f"{endpoint.me} is no rendezvous service")
+        for ended in [each for each in _services if each.closed]:
+            del _services[ended]
         _services[endpoint] = Service(endpoint)
     return _services[endpoint]
 
