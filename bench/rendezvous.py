@@ -178,6 +178,7 @@ def plot(figures: dict[str, dict[int, float | None]], patience: float) -> str:
         out.append(f'<text x="54" y="{at + 4:.1f}" text-anchor="end">{10.0**power:g} s</text>')
     out += [f'<text x="{x(n):.1f}" y="278" text-anchor="middle">{n}</text>' for n in sizes]
     out.append('<text x="270" y="295" text-anchor="middle">nodes in one round</text>')
+    labels: list[float] = []
     for colour, (name, each) in zip(
         ("#1f77b4", "#2ca02c", "#d62728"), figures.items(), strict=False
     ):
@@ -195,7 +196,11 @@ def plot(figures: dict[str, dict[int, float | None]], patience: float) -> str:
                 f'<text x="{up[0]:.1f}" y="{up[1] - 6:.1f}" fill="{colour}" '
                 f'text-anchor="middle">more than {patience:g} s</text>'
             )
-        out.append(f'<text x="490" y="{end[1] + 4:.1f}" fill="{colour}">{name}</text>')
+        label = end[1] + 4
+        while any(abs(label - other) < 14 for other in labels):
+            label -= 14
+        labels.append(label)
+        out.append(f'<text x="490" y="{label:.1f}" fill="{colour}">{name}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
