@@ -23,10 +23,10 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt smoke soak conformance bench-base clean
+.PHONY: help demo test lint types fmt smoke soak conformance bench-base bench-rendezvous clean
 
 help: ## show these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 demo: $(STAMP) ## set up, then the tour of the demos
 	@$(BIN)/farref $(DEMO)
@@ -71,6 +71,9 @@ conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minut
 
 bench-base: $(STAMP) ## our system base beside Thespian's TCP base, in one run
 	$(BIN)/python bench/base.py
+
+bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed
+	$(BIN)/python bench/rendezvous.py
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .smoke build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

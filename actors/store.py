@@ -116,7 +116,8 @@ class AwaitableStore:
             values=tuple(map(_bytes, values)),
             amount=amount,
         )
-        answer = await self._client.change(make, *self._where, seconds=self._timeout + MARGIN)
+        seconds = self._client.endpoint.settings.timeout
+        answer = await self._client.change(make, *self._where, seconds=seconds)
         if isinstance(answer, str):
             raise ValueError(answer)  # noqa: TRY004 - it is the error's text
         return answer

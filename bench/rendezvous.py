@@ -6,21 +6,24 @@
 
 Each node joins on a task of its own, and has the list of all members when the clock stops. Beside
 the service, with and without a standby, torch's `DynamicRendezvousHandler` runs in turns over a
-`TCPStore` in the same process, a thread for each node, if torch is installed. That one asks the
+`TCPStore` in one process, a thread for each node, if torch is installed. That one asks the
 store again and again until it succeeds, so it is given up after `--patience` seconds, and larger
 groups are not tried.
 """
 
-# ruff: noqa: PLC0415, S101, T201 (torch is optional; it checks what it measured, and prints)
+# ruff: noqa: PLC0415, S101, S603, T201 (torch is optional; it checks, prints, and runs itself)
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.util
 import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -101,35 +104,47 @@ def by_torch(nodes: int, patience: float) -> float | None:
     while len(done) + len(failed) < nodes and time.perf_counter() < end:
         time.sleep(0.005)
     took = time.perf_counter() - begin
+    if len(done) < nodes:
+        why = failed[0] if failed else "the others still try"
+        print(f"torch: {len(done)} of {nodes} after {took:.0f} s; {why}", file=sys.stderr)
     return took if len(done) == nodes else None
+
+
+CONTENDERS: dict[str, Callable[[int, float], float | None]] = {
+    "service": lambda nodes, _: by_service(nodes, standby=False),
+    "service with standby": lambda nodes, _: by_service(nodes, standby=True),
+    "torch": by_torch,
+}
+
+
+def alone(name: str, nodes: int, patience: float) -> float | None:
+    """One measurement, in a process of its own: what others left running must not disturb it."""
+    command = [sys.executable, __file__, "--one", name, "--nodes", str(nodes)]
+    run = subprocess.run(
+        [*command, "--patience", str(patience)], stdout=subprocess.PIPE, check=True, text=True
+    )
+    seconds: float | None = json.loads(run.stdout.splitlines()[-1])
+    return seconds
 
 
 def measure(sizes: list[int], rounds: int, patience: float) -> dict[str, dict[int, float | None]]:
     """Seconds of each contender for each size: the median of *rounds*, taken in turns."""
-    contenders: dict[str, Callable[[int], float | None]] = {
-        "service": lambda nodes: by_service(nodes, standby=False),
-        "service with standby": lambda nodes: by_service(nodes, standby=True),
-    }
-    try:
-        import torch
-
-        contenders[f"torch {torch.__version__}"] = lambda nodes: by_torch(nodes, patience)
-    except ImportError:
+    names = list(CONTENDERS)
+    if importlib.util.find_spec("torch") is None:
         print("torch is not installed, so it is not measured")
-    figures: dict[str, dict[int, float | None]] = {name: {} for name in contenders}
+        names.remove("torch")
+    figures: dict[str, dict[int, float | None]] = {name: {} for name in names}
     given_up: set[str] = set()
     for nodes in sizes:
-        took: dict[str, list[float]] = {name: [] for name in contenders}
+        took: dict[str, list[float]] = {name: [] for name in names}
         for _ in range(rounds):
-            for name, contender in contenders.items():
-                if name in given_up:
-                    continue
-                seconds = contender(nodes)
+            for name in names:
+                seconds = None if name in given_up else alone(name, nodes, patience)
                 if seconds is None:
                     given_up.add(name)
                 else:
                     took[name].append(seconds)
-        for name in contenders:
+        for name in names:
             value = statistics.median(took[name]) if name not in given_up else None
             figures[name][nodes] = value
             shown = f"more than {patience:g}" if value is None else f"{value:.3f}"
@@ -163,6 +178,7 @@ def plot(figures: dict[str, dict[int, float | None]], patience: float) -> str:
         out.append(f'<text x="54" y="{at + 4:.1f}" text-anchor="end">{10.0**power:g} s</text>')
     out += [f'<text x="{x(n):.1f}" y="278" text-anchor="middle">{n}</text>' for n in sizes]
     out.append('<text x="270" y="295" text-anchor="middle">nodes in one round</text>')
+    labels: list[float] = []
     for colour, (name, each) in zip(
         ("#1f77b4", "#2ca02c", "#d62728"), figures.items(), strict=False
     ):
@@ -180,7 +196,11 @@ def plot(figures: dict[str, dict[int, float | None]], patience: float) -> str:
                 f'<text x="{up[0]:.1f}" y="{up[1] - 6:.1f}" fill="{colour}" '
                 f'text-anchor="middle">more than {patience:g} s</text>'
             )
-        out.append(f'<text x="490" y="{end[1] + 4:.1f}" fill="{colour}">{name}</text>')
+        label = end[1] + 4
+        while any(abs(label - other) < 14 for other in labels):
+            label -= 14
+        labels.append(label)
+        out.append(f'<text x="490" y="{label:.1f}" fill="{colour}">{name}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
@@ -192,7 +212,11 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=120.0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--one", choices=CONTENDERS, help="one measurement, in this process")
     options = parser.parse_args()
+    if options.one:
+        print(json.dumps(CONTENDERS[options.one](options.nodes[0], options.patience)), flush=True)
+        os._exit(0)  # torch's threads may go on for long
     figures = measure(options.nodes, options.rounds, options.patience)
     if options.json:
         where = {"python": platform.python_version(), "cores": os.cpu_count()}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import cloudpickle
 
 from ...protocol.errors import (
+    FarrefError,
     FetchTimeoutError,
     RendezvousConnectionError,
     SystemDownError,
@@ -198,7 +199,7 @@ class Client:
             if not limit.expired():
                 raise  # it is what the service says
             raise RendezvousConnectionError(
-                f"{to} did not answer within {seconds:g} s: it is stopped, cut off, or overloaded"
+                f"{to} did not answer within {seconds:.3g} s: it is stopped, cut off, or overloaded"
             ) from None
         finally:
             future.cancel()
@@ -279,7 +280,7 @@ class Client:
         while True:
             pause = min(self._beating.values(), default=1.0)
             if self._beating:
-                with contextlib.suppress(RendezvousConnectionError):
+                with contextlib.suppress(FarrefError):  # the next one may arrive
                     await self.ask("beat", list(self._beating), seconds=pause)
             await asyncio.sleep(pause / 2)
 

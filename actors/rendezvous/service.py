@@ -111,7 +111,7 @@ class Service:
         self.do(self._hosted(run, timeouts, join), Close())
         await self.standby.committed()
 
-    def beat(self, nodes: Iterable[tuple[str, WorkerId]]) -> None:
+    async def beat(self, nodes: Iterable[tuple[str, WorkerId]]) -> None:
         """These are alive."""
         for run, node in nodes:
             if run in self.runs:
@@ -276,8 +276,14 @@ def _service() -> Service:
     if endpoint not in _services:
         if not endpoint.me.name.startswith(NAME):
             raise ProtocolError(f"{endpoint.me} is no rendezvous service")
+        for ended in [each for each in _services if each.closed]:
+            del _services[ended]
         _services[endpoint] = Service(endpoint)
     return _services[endpoint]
+
+
+ASKED = frozenset({"join", "leave", "close", "watch", "beat", "about", "change", "values", "keys"})
+"""What clients may ask for."""
 
 
 class NotLeadingError(RendezvousConnectionError):
@@ -292,8 +298,8 @@ async def ask(what: str, *args: Any) -> Any:
     service = _service()
     if not service.leads:
         raise NotLeadingError(f"{service.endpoint.me} stands by")
-    if what == "beat":
-        return service.beat(*args)
+    if what not in ASKED:
+        raise ProtocolError(f"the rendezvous service is not asked for {what!r:.80}")
     return await getattr(service, what)(*args)
 
 

@@ -13,6 +13,7 @@ import farref
 from farref import (
     FetchTimeoutError,
     Group,
+    ProtocolError,
     RefActor,
     RendezvousClosedError,
     RendezvousConnectionError,
@@ -27,7 +28,8 @@ from farref import (
     WouldBlockError,
     rendezvous_handler_registry,
 )
-from farref.actors.rendezvous.service import NAME
+from farref.actors.rendezvous.service import NAME, ask
+from farref.testing import severed
 
 from .conftest import GRACE, PROCESSES
 from .helpers import idle, until
@@ -341,6 +343,32 @@ def test_a_service_that_is_alone_and_killed_is_named_so(ours: System) -> None:
     for doing in ("call", "is_closed"), ("store", "num_keys"), ("meet",):
         with pytest.raises(RendezvousConnectionError, match="it was alone"):
             getattr(c.rpc_sync(), doing[0])(*doing[1:])
+
+
+def test_nobody_takes_over_where_only_the_link_is_cut(ours: System) -> None:
+    """Named errors within the timeouts; whole again, all is as it was."""
+    quick = RendezvousTimeouts(join=20, last_call=0.1, heartbeat=0.5)
+    b, c = (node_on(ours, name, "run", 2, 2, timeouts=quick) for name in "BC")
+    meet(b, c)
+    with severed(ours, "B", NAME):
+        with pytest.raises(RendezvousConnectionError, match=r"did not answer within 0\.5 s"):
+            b.rpc_sync().call("num_nodes_waiting")
+        assert c.rpc_sync().call("num_nodes_waiting") == 0
+        assert services(ours) == [NAME, f"{NAME} 2"]
+    assert b.rpc_sync().store("add", "n", 1) == 1
+    assert b.rpc_sync().news(0) is None
+
+
+def test_what_nobody_asks_for_is_refused(ours: System) -> None:
+    farref.rendezvous("run", min_nodes=1, timeouts=SOON).next_rendezvous()
+    for what in ("take_over", "_bury", "no such thing"):
+        with pytest.raises(ProtocolError, match="not asked for"):
+            farref.rpc_sync(NAME, ask, (what,))
+    with pytest.raises(RendezvousError, match="stands by"):
+        farref.rpc_sync(f"{NAME} 2", ask, ("about", "run"))
+    ours.worker("B")
+    with pytest.raises(ProtocolError, match="no rendezvous service"):
+        farref.rpc_sync("B", ask, ("about", "run"))
 
 
 # ---- closing
