@@ -282,7 +282,9 @@ def _service() -> Service:
     return _services[endpoint]
 
 
-ASKED = frozenset({"join", "leave", "close", "watch", "beat", "about", "change", "values", "keys"})
+ASKED = frozenset({"join", "leave", "close", "watch", "beat", "about"}) | frozenset(
+    {"change", "values", "keys", "cell", "keep"}
+)
 """What clients may ask for."""
 
 

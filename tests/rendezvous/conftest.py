@@ -34,9 +34,9 @@ def tcp_store() -> Any:
     return distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def system() -> Iterator[System]:
-    """A system for all tests."""
+    """A system for the tests of a module; others have tests of where there is none."""
     with System(name=f"rendezvous-{uuid.uuid4().hex[:8]}") as system:
         yield system
 

@@ -17,8 +17,6 @@ import pytest
 from farref.elastic import (
     RendezvousBackend,
     RendezvousConnectionError,
-    RendezvousHandler,
-    RendezvousParameters,
     Timeouts,
 )
 
@@ -143,32 +141,6 @@ class MemoryStore:
 
     def num_keys(self) -> int:
         return len(self._values)
-
-
-class PlainHandler(RendezvousHandler):
-    """A handler that does nothing, by some name."""
-
-    def __init__(self, name: str, params: RendezvousParameters) -> None:
-        self.name, self.params = name, params
-
-    def get_backend(self) -> str:
-        return self.name
-
-    def next_rendezvous(self) -> None: ...
-
-    def is_closed(self) -> bool:
-        return False
-
-    def set_closed(self) -> None: ...
-
-    def num_nodes_waiting(self) -> int:
-        return 0
-
-    def get_run_id(self) -> str:
-        return self.params.run_id
-
-    def shutdown(self) -> bool:
-        return True
 
 
 def free_ports(number: int) -> list[int]:

@@ -20,7 +20,6 @@ from farref.elastic import (
     RendezvousClosedError,
     RendezvousConnectionError,
     RendezvousGracefulExitError,
-    RendezvousHandlerRegistry,
     RendezvousParameters,
     RendezvousStateError,
     RendezvousTimeoutError,
@@ -29,7 +28,7 @@ from farref.elastic import (
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.protocol.rendezvous import decode
 
-from .kit import SHORT, Line, MemoryBackend, MemoryStore, PlainHandler, eventually, free_ports
+from .kit import SHORT, Line, MemoryBackend, MemoryStore, eventually, free_ports
 from .test_backends import Meeting, meet
 
 if TYPE_CHECKING:
@@ -478,47 +477,6 @@ def test_wrong_timeouts(name: str, value: Any) -> None:
     params = RendezvousParameters("farref", "localhost", "run", 1, 2, **{name: value})
     with pytest.raises(ValueError, match=r"must be more than 0|is a"):
         params.timeouts()
-
-
-def test_parameters() -> None:
-    params = RendezvousParameters(
-        "farref", "localhost", "run", 1, 2, a="yes", b="0", c="7", d=True, e=1, f="maybe", g=2
-    )
-    assert params.get("a") == "yes"
-    assert params.get("z", 5) == 5
-    assert [params.get_as_bool(key) for key in "abde"] == [True, False, True, True]
-    assert params.get_as_bool("z") is None
-    assert params.get_as_bool("z", default=True) is True
-    assert params.get_as_int("c") == 7
-    assert params.get_as_int("z", 3) == 3
-    for key in "fg":
-        with pytest.raises(ValueError, match="yes or no"):
-            params.get_as_bool(key)
-    with pytest.raises(ValueError, match="whole number"):
-        params.get_as_int("f")
-    with pytest.raises(ValueError, match="no name"):
-        RendezvousParameters("", "localhost", "run", 1, 2)
-
-
-def test_registry() -> None:
-    registry = RendezvousHandlerRegistry()
-    params = RendezvousParameters("one", "localhost", "run", 1, 2)
-
-    def one(params: RendezvousParameters) -> PlainHandler:
-        return PlainHandler("one", params)
-
-    with pytest.raises(ValueError, match="no rendezvous backend 'one'"):
-        registry.create_handler(params)
-    with pytest.raises(ValueError, match="needs a name"):
-        registry.register("", one)
-    registry.register("one", one)
-    registry.register("one", one)
-    with pytest.raises(ValueError, match="'one' are made"):
-        registry.register("one", lambda params: PlainHandler("one", params))
-    assert registry.create_handler(params).get_run_id() == "run"
-    registry.register("other", one)
-    with pytest.raises(RuntimeError, match="'one' made"):
-        registry.create_handler(RendezvousParameters("other", "localhost", "run", 1, 2))
 
 
 def test_prefixes() -> None:
