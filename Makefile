@@ -11,6 +11,8 @@ SMOKE_TESTS = -m "not processes and not slow" $(foreach name,explorer delivery_e
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =
+# What it tells `python -m tests.simulation` (--seconds N, --first SEED, --acts N).
+SIMULATE_OPTIONS =
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
 PYTHONS ?= python3.11 python3.12 python3.13 $(PYENV_PYTHONS)
 PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/python,\
@@ -23,7 +25,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt smoke soak conformance bench-base bench-rendezvous clean
+.PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline bench-rendezvous clean
 
 help: ## show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +68,9 @@ soak: $(STAMP) ## the tests of minutes, which no other run includes; then 10 min
 	$(BIN)/pytest -m slow
 	$(BIN)/python -m tests.faults --seconds $(SOAK_SECONDS) $(SOAK_OPTIONS)
 
+simulate: $(STAMP) ## as many random programs in virtual time as fit into 2 minutes
+	$(BIN)/python -m tests.simulation $(SIMULATE_OPTIONS)
+
 conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minutes)
 	$(BIN)/python tools/thespian_conformance.py --bases ours ours-tcp
 
@@ -74,6 +79,9 @@ bench-base: $(STAMP) ## our system base beside Thespian's TCP base, in one run
 
 bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed
 	$(BIN)/python bench/rendezvous.py
+
+bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fetch through aliases
+	$(BIN)/python bench/pipeline.py
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .smoke build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

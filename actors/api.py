@@ -7,7 +7,8 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .current import frame
+from .current import chain_in, frame
+from .resolving import ByValue
 from .rref import RRef
 from .settings import check_timeout
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import RRefId
     from .futures import Future
+    from .resolving import Invocation
     from .wire import WorkerInfo
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress"
@@ -30,6 +32,8 @@ def remote(
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
+    *,
+    resolve: bool = False,
 ) -> RRef[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*, which owns the result; returns its reference at once.
 
@@ -41,6 +45,9 @@ def remote(
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
         timeout: seconds; the default of every wait for the value through the returned handle.
+        resolve: pass references by value: *fn* gets the values of those that are arguments
+            themselves (not of those deeper inside). *to* fetches them while the task waits for
+            them, in no thread; what one of them raises takes the place of the result.
 
     Raises:
         ValueError: the timeout is 0 or less.
@@ -49,7 +56,7 @@ def remote(
     """
     endpoint = frame().endpoint
     check_timeout(timeout, endpoint.settings.timeout)
-    what = (_callable(fn), tuple(args or ()), kwargs or {})
+    what = _invocation(fn, args, kwargs, resolve=resolve)
     ref = endpoint.calls.remote(endpoint.registry.find(to), what)
     ref._timeout = timeout
     return ref
@@ -61,13 +68,15 @@ def rpc_async(
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
+    *,
+    resolve: bool = False,
 ) -> Future[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*; a `Future` for what it returns. Does not block.
 
-    *timeout* is in seconds, for every wait on the future (default: the system's). Raises
-    what `remote` does, and `ValueError` for a timeout of 0 or less.
+    *timeout* is in seconds, for every wait on the future (default: the system's); *resolve* is
+    as in `remote`. Raises what `remote` does, and `ValueError` for a timeout of 0 or less.
     """
-    return _call(to, (_callable(fn), tuple(args or ()), kwargs or {}), timeout, ())
+    return _call(to, _invocation(fn, args, kwargs, resolve=resolve), timeout, ())
 
 
 def rpc_sync(
@@ -76,8 +85,12 @@ def rpc_sync(
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
+    *,
+    resolve: bool = False,
 ) -> Any:
     """Run ``fn(*args, **kwargs)`` on *to* and return what it returns. Blocks.
+
+    *resolve* is as in `remote`.
 
     Raises:
         FetchTimeoutError: no reply within *timeout* seconds (default: the system's).
@@ -86,38 +99,89 @@ def rpc_sync(
     """
     here = frame()
     here.endpoint.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
-    return _call(to, (_callable(fn), tuple(args or ()), kwargs or {}), timeout, here.chain).result()
+    what = _invocation(fn, args, kwargs, resolve=resolve)
+    return _call(to, what, timeout, here.chain).result()
 
 
 def _call(
-    to: To, call: tuple[Any, ...], timeout: float | None, chain: tuple[RRefId, ...]
+    to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
 ) -> Future[Any]:
     endpoint = frame().endpoint
     check_timeout(timeout, endpoint.settings.timeout)
     return endpoint.calls.call(endpoint.registry.find(to), call, timeout, chain)
 
 
-def _callable(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _invocation(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None,
+    kwargs: dict[str, Any] | None,
+    *,
+    resolve: bool,
+) -> Invocation:
     if not callable(fn):
         raise TypeError(f"a function is needed to call, not {fn!r}")
-    return fn
+    return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
 
 def get(refs: RRef[Any] | Sequence[RRef[Any]], timeout: float | None = None) -> Any:
     """The value of a reference, or the list of the values of several, fetched in parallel.
 
-    *timeout* is in seconds, for all of them together. Raises what `RRef.to_here` does.
+    References to one object, also by way of aliases, get one and the same copy of its value, which
+    travels once. *timeout* is in seconds, for all of them together. Raises what `RRef.to_here`
+    does.
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
     frame().endpoint.check_may_block("get", "`[await ref for ref in refs]`")
-    futures = [ref.future(timeout) for ref in refs]
+    fetched = Fetched(timeout)
     try:
-        return [future.result() for future in futures]
+        for ref in refs:
+            fetched.ask(ref)
+        for ref in refs:
+            fetched.follow(ref)
+        return [fetched.result(ref) for ref in refs]
     finally:
-        for future in futures:
-            future.cancel()  # after an error or a timeout nobody wants the others any more
-        del futures  # an error's traceback holds this frame
+        fetched.end()
+        del fetched  # an error's traceback holds this frame
+
+
+class Fetched:
+    """The fetches of one `get`: at most one for each object whose value is shipped."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+        self._futures: dict[RRefId, Future[Any]] = {}
+        """By the id of the object, as far as it was known when it was asked for."""
+
+    def ask(self, ref: RRef[Any]) -> None:
+        """Ask for the value, or, if it is an alias, where it is."""
+        if _object_of(ref) not in self._futures:
+            self._futures[_object_of(ref)] = ref._fetch(
+                self._timeout, chain_in(ref._endpoint), direct=True, follow=False
+            )
+
+    def follow(self, ref: RRef[Any]) -> None:
+        """Wait for the answer; if the value is elsewhere, ask there, unless that has been done."""
+        asked = self._futures.get(ref.id)
+        if asked is not None and asked.exception() is None and asked.moved:
+            self.ask(ref)
+
+    def result(self, ref: RRef[Any]) -> Any:
+        """The value of *ref*."""
+        asked = self._futures.get(ref.id)
+        if asked is None or asked.moved:
+            asked = self._futures[_object_of(ref)]
+        return asked.result()
+
+    def end(self) -> None:
+        """After an error or a timeout nobody wants the others any more."""
+        for future in self._futures.values():
+            future.cancel()
+        self._futures.clear()
+
+
+def _object_of(ref: RRef[Any]) -> RRefId:
+    return ref.canonical() or ref.id
 
 
 def wait(
@@ -150,7 +214,7 @@ def wait(
     for future in futures:
         concurrent.futures.Future.add_done_callback(future, count)
     with endpoint.pool.waiting():
-        endpoint.wait_for(some, max(0.0, end - time.monotonic()))
+        endpoint.port.wait(some, max(0.0, end - time.monotonic()))
     ready = [ref for ref, future in zip(refs, futures, strict=True) if future.done()]
     ready = ready[:num_returns]
     for future in futures:

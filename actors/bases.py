@@ -14,18 +14,24 @@ import hashlib
 import pickle
 import socket
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
 from thespian.system.addressManager import CannotPickleAddress
+from thespian.system.messages.admin import PendingActor
+from thespian.system.transport import TransmitIntent
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
 
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
-from .base import system_base
+from .base import system_base, tcp
 from .base.envelopes import UserIntent
 from .base.settings import Limits
+from .base.system import HOST_CAPABILITY, Mode
 from .base.transport import Transport
+
+if TYPE_CHECKING:
+    from .hosts import Reach
 
 FARREF = "farrefBase"
 TCP = "multiprocTCPBase"
@@ -39,11 +45,21 @@ MOST_BYTES = Limits().max_message_bytes
 UDP_BYTES = 65_000
 """Of one message on Thespian's UDP base: a datagram's 65,507, less what Thespian adds."""
 
+HOST = HOST_CAPABILITY
+"""The capability that holds the address of a host which others can reach."""
+MEMBER = "farref member"
+"""The capability of a Thespian system that has joined the one of another host."""
+CONVENTION = "Convention Address.IPv4"
+KNOCKING = 30.0
+"""Seconds that a host which joins waits for the one that it joins."""
+
 TRIES = 3
 """Free ports tried: somebody else may take one before the system's admin listens on it."""
 
 
-def start(base: object, name: str, capabilities: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def start(
+    base: object, name: str, capabilities: dict[str, Any], reach: Reach | None = None
+) -> tuple[Any, dict[str, Any]]:
     """Start the system *name*: Thespian's `ActorSystem`, and what `join` needs to find it.
 
     Raises:
@@ -54,13 +70,55 @@ def start(base: object, name: str, capabilities: dict[str, Any]) -> tuple[Any, d
     if base == SIMPLE:
         return _open(base, capabilities, log_definitions=False), {}
     if base == FARREF:
-        made = _open(
-            system_base(
-                _short(name), capabilities=capabilities, log_defs=_quiet_logging(), mode="start"
-            )
-        )
-        return made, {}
+        made, door = _farref(_short(name), capabilities, "start", reach)
+        return made, door
+    if reach is not None:
+        return _reachable(base, capabilities, reach, f"{reach.host}:{reach.port}")
     return _start_stock(base, capabilities, TRIES)
+
+
+def enter(base: str, capabilities: dict[str, Any], reach: Reach, first: tuple[str, int]) -> Any:
+    """Start this host's part of the system at *first*, or join it if it runs."""
+    host, port = first
+    mine = {**capabilities, MEMBER: True}
+    tcp.knock(host, port, reach.key if base == FARREF else None, KNOCKING)
+    if base == FARREF:
+        name = _short(f"{host}:{port} {reach.host}:{reach.port}")
+        return _farref(name, mine, "either", reach, f"{host}:{port}")[0]
+    return _reachable(base, mine, reach, f"{host}:{port}")[0]
+
+
+def started(asys: Any) -> bool:
+    """Whether *asys* is known to have been started by this program, rather than joined."""
+    return bool(getattr(asys._systemBase, "started", False))
+
+
+def _farref(
+    name: str, capabilities: dict[str, Any], mode: Mode, reach: Reach | None, leader: str = ""
+) -> tuple[Any, dict[str, Any]]:
+    more: dict[str, Any] = {}
+    if reach is not None:
+        more = {"host": reach.host, "port": reach.port, "key": reach.key}
+    leader = leader or (f"{reach.host}:{reach.port}" if reach is not None else "")
+    made = system_base(
+        name,
+        capabilities=capabilities,
+        log_defs=_quiet_logging(),
+        mode=mode,
+        convention=leader or None,
+        **more,
+    )
+    door = {**more, "key": more["key"].hex()} if more else {}
+    return _open(made), door
+
+
+def _reachable(
+    base: str, capabilities: dict[str, Any], reach: Reach, leader: str
+) -> tuple[Any, dict[str, Any]]:
+    """A stock Thespian system that is a member of a convention."""
+    door = {"Admin Port": reach.port, CONVENTION: leader}
+    mine = {**capabilities, **door, HOST: reach.host}
+    return _open(base, mine, log_definitions=_quiet_logging()), door
 
 
 def _start_stock(base: str, capabilities: dict[str, Any], tries: int) -> tuple[Any, dict[str, Any]]:
@@ -87,8 +145,35 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
     if base == SIMPLE:
         raise SystemDownError(f"system {name!r} runs inside another program; it has no door")
     if base == FARREF:
-        return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join"))
+        more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
+        return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
     return _open(base, found, log_definitions=_quiet_logging())
+
+
+def capabilities_of(actor: Any) -> dict[str, Any]:
+    """What the Thespian system of *actor* is capable of; empty on the in-process base."""
+    capabilities: dict[str, Any] = getattr(actor._myRef, "capabilities", None) or {}
+    return capabilities
+
+
+def of_the_system(actor: Any, actor_class: type, name: str) -> ActorAddress:
+    """The actor with the global *name* on the first host: one for the system, not for each host.
+
+    Thespian would ask there, too; but its admin keeps each request that it passes on, and lets
+    those that come later for the same name wait for its answer, which went past it.
+    """
+    capabilities = capabilities_of(actor)
+    if not capabilities.get(MEMBER):
+        address: ActorAddress = Actor.createActor(actor, actor_class, globalName=name)
+        return address
+    manager = actor._myRef
+    address = manager._addrManager.createLocalAddress()
+    where = manager.transport.getAddressFromString(capabilities[CONVENTION])
+    instance = address.addressDetails.addressInstanceNum
+    class_name = f"{actor_class.__module__}.{actor_class.__name__}"
+    wanted = PendingActor(class_name, manager.myAddress, instance, None, globalName=name)
+    manager._send_intent(TransmitIntent(where, wanted))
+    return address
 
 
 def largest(transport: object) -> int:

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import FarrefError, OverloadedError, WorkerDiedError
+from ..protocol.requests import ElsewhereError
 from .futures import Future
 from .rref import RRef
 from .settings import check_timeout
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Cargo
     from .endpoint import Endpoint
+    from .resolving import Invocation
     from .wire import WorkerInfo
 
-    Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
     Chain = tuple[RRefId, ...]
 
 MAX_BACKLOG = 10_000
@@ -63,7 +64,11 @@ class Calls:
 
     def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
         """Run a method of the object; its owner owns the result too."""
-        return self.remote(self._endpoint.owner(rref.id), what, rref.id)
+        while True:
+            try:
+                return self.remote(self._endpoint.owner(rref.id), what, rref.id)
+            except ElsewhereError:
+                continue  # it turned out to be an alias just now
 
     def call(
         self, to: WorkerInfo, what: Invocation, timeout: float | None, chain: Chain
@@ -80,17 +85,41 @@ class Calls:
         """Run a method of the object."""
         label = f"the reply of {what[0]}() of {rref.id}"
         future = self._future(label, timeout, rref.id)
-        cargo = self._pack_request(self._endpoint.owner(rref.id), what)
-        context = self._endpoint.context
-        return self._request(future, cargo, lambda: context.invoke(rref.id, cargo, chain))
+        while True:
+            to = self._endpoint.owner(rref.id)
+            cargo = self._pack_request(to, what)
+            try:
+                return self._request(future, cargo, self._invocation(rref.id, cargo, chain, to))
+            except ElsewhereError:
+                continue  # it turned out to be an alias just now
+
+    def _invocation(
+        self, rref: RRefId, cargo: Cargo, chain: Chain, to: WorkerInfo
+    ) -> Callable[[], tuple[CallId, list[Effect]]]:
+        return lambda: self._endpoint.context.invoke(rref, cargo, chain, to.id)
 
     def fetch(
-        self, rref: RRefId, timeout: float | None, chain: Chain, *, copy: bool = True
+        self,
+        rref: RRefId,
+        timeout: float | None,
+        chain: Chain,
+        *,
+        copy: bool = True,
+        direct: bool = False,
+        follow: bool = True,
     ) -> Future[Any]:
-        """Ask for a copy of the value, or with *copy* false whether there is one."""
+        """Ask for a copy of the value, or with *copy* false whether there is one.
+
+        *direct* and *follow*: see `Requests.fetch`. Without *direct* the value of an alias comes by
+        way of the alias's owner, in turn with all that was asked of it before and after.
+        """
         future = self._future(f"the value of {rref}", timeout, rref)
         context = self._endpoint.context
-        return self._request(future, None, lambda: context.fetch(rref, chain, copy=copy))
+        return self._request(
+            future,
+            None,
+            lambda: context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
+        )
 
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """Send a one-way message."""
@@ -193,34 +222,34 @@ class Calls:
 
     def _admit(self, to: WorkerInfo) -> None:
         """Refuse the dead, learn the address, and wait while the peer is far behind."""
-        endpoint = self._endpoint
+        endpoint, delivery = self._endpoint, self._endpoint.delivery
         endpoint.check_open()
-        with endpoint.room:
+        with endpoint.lock:
             if to.id in endpoint.context.dead:
                 raise WorkerDiedError(f"worker {to} died; choose another one")
             endpoint.book.learn(to.id, to.address)
         if to.id == endpoint.me:
             return
         if endpoint.in_loop():  # a handler may not block
-            if endpoint.backlog(to.id) >= MAX_UNSENT:
+            if delivery.backlog(to.id) >= MAX_UNSENT:
                 raise OverloadedError(
-                    f"{to} has not acknowledged {endpoint.backlog(to.id)} messages of handlers of "
+                    f"{to} has not acknowledged {delivery.backlog(to.id)} messages of handlers of "
                     f"{endpoint.me}; make the handler `async`, and `await` something now and then "
                     "while it sends, or send fewer and larger messages"
                 )
             return
 
         def ready() -> bool:
-            behind = endpoint.backlog(to.id) >= MAX_BACKLOG
+            behind = delivery.backlog(to.id) >= MAX_BACKLOG
             return not behind or to.id in endpoint.context.dead or endpoint.closed
 
         end = time.monotonic() + endpoint.settings.timeout
-        while not ready() and time.monotonic() < end and endpoint.call_in():
+        while not ready() and time.monotonic() < end and endpoint.port.call_in():
             time.sleep(0)  # in-process actors run only while the program calls in
-        with endpoint.room:
-            if not endpoint.room.wait_for(ready, max(0.0, end - time.monotonic())):
+        with delivery.room:
+            if not delivery.room.wait_for(ready, max(0.0, end - time.monotonic())):
                 raise OverloadedError(
-                    f"{to} has not acknowledged {endpoint.backlog(to.id)} messages for "
+                    f"{to} has not acknowledged {delivery.backlog(to.id)} messages for "
                     f"{endpoint.settings.timeout:g} s; it is stopped or cut off: wait, or end it"
                 )
 

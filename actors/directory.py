@@ -19,6 +19,8 @@ from typing import Any
 from ..protocol.errors import SystemDownError
 from .processes import Watched
 
+DOORS = ({"Admin Port", "Convention Address.IPv4"}, {"host", "port", "key"})
+"""What an entry may say of the way in."""
 START_PATIENCE = 10.0
 """Seconds that a system may take from its entry until it can be joined."""
 
@@ -88,8 +90,9 @@ def _whole(path: Path) -> dict[str, Any]:
     """What `System` wrote. Raises `SystemDownError` if it has been damaged since."""
     try:
         entry = _read(path)
-        right = isinstance(entry["base"], str) and isinstance(entry.get("door", {}), dict)
-        if not right or not set(entry.get("door", {})) <= {"Admin Port"}:
+        door = entry.get("door", {})
+        right = isinstance(entry["base"], str) and isinstance(door, dict)
+        if not right or not any(set(door) <= doors for doors in DOORS):
             raise ValueError("no entry of a system")  # noqa: TRY301 - the same fate
     except (ValueError, KeyError, TypeError) as error:
         raise SystemDownError(
@@ -111,6 +114,7 @@ def remove(name: str) -> None:
 def _draft(path: Path, entry: dict[str, Any]) -> Path:
     """*entry*, whole, in a file beside *path*: nobody ever sees half of one under its name."""
     draft = path.with_suffix(f".{secrets.token_hex(8)}")
+    draft.touch(mode=0o600)  # it may hold a key
     draft.write_text(json.dumps(entry), encoding="utf-8")
     return draft
 

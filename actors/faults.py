@@ -1,8 +1,8 @@
 """Faults on purpose: what becomes of an endpoint's packets on their way (see `farref.testing`).
 
-`FaultyPort` stands between an endpoint and its port. It sees each packet once, when it leaves,
-so a rule about A and B is carried out by whichever of them sends. An endpoint without faults has
-no such port, and pays nothing.
+`FaultyPort` stands between an endpoint's packets and its port. It sees each packet once, when it
+leaves, so a rule about A and B is carried out by whichever of them sends. An endpoint without
+faults has none, and pays nothing.
 
 Whether a rule strikes depends on the seed, on the names of the two endpoints, and on the packets
 that went from the one to the other before: not on time, and not on other links. (What the user's
@@ -21,15 +21,12 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .ports import Port
-
 if TYPE_CHECKING:
-    import concurrent.futures
-
     from thespian.actors import ActorAddress
 
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
+    from .ports import Port
 
 Fault = Literal["drop", "delay", "duplicate", "reorder"]
 
@@ -85,8 +82,8 @@ class Counts:
     """Packets that a rule struck, by the kinds of the messages in them."""
 
 
-class FaultyPort(Port):
-    """The port of an endpoint whose packets may come to harm."""
+class FaultyPort:
+    """The way of an endpoint's packets to its port, on which they may come to harm."""
 
     def __init__(self, port: Port, me: WorkerId, faults: Faults) -> None:
         self.port = port
@@ -127,8 +124,6 @@ class FaultyPort(Port):
         """Forget what is late."""
         self._clock.close()
 
-    # ---- the port
-
     def post(self, address: ActorAddress, message: Any) -> None:
         """See `Port.post`. Here *message* is an `Envelope`."""
         with self._lock:
@@ -137,39 +132,6 @@ class FaultyPort(Port):
             self.port.post(address, message)
         for each in late:
             self._clock.add(each)
-
-    def wake(self) -> None:
-        """See `Port.wake`."""
-        self.port.wake()
-
-    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`."""
-        return self.port.wait(future, timeout)
-
-    def call_in(self) -> bool:
-        """See `Port.call_in`."""
-        return self.port.call_in()
-
-    @property
-    def runs_by_itself(self) -> bool:
-        """See `Port.runs_by_itself`."""
-        return self.port.runs_by_itself
-
-    def given_up(self) -> None:
-        """See `Port.given_up`."""
-        self.port.given_up()
-
-    def holds_back(self, address: ActorAddress) -> bool:
-        """See `Port.holds_back`."""
-        return self.port.holds_back(address)
-
-    def largest(self) -> int:
-        """See `Port.largest`."""
-        return self.port.largest()
-
-    def full(self) -> bool:
-        """See `Port.full`."""
-        return self.port.full()
 
     # ---- what becomes of a packet; under the lock
 

@@ -38,6 +38,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     ) -> None:
         super().__init__()
         self.call: CallId | None = None
+        self.moved = False
+        """The answer was that the value is elsewhere; whoever asked knows where by now."""
         self._endpoint = endpoint
         self._what = what
         self._rref = rref
@@ -57,7 +59,13 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             self._cargo = cargo
             super().set_result(None)
         elif cargo.descriptors:
-            self._endpoint.discard(cargo.descriptors)
+            self._endpoint.discards.message(cargo.descriptors)
+
+    def elsewhere(self) -> None:
+        """There is a value, with the object that this one is an alias of."""
+        self.moved = True
+        if self._begin():
+            super().set_result(None)
 
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
@@ -168,7 +176,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     async def _come(self, waiter: asyncio.Future[None]) -> None:
         # In-process actors run only while the program calls in.
-        while not waiter.done() and self._endpoint.call_in():  # noqa: ASYNC110 - nobody else would
+        while not waiter.done() and self._endpoint.port.call_in():  # noqa: ASYNC110 - nobody else would
             await asyncio.sleep(0.002)
         await waiter
 
@@ -178,11 +186,16 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
         self._endpoint.check_may_block(self._what)
         self._check_self_wait()
-        if not self._endpoint.wait(self, left):
+        with self._endpoint.pool.waiting():
+            came = self._endpoint.port.wait(self, left)
+        if not came:
             raise self._late(self._timeout if timeout is None else timeout)
 
     def _check_self_wait(self) -> None:
-        if self._rref is not None and self._rref in chain_in(self._endpoint) and not self.done():
+        chain = chain_in(self._endpoint)
+        if self._rref is None or not chain or self.done():
+            return
+        if any(each in chain for each in self._endpoint.where_asked(self._rref)):
             raise SelfWaitError(
                 f"{self._what} waits for itself: {self._rref} runs one call at a time, and this "
                 "code is that call; call the method directly on the object instead"
@@ -206,6 +219,9 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 except BaseException as error:
                     # Without the frames on the way here: they hold the message, and so us.
                     self._exception = error.with_traceback(None)
+                    trail = self._endpoint.trail(self._rref) if self._rref else ""
+                    if trail:
+                        error.add_note(f"farref: it is the value of an alias: {trail}")
                 finally:
                     self._endpoint.release(cargo.descriptors)
             self._taken = True
@@ -217,4 +233,4 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     def __del__(self) -> None:
         cargo = self._pop()
         if cargo is not None and cargo.descriptors and self._endpoint.pid == os.getpid():
-            self._endpoint.discard(cargo.descriptors)
+            self._endpoint.discards.message(cargo.descriptors)

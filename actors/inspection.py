@@ -21,9 +21,9 @@ from .rref import RRef
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..protocol.ids import ForkId, WorkerId
+    from ..protocol.ids import ForkId, RRefId, WorkerId
     from ..protocol.user import User
-    from .endpoint import Stored
+    from .objects import Stored
 
 Role = Literal["owner", "user", "borrower"]
 Held = dict[str, str]
@@ -45,13 +45,18 @@ class ReferenceInfo:
     owner_address: str
     """Where the owner is reached."""
     state: str
-    """At the owner: placeholder, created or resolved. Elsewhere: unconfirmed, confirmed, lost."""
+    """At the owner: placeholder, created, resolved, or alias: it stands for another object.
+
+    Elsewhere: unconfirmed, confirmed, lost.
+    """
     handles: int
-    """Live Python handles in this process, in values and elsewhere."""
+    """Live Python handles in this process, in values and elsewhere, and one for each alias that
+    lives here and stands for the object."""
     messages: int
     """Messages that contain it and have not been handled: serialized copies."""
     tasks: int
-    """Calls on the object that are not answered, and forks and loans that are not settled."""
+    """Calls on the object, and questions what it is, that are not answered, and forks and loans
+    that are not settled."""
     contained_in: tuple[str, ...]
     """The objects that live here and whose values contain a handle of it."""
     contains: tuple[str, ...]
@@ -64,6 +69,14 @@ class ReferenceInfo:
     """Forks and loans passed on that are not settled, and to whom each went (G2)."""
     borrowers: Held
     """Elsewhere than at the owner: who borrowed it from here, for the owner to learn of."""
+    target: str | None
+    """At the owner of an alias: the object that it stands for, as the task returned it."""
+    canonical: str | None
+    """The object behind it, itself if it is no alias; None while this endpoint does not know."""
+    aliases: Held
+    """At the owner: the aliases that stand for it, and who owns each (the reverse map)."""
+    names: dict[str, int]
+    """The aliases under whose names handles of it go here, and how many of `handles` each has."""
     type: str | None
     """The value's type, at the owner."""
     on_delete: bool
@@ -80,9 +93,18 @@ def references() -> list[ReferenceInfo]:
     endpoint.turn()
     with endpoint.lock:  # the tables change in other threads
         loans = endpoint.context.borrowed()
+        entries: list[Owner | User] = [
+            *endpoint.context.owners.values(),
+            *endpoint.context.users.values(),
+        ]
+        names = _names(endpoint)
+        known = [(entry, endpoint.objects.stored(entry.rref)) for entry in entries]
         found = [
-            (_row(endpoint, entry, stored, loans.get(entry.rref, [])), stored)
-            for entry, stored in endpoint.rows()
+            (
+                _row(endpoint, entry, stored, loans.get(entry.rref, []), names.get(entry.rref, {})),
+                stored,
+            )
+            for entry, stored in known
         ]
     rows = {row.rref: replace(row, contains=_contents(stored)) for row, stored in found}
     containers: dict[str, list[str]] = defaultdict(list)
@@ -94,15 +116,31 @@ def references() -> list[ReferenceInfo]:
     ]
 
 
+def _names(endpoint: Endpoint) -> dict[RRefId, dict[str, int]]:
+    """Of each object, the names that its handles have, if not its own."""
+    names: dict[RRefId, dict[str, int]] = defaultdict(dict)
+    for rref, name in endpoint.context.names.items():
+        if name.handles:  # or only requests under it are not answered
+            names[name.canonical][str(rref)] = name.handles
+    return names
+
+
 def _row(
-    endpoint: Endpoint, entry: Owner | User, stored: Stored | None, loans: list[ForkId]
+    endpoint: Endpoint,
+    entry: Owner | User,
+    stored: Stored | None,
+    loans: list[ForkId],
+    names: dict[str, int],
 ) -> ReferenceInfo:
     if isinstance(entry, BorrowingUser):
         loans = [*loans, *entry.reported]
     role: Role
+    alias = entry.alias if isinstance(entry, Owner) else None
+    canonical = endpoint.context.canonical(entry.rref)
     if isinstance(entry, Owner):
         home, role = endpoint.me, "owner"
         state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
+        state = state if alias is None else "alias"
         waiting = len(entry.pending) + len(entry.queue) + entry.running
         forks, pins = entry.forks, entry.lent if isinstance(entry, LendingOwner) else {}
     else:
@@ -125,12 +163,16 @@ def _row(
         loans=_spelled({fork: fork.parent for fork in loans}),
         pins=_spelled(pins),
         borrowers=_spelled(entry.borrowers if isinstance(entry, BorrowingUser) else {}),
+        target=None if alias is None else str(alias.target),
+        canonical=None if canonical is None else str(canonical),
+        aliases=_spelled(entry.aliases if isinstance(entry, Owner) else {}),
+        names=names,
         type=type(stored.value).__name__ if stored else None,
         on_delete=stored is not None and stored.on_delete is not None,
     )
 
 
-def _spelled(forks: Mapping[ForkId, WorkerId]) -> Held:
+def _spelled(forks: Mapping[ForkId, WorkerId] | Mapping[RRefId, WorkerId]) -> Held:
     return {str(fork): str(worker) for fork, worker in forks.items()}
 
 

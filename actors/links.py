@@ -23,9 +23,10 @@ class Links:
 
     def __init__(self) -> None:
         self._channels: dict[WorkerId, Channel] = {}
-        self._dirty: set[WorkerId] = set()
+        # Dicts for sets: what leaves first does not hang on hashes; simulations are replayed.
+        self._dirty: dict[WorkerId, None] = {}
         """Peers for which something new may leave."""
-        self._timed: set[WorkerId] = set()
+        self._timed: dict[WorkerId, None] = {}
         """Peers on whose channel something will be due."""
         self._withheld: dict[WorkerId, int] = {}
         """Peers that are not told of what has come since: what acknowledgements say instead."""
@@ -33,13 +34,13 @@ class Links:
     def send(self, to: WorkerId, message: Message) -> None:
         """Take *message* for *to*; it leaves with the next `packets`."""
         self._channel(to).send(message)
-        self._dirty.add(to)
+        self._dirty[to] = None
 
     def receive(self, sender: WorkerId, packet: Packet, now: float) -> list[Message]:
         """What a packet of *sender*'s brings, in order. Raises `ProtocolError`."""
         messages = self._channel(sender).receive(packet, now)
-        self._dirty.add(sender)  # it may have made room in the window
-        self._timed.add(sender)
+        self._dirty[sender] = None  # it may have made room in the window
+        self._timed[sender] = None
         return messages
 
     def withhold(self, worker: WorkerId) -> None:
@@ -60,7 +61,7 @@ class Links:
         withheld, self._withheld = self._withheld, {}
         for worker in withheld:
             self._channel(worker).hurry(now)
-            self._timed.add(worker)
+            self._timed[worker] = None
 
     def _told(self, worker: WorkerId, packet: Packet | None) -> Packet | None:
         """*packet*, without the acknowledgement that is withheld; None if there is nothing else."""
@@ -72,14 +73,14 @@ class Links:
     def packets(self, now: float) -> tuple[Outgoing, bool]:
         """All that can leave now, and whether something is due that nothing was due before."""
         packets, news = [], False
-        dirty, self._dirty = self._dirty, set()
+        dirty, self._dirty = self._dirty, {}
         for worker in dirty:
             channel = self._channels.get(worker)
             packet = self._told(worker, channel.packet(now)) if channel is not None else None
             if packet is not None:
                 packets.append((worker, packet))
                 news = news or worker not in self._timed
-                self._timed.add(worker)
+                self._timed[worker] = None
         return packets, news
 
     def due(self, now: float) -> Outgoing:
@@ -100,7 +101,7 @@ class Links:
         for worker in list(self._timed):
             deadline = self._channels[worker].deadline
             if deadline is None:
-                self._timed.discard(worker)
+                self._timed.pop(worker, None)
             else:
                 dues.append(deadline)
         return min(dues, default=None)
@@ -124,8 +125,8 @@ class Links:
         """*worker* is dead: nothing is sent again."""
         self._channels.pop(worker, None)
         self._withheld.pop(worker, None)
-        self._timed.discard(worker)
-        self._dirty.discard(worker)
+        self._timed.pop(worker, None)
+        self._dirty.pop(worker, None)
 
     def _channel(self, worker: WorkerId) -> Channel:
         channel = self._channels.get(worker)

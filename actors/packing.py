@@ -69,7 +69,7 @@ class Packer:
             value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag
         )
         cargo = Cargo(payload=payload, descriptors=descriptors)
-        size, limit = bytes_of(cargo), self._endpoint.largest()
+        size, limit = bytes_of(cargo), self._endpoint.port.largest()
         if size > limit:
             hooks.abandon(descriptors)
             raise SerializationError(
@@ -131,7 +131,10 @@ class _Hooks:
             endpoint.step(lambda: endpoint.context.abandon(forks))
 
     def join(self, descriptor: Descriptor) -> RRef[Any]:
-        endpoint = self._endpoint
-        with endpoint.lock:
-            endpoint.context.hold(descriptor.rref)
-        return RRef._of(endpoint, descriptor.rref)
+        endpoint, rref = self._endpoint, descriptor.name or descriptor.rref
+        if descriptor.name is None:
+            with endpoint.lock:
+                endpoint.context.hold(rref)
+        else:
+            endpoint.step(lambda: endpoint.context.take_up(descriptor))
+        return RRef._of(endpoint, rref)

@@ -32,7 +32,7 @@ class Port(Protocol):
     def wake(self) -> None:
         """Have the mailbox thread call `Endpoint.turn` soon. Takes no lock: finalizers call it."""
 
-    def wait(self, future: concurrent.futures.Future[object], timeout: float) -> bool:
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Block until *future* is done, for *timeout* seconds at most; whether it is."""
 
     def call_in(self) -> bool:

@@ -6,15 +6,26 @@ id, and a stuck or orphaned process of the system can be told from everybody els
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
 import socket
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
+from .ports import Bell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOOK = 500
+"""Milliseconds between two looks at processes, where nothing tells of their end."""
 _STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 
 
@@ -62,6 +73,45 @@ class Watched:
             )
         except psutil.Error:
             return False
+
+
+class Vigil:
+    """Waits, in a thread of its own, until one of some processes has ended."""
+
+    def __init__(self, pids: tuple[int, ...], ended: Callable[[], None]) -> None:
+        """Call *ended* then, once, in that thread; not after `end`."""
+        self._pids = pids
+        self._ended = ended
+        self._bell = Bell()
+        threading.Thread(target=self._wait, name="farref vigil", daemon=True).start()
+
+    def end(self) -> None:
+        """Wait no more. Any thread."""
+        self._bell.ring()
+
+    def _wait(self) -> None:
+        poll = select.poll()
+        poll.register(self._bell.fileno(), select.POLLIN)
+        if hasattr(os, "pidfd_open"):
+            rung = self._rung(poll)
+        else:  # another system than Linux: look again and again
+            watched = [Watched.of(pid) for pid in self._pids]
+            rung = False
+            while not rung and all(process and process.alive() for process in watched):
+                rung = bool(poll.poll(LOOK))
+        if not rung:
+            self._ended()
+
+    def _rung(self, poll: select.poll) -> bool:
+        with contextlib.ExitStack() as opened:
+            for pid in self._pids:
+                try:
+                    descriptor = os.pidfd_open(pid)
+                except ProcessLookupError:
+                    return False
+                opened.callback(os.close, descriptor)
+                poll.register(descriptor, select.POLLIN)
+            return self._bell.fileno() in {ready for ready, _ in poll.poll()}
 
 
 def members(session: int) -> list[psutil.Process]:

@@ -27,7 +27,21 @@ from thespian.system.transport import ReceiveEnvelope
 from ..protocol.delivery import ACK_DELAY
 from . import bases, ports, simple
 from .ports import Bell, SelfRunning
-from .wire import Died, Envelope, Found, Joined, Meddle, Meddled, Nudge, Spawned, Welcome
+from .wire import (
+    Died,
+    Down,
+    Envelope,
+    Found,
+    Heard,
+    Joined,
+    Meddle,
+    Meddled,
+    Nudge,
+    Serving,
+    Spawned,
+    Welcome,
+    check_wire,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +61,7 @@ class _Receiver:
         self.endpoint: Endpoint | None = None
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
+        self.serving: concurrent.futures.Future[Serving] = concurrent.futures.Future()
 
     def full(self) -> bool:
         """See `Port.full`."""
@@ -57,8 +72,14 @@ class _Receiver:
         if endpoint is None:
             return
         match message:
-            case Envelope() | Found() | Spawned() | Died() | Meddled() | Meddle():
+            case (
+                Envelope() | Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle()
+            ):
                 endpoint.take(message)
+            case Serving():
+                if not self.serving.done():
+                    check_wire(message)
+                    self.serving.set_result(message)
             case Joined():
                 if not self.joined.done() and endpoint.take(message):
                     self.joined.set_result(message)

@@ -59,7 +59,7 @@ class RefActor(ActorTypeDispatcher):
 
     def wakeupAfter(self, timePeriod: Any, payload: Any = None) -> None:  # noqa: N803
         """Get a `WakeupMessage` after *timePeriod* (a `timedelta`), as in Thespian."""
-        self._mailbox.run(lambda: super(RefActor, self).wakeupAfter(timePeriod, payload))
+        self._mailbox.port.run(lambda: super(RefActor, self).wakeupAfter(timePeriod, payload))
 
 
 def _in_mailbox_thread(name: str) -> Any:
@@ -68,7 +68,7 @@ def _in_mailbox_thread(name: str) -> Any:
 
     @functools.wraps(method)
     def run(self: RefActor, *args: Any, **kwargs: Any) -> Any:
-        return self._mailbox.run(lambda: method(self, *args, **kwargs))
+        return self._mailbox.port.run(lambda: method(self, *args, **kwargs))
 
     return run
 

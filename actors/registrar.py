@@ -2,16 +2,20 @@
 
 It hears of a death in three ways, whichever is first: the framework tells the parent of an
 actor; a program's process is gone; or nothing is heard of an endpoint any more. Silence alone
-proves nothing of a process on this host, which may just be computing and not let its other
-threads run; so there it must be stopped, or gone, too. On another host there is only silence.
+proves nothing of a process, which may just be computing and not let its other threads run; so it
+must be stopped, or gone, too. On another host the steward looks.
 
 It creates the workers, so it is their Thespian parent and the framework tells it when one
-exits. It holds no references, runs nothing of the user's and has no threads (it forks), so
-it always answers soon.
+exits; on other hosts a steward does. A host is gone with everybody on it when its steward leaves,
+when Thespian says so, or when nothing is heard of the steward any more. The registrar holds no
+references, runs nothing of the user's and has no threads (it forks), so it always answers soon.
 
-It also watches the process that the system lives for. If that is killed, nobody is left to
-shut the system down: the registrar then ends every process of the system's session (the
-admin is its leader), itself last, and takes the system's entry out of the directory.
+It also watches the process that the system lives for, and the admin. If one of them is killed,
+nobody is left to shut the system down: the registrar then ends every process of the system's
+session (the admin is its leader), itself last, and takes the system's entry out of the directory.
+
+Its own death, and the admin's, end the system for every endpoint: those on its host watch both
+processes, others expect an answer to each beat.
 """
 
 from __future__ import annotations
@@ -19,18 +23,16 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-import sys
 import traceback
-import types
 from collections import deque
 from datetime import timedelta
 from typing import Any
 
-import cloudpickle
 from thespian.actors import (
     Actor,
     ActorAddress,
     ActorExitRequest,
+    ActorSystemConventionUpdate,
     ChildActorExited,
     WakeupMessage,
 )
@@ -39,21 +41,32 @@ from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..serialization.failures import text_of
-from . import directory, processes
+from . import bases, directory, processes, simple
+from .making import UnfitError, UnmadeError, make
+from .members import Creating, Host, Member
 from .settings import Settings
 from .wire import (
     TO_REGISTRAR,
     Beat,
     Died,
+    Down,
     Exited,
     Found,
+    Heard,
+    HostInfo,
+    HostJoin,
+    HostJoined,
     Join,
     Joined,
     Leave,
+    Look,
+    Looked,
     Lookup,
+    Make,
     Open,
     Spawn,
     Spawned,
+    Unmade,
     Welcome,
     WorkerInfo,
     check_wire,
@@ -67,21 +80,10 @@ WATCH = 0.5
 """Seconds between two looks at what is watched, at most."""
 SILENT_TURNS = 10
 """Looks without a word of an endpoint after which it is given up."""
+DOUBT = 0.5
+"""Seconds after which it is believed that a host has left the convention."""
 REMEMBERED = 10_000
 """Deaths that late joiners are told of."""
-
-
-def make_findable(actor_class: type) -> type:
-    """Have the child that Thespian forks find *actor_class*, which it looks up by its name.
-
-    A class of a function, of a notebook, or defined since the system started is in no module
-    of this process; the child inherits the modules as they are now.
-    """
-    name = actor_class.__module__
-    module = sys.modules.setdefault(name, types.ModuleType(name))
-    if getattr(module, actor_class.__name__, None) is not actor_class:
-        setattr(module, actor_class.__name__, actor_class)
-    return actor_class
 
 
 class Registrar(Actor):
@@ -92,17 +94,22 @@ class Registrar(Actor):
         self._settings = Settings()
         self._owner: processes.Watched | None = None
         self._opened = False
-        self._workers: dict[WorkerId, ActorAddress] = {}
-        self._programs: dict[WorkerId, processes.Watched] = {}
+        self._ending = False
+        """It is orphaned, and the others have been told."""
+        self._members: dict[WorkerId, Member] = {}
+        self._here = HostInfo("", {})
+        self._hosts: dict[str, Host] = {}
+        """The others, by their addresses."""
+        self._doubted: set[str] = set()
+        """Hosts of which Thespian said that they left, unless it takes that back."""
         self._dead: deque[WorkerId] = deque(maxlen=REMEMBERED)
         self._dead_addresses: deque[ActorAddress] = deque(maxlen=REMEMBERED)
-        self._creating: dict[WorkerId, tuple[ActorAddress, int, ActorAddress]] = {}
-        """Actors that have not joined yet: their address, the asker's token, the asker."""
+        self._creating: dict[WorkerId, Creating] = {}
         self._watching = False
         self._host = processes.host()
+        self._pids: tuple[int, ...] = ()
+        """Of this process and the admin's, its parent; none on the in-process base."""
         self._liveness: Liveness | None = None
-        self._processes: dict[WorkerId, processes.Watched] = {}
-        """Of endpoints on this host."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Handle one message; an exception here would only make the framework repeat it."""
@@ -119,59 +126,124 @@ class Registrar(Actor):
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
-            case Open(settings=settings, pid=pid):
-                if self._opened:
-                    raise ProtocolError("an Open of a system that its program opened already")
-                self._opened = True
-                self._settings = settings
-                if settings.silence is not None:
-                    self._liveness = Liveness(SILENT_TURNS)
-                self._owner = processes.Watched.of(pid)
-                self._watch()
+            case Open():
+                self._open(message)
             case Join():
                 self._join(message, sender)
-            case Beat(me=worker):
+            case HostJoin():
+                self._host_joins(message, sender)
+            case Beat(me=worker, answer=answer):
                 if self._liveness and not self._liveness.heard(worker):
                     self.send(sender, Died((worker,)))  # it was given up, and has come back
+                elif answer:
+                    self.send(sender, Heard())
             case Leave(me=worker):
-                self._gone(worker)
+                self._leave(worker)
             case Lookup():
                 self.send(sender, self._look_up(message))
             case Spawn():
                 self._spawn(message, sender)
+            case Unmade():
+                self._unmade(message)
+            case Looked(me=worker, running=running):
+                if not running and worker in self._members:
+                    self._silent(worker)
             case Exited(address=address) | ChildActorExited(childAddress=address):
                 self._exited(address)
+            case ActorSystemConventionUpdate():
+                self._convention(message)
+            case WakeupMessage(payload=WorkerId(name=place) as worker):
+                host = self._hosts.get(place)
+                if place in self._doubted and host is not None and host.me == worker:
+                    log.warning("host %s has left the convention", place)
+                    self._host_gone(place)
             case WakeupMessage():
                 self._watching = False
                 self._check()
                 self._watch()
             case ActorExitRequest():
-                if self._owner is not None and not self._owner.alive():
-                    directory.remove(self._settings.system)  # the program could not
-                self._owner = None
+                self._exit()
             case _:
                 pass
 
+    def _open(self, message: Open) -> None:
+        if self._opened:
+            raise ProtocolError("an Open of a system that its program opened already")
+        self._opened = True
+        self._settings = message.settings
+        if self._settings.silence is not None:
+            self._liveness = Liveness(SILENT_TURNS)
+        self._owner = processes.Watched.of(message.pid)
+        capabilities = bases.capabilities_of(self)
+        self._here = HostInfo(capabilities.get(bases.HOST, ""), dict(capabilities))
+        if not simple.hosts(self):
+            self._pids = (os.getpid(), os.getppid())
+        if self._here.address:
+            self.notifyOnSystemRegistrationChanges(True)
+        self._watch()
+
+    def _exit(self) -> None:
+        if self._orphaned():
+            directory.remove(self._settings.system)  # the program could not
+        if not self._ending:
+            self._tell_others()
+        self._owner = None
+
+    def _orphaned(self) -> bool:
+        """Whether the system's program, or its admin, was killed."""
+        killed = self._owner is not None and not self._owner.alive()
+        return killed or (bool(self._pids) and self._pids != (os.getpid(), os.getppid()))
+
+    def _tell_others(self) -> None:
+        """Tell the other hosts that the system ends."""
+        orderly = not self._orphaned()
+        reason = "it was shut down" if orderly else "its program, or its admin, was killed"
+        afar = [m.address for m in self._members.values() if m.place in self._hosts]
+        for address in [*afar, *(host.steward for host in self._hosts.values())]:
+            self.send(address, Down(f"{reason} on its first host, {self._here}", orderly))
+
+    # ---- who is there
+
     def _join(self, message: Join, sender: ActorAddress) -> None:
-        known = self._workers.setdefault(message.me, sender)
-        if known != sender:
+        known = self._members.get(message.me)
+        if known is not None and known.address != sender:
             raise ProtocolError(f"a Join of {message.me}, which lives at another address")
-        watched = processes.Watched.of(message.pid) if message.host == self._host else None
-        if watched is not None:
-            self._processes[message.me] = watched
-            if message.program:
-                self._programs[message.me] = watched
+        if message.me in self._dead:  # its host was given up while it started
+            self.send(sender, Died((message.me,)))
+            return
+        place = message.place or self._here.address
+        near = message.host == self._host and place == self._here.address
+        process = processes.Watched.of(message.pid) if near else None
+        self._members[message.me] = Member(sender, place, message.pid, process, message.program)
         if self._liveness and message.beats:
             self._liveness.watch(message.me)
         self._watch()
-        self.send(sender, Joined(sender, self._settings, tuple(self._dead), os.getsid(0)))
+        pids = self._pids if near else ()
+        dead, session = tuple(self._dead), os.getsid(0)
+        self.send(sender, Joined(sender, self._settings, dead, session, pids, not near))
         created = self._creating.pop(message.me, None)
         if created is not None:
-            _, token, asker = created
-            self.send(asker, Spawned(token, WorkerInfo(message.me, sender)))
+            info = WorkerInfo(message.me, sender)
+            self.send(created.asker, Spawned(created.order.token, info))
+
+    def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
+        place = message.info.address
+        if not self._opened or not place or place == self._here.address:
+            raise ProtocolError(f"a HostJoin of {place!r}, which cannot join")
+        known = self._hosts.get(place)
+        if known is not None and known.me != message.me:
+            self._host_gone(place)  # it was started again sooner than its silence told
+        self._hosts[place] = Host(message.me, message.info, sender)
+        if self._liveness:
+            self._liveness.watch(message.me)
+        self.send(sender, HostJoined(self._settings))
 
     def _look_up(self, message: Lookup) -> Found:
-        infos = [WorkerInfo(worker, address) for worker, address in self._workers.items()]
+        if message.hosts:
+            others = sorted(self._hosts.items())
+            hosts = (self._here, *(host.info for _, host in others))
+            return Found(message.token, (), hosts=hosts)
+        infos = [WorkerInfo(worker, each.address) for worker, each in self._members.items()]
         dead = False
         if message.name is not None:
             infos = [info for info in infos if info.name == message.name]
@@ -181,75 +253,176 @@ class Registrar(Actor):
             dead = not infos and any(a == message.address for a in self._dead_addresses)
         return Found(message.token, tuple(infos), dead)
 
+    # ---- creating actors
+
     def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
-        taken = {worker.name for worker in (*self._workers, *self._creating)}
+        taken = {worker.name for worker in (*self._members, *self._creating)}
         if message.name in taken:
             reason = f"the name {message.name!r} is taken in this system; choose another"
             self.send(sender, Spawned(message.token, None, reason))
             return
         me = WorkerId(message.name, secrets.randbits(63))
-        try:
-            actor_class = make_findable(cloudpickle.loads(message.actor_class))
-            address = self.createActor(actor_class, message.requirements)
-        except (Exception, SystemExit) as error:  # what it unpickles may do anything
-            reason = f"{type(error).__name__}: {text_of(error)}"
-            self.send(sender, Spawned(message.token, None, reason))
-            return
-        self._creating[me] = (address, message.token, sender)
-        self.send(address, Welcome(me, self.myAddress, self._settings, message.threads))
+        self._creating[me] = Creating(message, sender, self._places(message))
+        self._create(me, "no such host is in the system (any more)")
+
+    def _places(self, message: Spawn) -> list[str]:
+        """The hosts that may do, best first: the asker's, this one, then the least busy."""
+        infos = [self._here, *(host.info for host in self._hosts.values())]
+        if message.on is not None:
+            infos = [info for info in infos if info.fits(message.on)]
+        busy = [member.place for member in self._members.values()]
+        busy += [creating.place for creating in self._creating.values()]
+
+        def rank(info: HostInfo) -> tuple[bool, bool, int]:
+            place = info.address
+            if message.on is not None:
+                return False, False, busy.count(place)
+            return place != message.near, info is not self._here, busy.count(place)
+
+        return [info.address for info in sorted(infos, key=rank)]
+
+    def _create(self, me: WorkerId, otherwise: str) -> None:
+        """Try the next host for *me*; *otherwise* is why there is none."""
+        creating = self._creating[me]
+        order = creating.order
+        while creating.places:
+            creating.place = creating.places.pop(0)
+            host = self._hosts.get(creating.place)
+            if host is not None:
+                make_it = Make(me, order.actor_class, order.requirements, order.threads)
+                self.send(host.steward, make_it)
+                return
+            if creating.place == self._here.address:
+                # With one host, another system of the convention, not farref's, may fit.
+                here = bool(self._hosts) or order.on is not None
+                try:
+                    address = make(self, order.actor_class, order.requirements, here=here)
+                except UnmadeError as error:
+                    otherwise = str(error)
+                    if isinstance(error, UnfitError):
+                        continue
+                    break
+                creating.address = address
+                welcome = Welcome(me, self.myAddress, self._settings, order.threads)
+                self.send(address, welcome)
+                return
+        self._not_created(me, otherwise)
+
+    def _not_created(self, me: WorkerId, reason: str) -> None:
+        creating = self._creating.pop(me)
+        self.send(creating.asker, Spawned(creating.order.token, None, reason))
+
+    def _unmade(self, message: Unmade) -> None:
+        if message.me not in self._creating:
+            self._gone(message.me)
+        elif message.unfit:
+            self._create(message.me, message.reason)
+        else:
+            self._not_created(message.me, message.reason)
+
+    # ---- who is gone
 
     def _exited(self, address: ActorAddress) -> None:
-        for worker, (created, token, asker) in list(self._creating.items()):
-            if created == address:
-                del self._creating[worker]
+        for worker, creating in list(self._creating.items()):
+            if creating.address is not None and creating.address == address:
                 reason = "it exited before it had started (see the log), or no system fits it"
-                self.send(asker, Spawned(token, None, reason))
-        for worker, known in list(self._workers.items()):
-            if known == address:
-                self._gone(worker)
+                self._not_created(worker, reason)
+        self._gone(*(w for w, member in self._members.items() if member.address == address))
 
-    def _gone(self, worker: WorkerId) -> None:
-        address = self._workers.pop(worker, None)
-        self._programs.pop(worker, None)
-        self._processes.pop(worker, None)
+    def _leave(self, worker: WorkerId) -> None:
+        for place, host in list(self._hosts.items()):
+            if host.me == worker:
+                self._host_gone(place)
+        self._gone(worker)
+
+    def _gone(self, *workers: WorkerId) -> None:
+        """These are dead: everybody is told."""
+        dead = []
+        for worker in workers:
+            if self._liveness:
+                self._liveness.forget(worker)
+            member = self._members.pop(worker, None)
+            if member is not None:
+                dead.append(worker)
+                self._dead.append(worker)
+                self._dead_addresses.append(member.address)
+        if dead:
+            for other in self._members.values():
+                self.send(other.address, Died(tuple(dead)))
+
+    def _host_gone(self, place: str) -> None:
+        host = self._hosts.pop(place)
+        self._doubted.discard(place)
         if self._liveness:
-            self._liveness.forget(worker)
-        if address is None:
+            self._liveness.forget(host.me)
+        for worker, creating in list(self._creating.items()):
+            if creating.place == place:
+                # It may start yet, cut off from here: nobody shall ever believe it.
+                self._dead.append(worker)
+                self._not_created(worker, f"its host, {place}, is gone")
+        self._gone(*(w for w, member in self._members.items() if member.place == place))
+        if host.admin is not None:  # or Thespian goes on sending there for minutes
+            self.deRegisterRemoteSystem(host.admin)
+
+    def _convention(self, message: ActorSystemConventionUpdate) -> None:
+        place: str = (message.remoteCapabilities or {}).get(bases.HOST, "")
+        host = self._hosts.get(place)
+        if host is None:
             return
-        self._dead.append(worker)
-        self._dead_addresses.append(address)
-        for other in self._workers.values():
-            self.send(other, Died((worker,)))
+        if message.remoteAdded:
+            host.admin = message.remoteAdminAddress
+            self._doubted.discard(place)
+        else:  # Thespian also says so just before it lets in again one that it knows
+            self._doubted.add(place)
+            self.wakeupAfter(timedelta(seconds=DOUBT), payload=host.me)
 
     # ---- watching processes
 
     def _watch(self) -> None:
-        if not self._watching and (self._owner or self._programs or self._liveness):
+        programs = any(member.program and member.process for member in self._members.values())
+        if not self._watching and (self._owner or programs or self._liveness):
             self._watching = True
             silence = self._settings.silence
-            pause = WATCH if silence is None else silence / SILENT_TURNS
+            pause = WATCH if silence is None or self._ending else silence / SILENT_TURNS
             self.wakeupAfter(timedelta(seconds=pause))
 
     def _check(self) -> None:
-        for worker, watched in list(self._programs.items()):
-            if not watched.alive():
+        for worker, member in list(self._members.items()):
+            if member.program and member.process and not member.process.alive():
                 self._gone(worker)
         for worker in self._liveness.turn() if self._liveness else ():
             self._give_up(worker)
-        if self._owner is not None and not self._owner.alive():
+        if self._ending or (self._orphaned() and not self._hosts):
             directory.remove(self._settings.system)
             processes.end_session()
+        elif self._orphaned():
+            self._ending = True
+            self._tell_others()  # which takes a moment
 
     def _give_up(self, worker: WorkerId) -> None:
-        """Nothing was heard of *worker* for so long that it counts as dead."""
-        process = self._processes.get(worker)
-        if process is not None and process.running() and self._liveness:
-            self._liveness.watch(worker)  # it computes, and will be heard of
+        """Nothing was heard of *worker* for so long that it may be dead."""
+        for place, host in list(self._hosts.items()):
+            if host.me == worker:
+                seconds = self._settings.silence
+                log.warning("host %s was silent for %g s and is given up", place, seconds)
+                self._host_gone(place)
+                return
+        member = self._members.get(worker)
+        if member is None:
             return
-        log.warning(
-            "%s was silent for %g s and is given up for dead", worker, self._settings.silence
-        )
-        address = self._workers.get(worker)
+        afar = self._hosts.get(member.place)
+        runs = afar is None and member.process is not None and member.process.running()
+        if afar is None and not runs:
+            self._silent(worker)
+            return
+        if afar is not None:
+            self.send(afar.steward, Look(worker, member.pid))
+        if self._liveness:
+            self._liveness.watch(worker)  # it computes, and will be heard of
+
+    def _silent(self, worker: WorkerId) -> None:
+        seconds = self._settings.silence
+        log.warning("%s was silent for %g s and is given up for dead", worker, seconds)
+        address = self._members[worker].address
         self._gone(worker)
-        if address is not None:
-            self.send(address, Died((worker,)))  # for when it comes back
+        self.send(address, Died((worker,)))  # for when it comes back

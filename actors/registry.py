@@ -26,6 +26,9 @@ from .wire import (
     Died,
     Exited,
     Found,
+    Heard,
+    HostInfo,
+    Leave,
     Lookup,
     Meddle,
     Meddled,
@@ -56,6 +59,10 @@ class Registry:
 
     def __init__(self, endpoint: Endpoint, port: Port, registrar: ActorAddress) -> None:
         self.registrar = registrar
+        self.answered = False
+        """Whether the registrar shall answer beats: its process cannot be watched from here."""
+        self.unheard = 0
+        """Beats since it was last heard of."""
         self._endpoint = endpoint
         self._port = port
         self._tokens = itertools.count(1)
@@ -103,8 +110,7 @@ class Registry:
         if found.workers:
             info: WorkerInfo = found.workers[0]
             with self._endpoint.lock:
-                if info.id not in self._endpoint.context.dead:  # or it would stay in the book
-                    self._endpoint.book.learn(info.id, info.address)
+                self._endpoint.learn(info)
             return info
         if key is not None:
             self._plain[key] = time.monotonic() + BELIEVED
@@ -113,6 +119,10 @@ class Registry:
     def workers(self) -> list[WorkerInfo]:
         """Every living endpoint of the system, programs included, sorted by name."""
         return sorted(self._ask(Lookup, PATIENCE).workers, key=lambda info: info.name)
+
+    def hosts(self) -> list[HostInfo]:
+        """The hosts of the system, the first one first."""
+        return list(self._ask(Lookup, PATIENCE, hosts=True).hosts)
 
     def spawn(self, **what: Any) -> WorkerInfo:
         """Have the registrar create an actor; returns once it has joined."""
@@ -126,7 +136,7 @@ class Registry:
     def meddle(self, to: WorkerInfo, **what: Any) -> Counts:
         """Have *to* change its faults, and return what became of its packets so far."""
         if to.id == self._endpoint.me:
-            return self._endpoint.meddle(Meddle(0, to.address, **what))
+            return self._endpoint.delivery.meddle(Meddle(0, to.address, **what))
         asker = self._endpoint.address
         answer = self._ask(Meddle, PATIENCE, to.address, asker=asker, **what)
         counts: Counts = answer.counts
@@ -134,15 +144,20 @@ class Registry:
 
     def meddled(self, order: Meddle) -> None:
         """Carry out what another endpoint's test wants."""
-        self._port.post(order.asker, Meddled(order.token, self._endpoint.meddle(order)))
+        self._port.post(order.asker, Meddled(order.token, self._endpoint.delivery.meddle(order)))
 
     def exited(self, address: ActorAddress) -> None:
         """A child of this actor exited."""
         self._port.post(self.registrar, Exited(address))
 
+    def leave(self) -> None:
+        """This endpoint has ended."""
+        self._port.post(self.registrar, Leave(self._endpoint.me))
+
     def beat(self) -> None:
         """Let the registrar hear of this endpoint."""
-        self._port.post(self.registrar, Beat(self._endpoint.me))
+        self.unheard += self.answered
+        self._port.post(self.registrar, Beat(self._endpoint.me, self.answered))
 
     def _named(self, name: str) -> WorkerInfo:
         known = self._names.get(name)
@@ -168,7 +183,7 @@ class Registry:
         try:
             self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
             self._port.post(to or self.registrar, kind(token=token, **what))
-            if not self._endpoint.wait_for(answer, patience):
+            if not self._port.wait(answer, patience):
                 who = f"the endpoint at {to}" if to else "the registrar"
                 raise FetchTimeoutError(
                     f"{who} of system {self._endpoint.settings.system!r} did not answer "
@@ -180,10 +195,13 @@ class Registry:
 
     # ---- what the registrar says, in the mailbox thread
 
-    def receive(self, message: Found | Spawned | Died | Meddled) -> None:
+    def receive(self, message: Found | Spawned | Died | Heard | Meddled) -> None:
         """Take one message of the registrar's, or the answer to `meddle`."""
+        self.unheard = 0
+        if isinstance(message, Heard):
+            return
         if isinstance(message, Died):
-            self._endpoint.died(message.workers)
+            self._endpoint.deaths.died(message.workers)
             for name, info in list(self._names.items()):
                 if info.id in message.workers:
                     self._names.pop(name, None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..serialization.pickling import Reference
 from .current import chain_in, frame
+from .proxies import Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -47,7 +48,7 @@ class RRef(Reference, Generic[T]):
 
     def __init__(self, value: T, on_delete: Callable[[T], object] | None = None) -> None:
         endpoint = frame().endpoint
-        self._attach(endpoint, endpoint.own(value, on_delete))
+        self._attach(endpoint, endpoint.objects.own(value, on_delete))
 
     @classmethod
     def _of(cls, endpoint: Endpoint, rref: RRefId) -> RRef[Any]:
@@ -66,7 +67,7 @@ class RRef(Reference, Generic[T]):
         endpoint = getattr(self, "_endpoint", None)
         # A forked child inherits the handles of its parent; there they are inert.
         if endpoint is not None and self._pid == os.getpid():
-            endpoint.discard_handle(self._id)
+            endpoint.discards.handle(self._id)
 
     # ---- who
 
@@ -75,8 +76,19 @@ class RRef(Reference, Generic[T]):
         """The object's id: (creator, number). The same for every handle of the object."""
         return self._id
 
+    def canonical(self) -> RRefId | None:
+        """The id of the object behind this one, if it is an alias; its own id if it is none.
+
+        None while this endpoint does not know: it learns that from the answer of any fetch, wait
+        or method call on the reference. Does not block.
+        """
+        return self._endpoint.canonical(self._id)
+
     def owner(self) -> WorkerInfo:
-        """Who holds the value. Raises `OwnerDiedError` if it is dead."""
+        """Who holds the value, as far as it is known here (see `canonical`).
+
+        Raises `OwnerDiedError` if it is dead.
+        """
         return self._endpoint.owner(self._id)
 
     def owner_name(self) -> str:
@@ -106,7 +118,7 @@ class RRef(Reference, Generic[T]):
             Exception: what the creating function raised, with the remote traceback.
         """
         self._endpoint.check_may_block(f"the value of {self._id}")
-        future = self._fetch(timeout, chain_in(self._endpoint))
+        future = self._fetch(timeout, chain_in(self._endpoint), direct=True)
         try:
             return future.result()
         finally:
@@ -119,7 +131,7 @@ class RRef(Reference, Generic[T]):
         Raises:
             ValueError: this endpoint is not the owner; use `to_here`.
         """
-        value: T = self._endpoint.local_value(self._id)
+        value: T = self._endpoint.objects.local_value(self._id)
         return value
 
     def future(self, timeout: float | None = None) -> Future[T]:
@@ -128,30 +140,42 @@ class RRef(Reference, Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
-        future = self._fetch(None, chain_in(self._endpoint))
+        future = self._fetch(None, chain_in(self._endpoint), direct=True)
         try:
             return (yield from future.__await__())
         finally:
             future.cancel()  # the same when the awaiting task was cancelled
             del future, self
 
-    def _fetch(self, timeout: float | None, chain: tuple[RRefId, ...]) -> Future[T]:
+    def _fetch(
+        self,
+        timeout: float | None,
+        chain: tuple[RRefId, ...],
+        *,
+        direct: bool = False,
+        follow: bool = True,
+    ) -> Future[T]:
         seconds = self._timeout if timeout is None else timeout
-        return self._endpoint.calls.fetch(self._id, seconds, chain)
+        calls = self._endpoint.calls
+        return calls.fetch(self._id, seconds, chain, direct=direct, follow=follow)
 
     # ---- methods of the value
 
     def rpc_sync(self, timeout: float | None = None) -> Any:
-        """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value."""
-        return _Proxy(self, "sync", timeout)
+        """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value.
+
+        Besides methods: ``rref.rpc_sync()(*args)``, ``rref.rpc_sync()[key]`` and
+        ``rref.rpc_sync().attribute.get()``. The same with `rpc_async` and `remote`.
+        """
+        return Proxy(self, "sync", timeout)
 
     def rpc_async(self, timeout: float | None = None) -> Any:
         """``rref.rpc_async().method(*args)``: the same, returning a `Future`."""
-        return _Proxy(self, "async", timeout)
+        return Proxy(self, "async", timeout)
 
     def remote(self, timeout: float | None = None) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`."""
-        return _Proxy(self, "remote", timeout)
+        return Proxy(self, "remote", timeout)
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented
@@ -161,34 +185,3 @@ class RRef(Reference, Generic[T]):
 
     def __repr__(self) -> str:
         return f"RRef({self._id})"
-
-
-class _Proxy:
-    """The methods of the object behind a reference, to be run where it lives."""
-
-    __slots__ = ("_how", "_rref", "_timeout")
-
-    def __init__(self, rref: RRef[Any], how: str, timeout: float | None) -> None:
-        self._rref = rref
-        self._how = how
-        self._timeout = timeout
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)  # copy, pickle and repr ask the proxy, not the object
-        rref, endpoint = self._rref, self._rref._endpoint
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if self._how == "remote":
-                return endpoint.calls.remote_method(rref, (name, args, kwargs))
-            what = (name, args, kwargs)
-            if self._how == "async":
-                return endpoint.calls.invoke(rref, what, self._timeout, ())
-            endpoint.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
-            return endpoint.calls.invoke(rref, what, self._timeout, chain_in(endpoint)).result()
-
-        call.__name__ = name
-        return call
-
-    def __repr__(self) -> str:
-        return f"<{self._how} methods of {self._rref!r}>"

@@ -14,27 +14,37 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import operator
 import traceback
+from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.effects import Refusal
-from ..protocol.errors import OverloadedError, SelfWaitError
+from ..protocol.errors import OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke
 from ..serialization.failures import Failure
 from .current import running_in
 from .packing import HEAD
+from .resolving import ByValue, Resolving
+from .rref import RRef
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Descriptor, Request
     from .endpoint import Endpoint
     from .pool import Job
+    from .resolving import Invocation
 
 log = logging.getLogger("farref")
 
+_OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "__call__": lambda value: value,
+    "__getitem__": lambda value: partial(operator.getitem, value),
+    "__getattr__": lambda value: partial(getattr, value),
+}
+"""What a proxy asks for besides methods: the function to call with its arguments."""
 MAX_WAITING = 100_000
 """Calls and creations that wait for a thread of one endpoint; a further one is refused."""
 
@@ -60,6 +70,8 @@ class Server:
         self._endpoint = endpoint
         self._waiting: set[CallId] = set()
         self._stopped: set[CallId] = set()
+        self._resolving: dict[CallId, Resolving] = {}
+        """Requests whose arguments are being fetched."""
         self.loop: asyncio.AbstractEventLoop | None = None
         """Where `async def` functions run; None makes each run in a loop of its own."""
 
@@ -73,12 +85,15 @@ class Server:
             return
         if isinstance(request, Call):
             self._waiting.add(request.call)
-        pool.submit(self._run, sender, request)
+        pool.submit(self._run, request)
 
     def stop(self, sender: WorkerId, call: CallId) -> None:
-        """Do not start *call*, if it waits for a thread still."""
+        """Do not start *call*, if it waits for a thread, or for its arguments, still."""
         if call in self._waiting and call.caller == sender:
             self._stopped.add(call)
+            resolving = self._resolving.get(call)
+            if resolving is not None:
+                self._endpoint.chores.submit(resolving.give_up)
 
     def close(self, forgotten: list[Job]) -> None:
         """The pool forgot these. Requests end with us, but chains of futures must end too (G6)."""
@@ -95,6 +110,11 @@ class Server:
         error: BaseException
         if why is Refusal.CANCELLED:
             error = CancelledError(why.value)
+        elif why is Refusal.LOST:
+            error = OwnerDiedError(
+                f"a call on {getattr(request, 'rref', None)} has no answer: {why.value}; "
+                "create the object again"
+            )
         elif why is Refusal.FULL:
             target = _target(request)
             where = "for a thread" if target is None else f"for their turn on {target}"
@@ -125,35 +145,59 @@ class Server:
 
     # ---- in a thread of the pool
 
-    def _run(self, sender: WorkerId, request: Request) -> None:
-        if isinstance(request, Call):
-            with self._endpoint.lock:  # `stop` must not find it waiting when it has started
-                self._waiting.discard(request.call)
-                stopped = request.call in self._stopped
-                self._stopped.discard(request.call)
-            if stopped:
-                self.refuse(sender, request, Refusal.CANCELLED)
-                return
+    def _run(self, request: Request) -> None:
         if isinstance(request, Fetch):
             self._finish(request, Box(self._stored(request.rref) if request.copy else None))
             return
         chain = self._chain(request)
-        box = self._call(request, chain)
-        if inspect.iscoroutine(box.content):
+        self._go_on(request, chain, self._call(request, chain, lambda: self._open(request)))
+
+    def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
+        """The function has returned: what?"""
+        if isinstance(box.content, Resolving):
+            self._resolve(request, chain, box.take())
+        elif inspect.iscoroutine(box.content):
             self._await(request, box, chain)
         else:
             self._finish(request, box)
 
-    def _call(self, request: Request, chain: tuple[RRefId, ...]) -> Box:
-        """What the function returns, or its `Failure`."""
+    def _resolve(self, request: Request, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
+        """Start when the arguments are there; until then no thread waits."""
+        with self._endpoint.lock:
+            self._resolving[request.call] = resolving
+        if request.call in self._stopped:
+            resolving.give_up()
+
+        def run() -> None:
+            with self._endpoint.lock:
+                del self._resolving[request.call]
+            self._go_on(request, chain, self._call(request, chain, resolving.take))
+
+        resolving.then(lambda: self._endpoint.pool.submit(run))
+
+    def _call(
+        self, request: Request, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
+    ) -> Box:
+        """What the function returns, or its `Failure`; or the arguments that it waits for."""
         try:
             with running_in(self._endpoint, chain):
-                function, args, kwargs = self._function(request)
+                function, args, kwargs = invocation()
+                if isinstance(function, ByValue):
+                    return Box(Resolving(function, args, kwargs, chain))
+                self._begin(request)
                 return Box(function(*args, **kwargs))
         except BaseException as error:
             return Box(self._failure(error, request))
 
-    def _function(self, request: Request) -> tuple[Callable[..., Any], Any, Any]:
+    def _begin(self, request: Request) -> None:
+        """It starts now. Raises `CancelledError` if its caller was faster."""
+        with self._endpoint.lock:  # `stop` must not find it waiting when it has started
+            self._waiting.discard(request.call)
+            if request.call in self._stopped:
+                raise CancelledError(Refusal.CANCELLED.value)
+
+    def _open(self, request: Request) -> Invocation:
+        """The function that *request* is about, and its arguments."""
         what, args, kwargs = self._endpoint.packer.open(_cargo(request))
         target = _target(request)
         if target is None:
@@ -161,10 +205,11 @@ class Server:
         value = self._stored(target)
         if isinstance(value, Failure):
             raise value.rebuild()
-        return getattr(value, what), args, kwargs
+        operation = _OPERATIONS.get(what)
+        return getattr(value, what) if operation is None else operation(value), args, kwargs
 
     def _stored(self, rref: RRefId) -> object:
-        stored = self._endpoint.values.get(rref)
+        stored = self._endpoint.objects.stored(rref)
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
         return stored.value
@@ -188,6 +233,8 @@ class Server:
                 with running_in(self._endpoint, chain):
                     box.content = await box.take()
             except BaseException as error:
+                if self._endpoint.closed:  # nobody is answered; maybe the collector ends us, and
+                    return  # must not find itself formatting a traceback wherever it runs
                 box.content = self._failure(error, request)
             # Pickling a large result would hold up the loop: a thread does it.
             self._endpoint.pool.submit(self._finish, request, box)
@@ -204,6 +251,10 @@ class Server:
 
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store; then free the request's object for the next one."""
+        if request.call in self._waiting or request.call in self._stopped:
+            with self._endpoint.lock:  # it never started
+                self._waiting.discard(request.call)
+                self._stopped.discard(request.call)
         self._answer(request, box)
         endpoint, target = self._endpoint, _target(request)
         if target is not None and target in endpoint.context.owners:
@@ -213,7 +264,11 @@ class Server:
         """Reply, or store. A request that was refused has never occupied its object."""
         endpoint = self._endpoint
         if isinstance(request, Create):
-            endpoint.resolve(request.rref, box)
+            made = box.content
+            alias = isinstance(made, RRef) and made._endpoint is endpoint
+            del made
+            store = endpoint.objects.stand_for if alias else endpoint.objects.resolve
+            store(request.rref, box)
         else:
             cargo = self._outcome(request, box)
             endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
@@ -225,7 +280,7 @@ class Server:
     def _outcome(self, request: Call | Invoke | Fetch, box: Box) -> Cargo:
         result = box.take()
         if isinstance(result, Failure):
-            return Cargo(payload=result.within(self._endpoint.largest() - HEAD))
+            return Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
         context, call = self._endpoint.context, request.call
 
         def share(rref: RRefId) -> Descriptor:

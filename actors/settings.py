@@ -10,6 +10,9 @@ from .faults import Faults
 DEFAULT_TIMEOUT = 60.0
 """Seconds that a wait takes at most unless it says otherwise (G6)."""
 
+THREADS = 16
+"""Functions that one endpoint runs at once unless it says otherwise."""
+
 LONGEST = 1e9
 """Seconds; the operating system's waits overflow somewhere beyond (30 years are for ever)."""
 

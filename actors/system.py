@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import cloudpickle
 import psutil
@@ -20,24 +20,28 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId
 from ..protocol.sharing import DISCIPLINES
-from . import bases, directory, ports, processes
+from . import bases, directory, hosts, ports, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
-from .mailbox import THREADS, refuse_references
+from .plain import refuse_references
 from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
 from .registry import Registry
-from .settings import DEFAULT_TIMEOUT, Settings, check_timeout
-from .wire import Join, Leave, Open, ReplyAddress, WorkerInfo
+from .settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
+from .steward import STEWARD, Steward
+from .wire import HostInfo, Join, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
 from .worker import Worker
 
 if TYPE_CHECKING:
+    import concurrent.futures
     from collections.abc import Iterator
     from types import TracebackType
 
     from ..protocol.messages import Cargo
     from ..protocol.sharing import Sharing
+
+T = TypeVar("T")
 
 log = logging.getLogger("farref")
 
@@ -73,6 +77,10 @@ class System:
             computes is not: it must be stopped, or cut off); None for never, to debug in peace.
         trace: a folder in which every endpoint records its protocol steps.
         faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
+        host: the address of this machine that others dial; then they may `join` the system.
+        port: theirs to dial, 1900 by default. Every actor listens on one of its own besides.
+        key: what all hosts know and nobody else: the path of a file, or at least 16 bytes. Without
+            one only loopback addresses are allowed.
 
     Raises:
         ValueError: an argument is out of range.
@@ -91,6 +99,9 @@ class System:
         silence: float | None = 5.0,
         trace: str | os.PathLike[str] | None = None,
         faults: Faults | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        key: bytes | str | os.PathLike[str] | None = None,
     ) -> None:
         if faults is not None and not isinstance(faults, Faults):
             raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
@@ -111,6 +122,8 @@ class System:
             faults=faults,
         )
         base = base or bases.DEFAULT
+        if host is None and (port is not None or key is not None):
+            raise ValueError("a port or key is for other hosts: say host=, the address they dial")
         entry = {
             "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
@@ -119,7 +132,8 @@ class System:
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
-                asys, door = bases.start(base, settings.system, capabilities or {})
+                reach = hosts.Reach.of(base, host, port, key) if host is not None else None
+                asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
             self._enter(asys, settings, attached=False)
         except BaseException:
@@ -143,56 +157,117 @@ class System:
         self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
         return self
 
-    def _enter(self, asys: Any, settings: Settings, *, attached: bool) -> None:
-        """Become an endpoint of the started Thespian system."""
+    @classmethod
+    def join(
+        cls,
+        first: str,
+        *,
+        key: bytes | str | os.PathLike[str] | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        base: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> Self:
+        """Make this machine one more host of the system that runs at *first*, and be part of it.
+
+        Waits for the first host for up to 30 s. The system can then create workers here, until
+        this program shuts down (or dies): then they end, and the system goes on. A further program
+        of this machine that joins with the same arguments shares the host, and leaves alone.
+
+        Args:
+            first: ``"address:port"`` of the first host, or ``"address"`` for port 1900.
+            key: the same as there.
+            host: the address of this machine that the others dial; by default the one that the
+                first host sees.
+            port: of this machine; 1900 by default.
+            base: the same as there, ``"farrefBase"`` or ``"multiprocTCPBase"``.
+            capabilities: of this host, by which workers may be placed.
+            timeout: seconds that this program's own waits take at most (G6).
+
+        Raises:
+            SystemDownError: no such system answers, or it has another key.
+        """
+        check_timeout(timeout, DEFAULT_TIMEOUT)
+        base = base or bases.DEFAULT
+        with _start_errors(first, base):
+            asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
+        self = cls.__new__(cls)
+        settings = Settings(system=first, timeout=timeout)
+        self._enter(asys, settings, attached=not bases.started(asys), place=place)
+        return self
+
+    def _enter(self, asys: Any, settings: Settings, *, attached: bool, place: str = "") -> None:
+        """Become an endpoint of the started Thespian system; *place*: this host has joined it."""
         self.name = settings.system
+        self._place = place
         self._attached = attached
         self._down = False
         self._pid = os.getpid()
         self._session = os.getsid(0)
         self._asys = asys
         self._port: PumpPort | CallInPort = port_of(asys)
-        me = WorkerId(_program_name(attached=attached), secrets.randbits(63))
+        me = WorkerId(_program_name(place, attached=attached), secrets.randbits(63))
         self.endpoint = Endpoint(me, self._port, settings, threads=THREADS, hand=self._hand)
         self._port.endpoint = self.endpoint
         self._port.start()
         atexit.register(self.shutdown)
         try:
-            registrar = self._asys.createActor(Registrar, globalName=REGISTRAR)
+            serving = self._serve() if place else None
+            registrar = (
+                serving.registrar
+                if serving is not None
+                else self._asys.createActor(Registrar, globalName=REGISTRAR)
+            )
             self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
-            if not attached:
+            if not attached and not place:
                 self._port.post(registrar, Open(settings, os.getpid()))
             beats = self._port.runs_by_itself
-            join = Join(me, os.getpid(), processes.host(), program=True, beats=beats)
+            join = Join(me, os.getpid(), processes.host(), True, beats, place)
             self._port.post(registrar, join)
-            self._session = self._await_registrar()
-            if attached:  # its own waits are the program's to bound
+            self._session = self._await(self._port.joined).session
+            if serving is not None:
+                self._session = serving.session
+                self.name = self.endpoint.settings.system
+                self._attached = serving.owner != os.getpid()
+                self.endpoint.deaths.live_with(serving.pids)
+            if attached or place:  # its own waits are the program's to bound
                 self.endpoint.settings = replace(self.endpoint.settings, timeout=settings.timeout)
         except BaseException:
             self.shutdown()
             raise
         enter_program(self.endpoint)
 
-    def _await_registrar(self) -> int:
-        """Wait until the registrar has answered; the system's session id."""
-        if not self._port.wait(self._port.joined, START_PATIENCE):
+    def _serve(self) -> Serving:
+        """Have this host's steward join; returns once the registrar knows the host."""
+        steward = self._asys.createActor(Steward, globalName=STEWARD)
+        self._port.post(steward, Serve(os.getpid()))
+        return self._await(self._port.serving)
+
+    def _await(self, answer: concurrent.futures.Future[T]) -> T:
+        if not self._port.wait(answer, START_PATIENCE):
             raise SystemDownError(f"system {self.name!r} did not answer in {START_PATIENCE:g} s")
-        return self._port.joined.result(0).session
+        return answer.result(0)
 
     # ---- actors
 
-    def worker(self, name: str, *, threads: int = THREADS) -> WorkerInfo:
+    def worker(
+        self, name: str, *, threads: int = THREADS, on: str | dict[str, Any] | None = None
+    ) -> WorkerInfo:
         """Create a worker and wait until it runs.
 
         Args:
             name: unique in this system.
             threads: functions that it runs at once, not counting those that wait in a call.
+            on: the host: its address, or capabilities that it must have (of several, the one with
+                the fewest endpoints); waits until it has joined. None: this program's.
 
         Raises:
-            ValueError: the name is empty, or *threads* less than 1.
+            ValueError: the name is empty, *threads* less than 1, or *on* no address.
+            FetchTimeoutError: no such host joined within the system's timeout.
             SystemDownError: it could not be created, or the name is taken.
         """
-        return self._spawn(Worker, name, None, threads)
+        return self._spawn(Worker, name, None, threads, on)
 
     def create(
         self,
@@ -200,21 +275,25 @@ class System:
         name: str | None = None,
         *,
         requirements: dict[str, Any] | None = None,
+        on: str | dict[str, Any] | None = None,
     ) -> ActorAddress:
         """Create an actor of a `RefActor` class and wait until it runs; returns its address.
 
         The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
-        are Thespian's: passed to the class's capability check.
+        are Thespian's: passed to the class's capability check. *on* is as for `worker`; if it is
+        None, the actor is created on this program's host if that passes the class's check, else
+        on another one that does.
 
         Raises:
             TypeError: it is no `RefActor`.
+            FetchTimeoutError: no such host joined within the system's timeout.
             SystemDownError: it could not be created, or the name is taken.
         """
         if not hasattr(actor_class, "_is_ref_actor"):
             raise TypeError(f"system.create makes RefActors; {actor_class!r} is none")
         if name is None:
             name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
-        return self._spawn(actor_class, name, requirements, None).address
+        return self._spawn(actor_class, name, requirements, None, on).address
 
     def _spawn(
         self,
@@ -222,18 +301,29 @@ class System:
         name: str,
         requirements: dict[str, Any] | None,
         threads: int | None,
+        on: str | dict[str, Any] | None,
     ) -> WorkerInfo:
         self._check_up()
         if not name:
             raise ValueError(f"a worker's name is a non-empty string, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")
-        return self.endpoint.registry.spawn(
+        registry, seconds = self.endpoint.registry, self.endpoint.settings.timeout
+        if on is not None:
+            on = hosts.wait_for(registry, on, self.name, seconds)
+        return registry.spawn(
             actor_class=cloudpickle.dumps(actor_class),
             name=name,
             requirements=requirements,
             threads=threads,
+            on=on,
+            near=self._place,
         )
+
+    def hosts(self) -> list[HostInfo]:
+        """The hosts of the system now, the first one first."""
+        self._check_up()
+        return self.endpoint.registry.hosts()
 
     def workers(self) -> list[WorkerInfo]:
         """Every living endpoint of the system, this program included, sorted by name."""
@@ -335,6 +425,19 @@ class System:
 
     # ---- the end
 
+    def serve(self) -> None:
+        """Take part until the system is shut down by its first host; for a program that joined.
+
+        Raises:
+            SystemDownError: it ended otherwise, or this host is cut off from it.
+            GivenUpError: this host was silent for too long, and counts as dead.
+        """
+        endpoint = self.endpoint
+        with endpoint.delivery.room:
+            endpoint.delivery.room.wait_for(lambda: endpoint.closed)
+        if not endpoint.deaths.in_order:
+            endpoint.check_open()
+
     def shutdown(self, graceful: bool = True) -> list[str]:
         """End the system (or, if attached, leave it). Safe to call again.
 
@@ -350,7 +453,8 @@ class System:
         if graceful and not self.endpoint.closed:
             with contextlib.suppress(Exception):
                 self.endpoint.turn()
-                self.endpoint.drain(DRAIN)  # or the news of our end may overtake what we sent
+                # Or the news of our end may overtake what we sent.
+                self.endpoint.delivery.drain(DRAIN)
         self._down = True
         atexit.unregister(self.shutdown)
         leave_program(self.endpoint)
@@ -365,7 +469,8 @@ class System:
         return survivors
 
     def _end(self, *, graceful: bool) -> list[str]:
-        directory.remove(self.name)
+        if not self._place:
+            directory.remove(self.name)
         if graceful:
             # Bounded: with an actor stuck, or a child starting, Thespian's own may hang.
             ending = threading.Thread(target=self._end_thespian, daemon=True)
@@ -423,5 +528,7 @@ class _Unopened:
             self._endpoint.release(self._cargo.descriptors)
 
 
-def _program_name(*, attached: bool) -> str:
+def _program_name(place: str, *, attached: bool) -> str:
+    if place:
+        return f"program-{os.getpid()}@{place}"
     return f"program-{os.getpid()}" if attached else "program"

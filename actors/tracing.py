@@ -13,8 +13,9 @@ number between the two, at both ends; that is what a reader joins the files by (
 for people: clocks of several hosts order nothing).
 
 A reference inside a message is ``[rref, fork, owner, passing]``, where *passing* is ``fork``,
-``loan`` or ``back`` (see `Passing`). What is made of several fields, such as the reports in a
-reply, is an object of those fields, and what is made of several things, a list.
+``loan`` or ``back`` (see `Passing`); one that goes under the name of an alias has that fifth. What
+is made of several fields, such as the reports in a reply, is an object of those fields, and what is
+made of several things, a list.
 
 ===========  ============================================================================
 kind         what happened at the endpoint
@@ -26,7 +27,7 @@ run          a function or method of the user's may start; a thread takes it up
 known        the owner counts a fork from now on
 confirmed    the owner counts this user
 free         nobody holds the object any more: the owner dropped its value
-lose, fail   a value, or a reply, that will never come
+lose, fail   a value, or a reply, that will never come, and of a value why
 died         another endpoint's death became known here
 buried       what the dead held, lent or was owed was released here
 ===========  ============================================================================
@@ -48,37 +49,44 @@ from ..protocol.messages import (
     Cargo,
     Create,
     Delete,
+    Descriptor,
     Fetch,
     ForkRequest,
     Invoke,
+    Moved,
     Reply,
     Report,
     Tell,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..protocol.effects import Effect
     from ..protocol.messages import Message
 
-FORMAT = 2
-"""Of the lines; written with each `join`. Format 1 knew no loans."""
+FORMAT = 3
+"""Of the lines; written with each `join`. Format 1 knew no loans, format 2 no aliases."""
 _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 
 
 class Tracer:
     """Writes the steps of one endpoint. Safe to use from any thread."""
 
-    def __init__(self, folder: str, me: WorkerId) -> None:
+    def __init__(self, folder: str, me: WorkerId, clock: Callable[[], float] = time.time) -> None:
+        """Record into *folder*; *clock* says the time, in seconds."""
         self._me = spell(me)
+        self._clock = clock
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, WorkerId], int] = {}
+        Path(folder).mkdir(parents=True, exist_ok=True)  # on another host nobody has made it
         path = Path(folder) / f"{me.name.replace('/', '_')}-{me.incarnation:x}.jsonl"
         self._file = path.open("a", buffering=1, encoding="utf-8")
         self._write("join", format=FORMAT)
 
-    def sent(self, to: WorkerId, message: Message) -> None:
-        """*message* was handed to delivery for *to*."""
-        self._message("send", to, message)
+    def sent(self, to: WorkerId, message: Message, relays: CallId | None = None) -> None:
+        """*message* was handed to delivery for *to*; it passes on the request *relays*, if any."""
+        self._message("send", to, message, **({"relays": spell(relays)} if relays else {}))
 
     def received(self, sender: WorkerId, message: Message) -> None:
         """*message* of *sender* takes effect now."""
@@ -99,8 +107,8 @@ class Tracer:
                 self._write("free", rref=spell(rref))
             case Confirmed(rref):
                 self._write("confirmed", rref=spell(rref))
-            case Lose(rref):
-                self._write("lose", rref=spell(rref))
+            case Lose(rref, why):
+                self._write("lose", rref=spell(rref), why=why.name.lower())
             case Fail(call, worker, _):
                 self._write("fail", call=spell(call), peer=spell(worker))
             case _:
@@ -120,18 +128,16 @@ class Tracer:
             self._put("leave")
             self._file.close()
 
-    def _message(self, kind: str, peer: WorkerId, message: Message) -> None:
-        fields: dict[str, Any] = {}
+    def _message(self, kind: str, peer: WorkerId, message: Message, **fields: Any) -> None:
         for field in dataclasses.fields(message):
             value = getattr(message, field.name)
             if isinstance(value, Cargo):
                 fields["label"] = _label(value)
-                fields["carries"] = [
-                    [spell(d.rref), spell(d.fork), spell(d.owner), d.passing.value]
-                    for d in value.descriptors
-                ]
+                fields["carries"] = [_plain(each) for each in value.descriptors]
             elif value not in (None, ()):
                 fields[field.name] = _plain(value)
+        if isinstance(message, Reply) and message.moved and message.cargo.payload is None:
+            fields["elsewhere"] = True
         with self._lock:
             number = self._counts[kind, peer] = self._counts.get((kind, peer), 0) + 1
             self._put(
@@ -149,7 +155,7 @@ class Tracer:
 
     def _put(self, kind: str, **fields: Any) -> None:
         if not self._file.closed:
-            line = json.dumps({"at": self._me, "kind": kind, "time": time.time(), **fields})
+            line = json.dumps({"at": self._me, "kind": kind, "time": self._clock(), **fields})
             self._file.write(line + "\n")
 
 
@@ -168,7 +174,10 @@ def _plain(value: object) -> Any:
             return spell(value)
         case tuple():
             return [_plain(each) for each in value]
-        case Delete() | Report():
+        case Descriptor(name=name):
+            ids = [spell(value.rref), spell(value.fork), spell(value.owner), value.passing.value]
+            return ids if name is None else [*ids, spell(name)]
+        case Delete() | Report() | Moved():
             fields = (field.name for field in dataclasses.fields(value))
             return {name: _plain(getattr(value, name)) for name in fields}
         case bool() | int() | str():

@@ -46,6 +46,25 @@ class WorkerInfo:
         return f"WorkerInfo({self.id.name!r})"
 
 
+@dataclass(frozen=True, slots=True)
+class HostInfo:
+    """One host of a system: how others reach it, and what its Thespian system is capable of."""
+
+    address: str
+    """Numeric; empty if the system has one host only, and no others can join."""
+    capabilities: dict[str, Any]
+
+    def fits(self, on: str | dict[str, Any]) -> bool:
+        """Whether *on* is this host's address, or capabilities that it all has."""
+        if isinstance(on, str):
+            return on == self.address
+        nothing = object()
+        return all(self.capabilities.get(name, nothing) == wanted for name, wanted in on.items())
+
+    def __str__(self) -> str:
+        return self.address or "(this host)"
+
+
 class ReplyAddress(ActorAddress):
     """The address of an endpoint that waits in `ask`: what is sent there answers that ask.
 
@@ -92,7 +111,8 @@ class Join:
     """Endpoint -> registrar: I am here; *pid* is watched if I am a program.
 
     *beats*: I shall be heard of again and again (those of the in-process base only run while
-    their program calls in).
+    their program calls in). *host*: those with the same can see my process; *place*: the address
+    of the host that I am on, and die with.
     """
 
     me: WorkerId
@@ -100,23 +120,36 @@ class Join:
     host: str
     program: bool = False
     beats: bool = True
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Endpoint -> registrar: I am here still."""
+    """Endpoint -> registrar: I am here still. Are you (*answer*)?"""
 
     me: WorkerId
+    answer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Registrar -> endpoint: I am, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Registrar -> endpoint: how you are reached, what the system agreed on, who is dead."""
+    """Registrar -> endpoint: how you are reached, what the system agreed on, who is dead.
+
+    *pids*: the processes of the receiver's own host without which there is no system; *answered*:
+    it cannot see them, and its beats will be answered.
+    """
 
     address: ActorAddress
     settings: Settings
     dead: tuple[WorkerId, ...]
     session: int
+    pids: tuple[int, ...] = ()
+    answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +169,19 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Program -> registrar: create an actor of this pickled class."""
+    """Program -> registrar: create an actor of this pickled class.
+
+    On a host that fits *on*; if it is None, on one that fits the class: at best at *near*, the
+    address of the host of whoever asks.
+    """
 
     token: int
     actor_class: bytes
     name: str
     requirements: dict[str, Any] | None
     threads: int | None
+    on: str | dict[str, Any] | None = None
+    near: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +195,15 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Endpoint -> registrar: who is this? By name, or by address; None asks for all."""
+    """Endpoint -> registrar: who is this? By name, or by address; None asks for all.
+
+    *hosts*: which hosts are there?
+    """
 
     token: int
     name: str | None = None
     address: ActorAddress | None = None
+    hosts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +213,86 @@ class Found:
     token: int
     workers: tuple[WorkerInfo, ...]
     dead: bool = False
+    hosts: tuple[HostInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """Registrar -> everybody on another host: the system ends; in order, or its program died."""
+
+    reason: str
+    orderly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Joining program -> steward: have this host join. *pid* is watched, if it is the first."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Steward -> joining program: *registrar* knows this host now.
+
+    *owner* is the program that it lives for, *session* that of its processes, without *pids* of
+    which it is nothing.
+    """
+
+    registrar: ActorAddress
+    owner: int
+    session: int
+    pids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostJoin:
+    """Steward -> registrar: this host is here, and *me* stands for it."""
+
+    me: WorkerId
+    info: HostInfo
+
+
+@dataclass(frozen=True, slots=True)
+class HostJoined:
+    """Registrar -> steward: what the system agreed on."""
+
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """Registrar -> steward: create *me*, an actor of this pickled class, if it fits your host."""
+
+    me: WorkerId
+    actor_class: bytes
+    requirements: dict[str, Any] | None
+    threads: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unmade:
+    """Steward -> registrar: *me* was not created, or has exited. Another host may fit (*unfit*)."""
+
+    me: WorkerId
+    reason: str
+    unfit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Registrar -> steward: nothing is heard of *me*; does its process run?"""
+
+    me: WorkerId
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Steward -> registrar: whether it does, and is not stopped."""
+
+    me: WorkerId
+    running: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +333,13 @@ class Meddled:
     counts: Counts
 
 
-TO_ENDPOINTS = (Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Meddle, Meddled)
+TO_ENDPOINTS = (
+    *(Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Heard, Down, Meddle, Meddled),
+    Serving,
+)
 """What an endpoint's mailbox takes for itself; the rest is the user's."""
-TO_REGISTRAR = (Join, Beat, Leave, Open, Spawn, Lookup, Exited)
+TO_REGISTRAR = (Join, Beat, Leave, Open, Spawn, Lookup, Exited, HostJoin, Unmade, Looked)
+TO_STEWARD = (Serve, HostJoined, Make, Look, Heard, Died, Down)
 
 
 def check_wire(message: object) -> None:
@@ -220,7 +347,7 @@ def check_wire(message: object) -> None:
 
     What is in a packet is looked at message by message: one that is wrong takes no other with it.
     """
-    check(message, TO_ENDPOINTS + TO_REGISTRAR, "message of farref's", but="packet")
+    check(message, TO_ENDPOINTS + TO_REGISTRAR + TO_STEWARD, "message of farref's", but="packet")
 
 
 def introduced_in(message: object) -> tuple[WorkerInfo, ...]:

@@ -40,6 +40,7 @@ class Refusal(Enum):
     SELF_WAIT = "it would wait for itself"
     CANCELLED = "its caller cancelled it before it started"
     FULL = "too many wait already"
+    LOST = "it was passed on, and the owner of the value, or of a reference in it, died"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,20 @@ class Confirmed:
     rref: RRefId
 
 
+class Loss(Enum):
+    """Why an object will never get a value."""
+
+    CREATOR = "its creator died before it was created, or it was freed before this one asked"
+    OWNER = "it is an alias of an object whose owner died"
+    CYCLE = "it is an alias that leads back to itself, through the results of other tasks"
+
+
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """*rref* will never get a value: its creator died before the creation arrived."""
+    """*rref* will never get a value: store the error that *why* names in its place."""
 
     rref: RRefId
+    why: Loss = Loss.CREATOR
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@
     ├── ProtocolError           a message that no correct peer sends; nothing was changed
     ├── ReferenceLostError      the reference is valid, what it refers to is gone
     │   ├── OwnerDiedError      the process that held the value died, and the value with it
+    │   ├── AliasCycleError     an alias that stands for itself, by way of others
     │   └── RefLostError        never created, or freed before this reference was announced
     │       └── GivenUpError    this endpoint was silent for too long, and counts as dead
     ├── WorkerDiedError         the callee died before it replied
@@ -47,6 +48,10 @@ class ReferenceLostError(FarrefError):
 
 class OwnerDiedError(ReferenceLostError):
     """The endpoint that owned the object died, and the value died with it."""
+
+
+class AliasCycleError(ReferenceLostError):
+    """Tasks returned references to each other's results in a circle: there is no value."""
 
 
 class RefLostError(ReferenceLostError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .borrowing import BorrowingUser, removal
 from .errors import ProtocolError
-from .messages import Passing, Reply, Report, Returned
+from .messages import Reply, Report, Returned
 from .tables import Tables, loans_among
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class Loans(Tables):
                 found.setdefault(loan.rref, []).append(loan.fork)
         return found
 
-    def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
-        """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
+    def _loan(self, rref: RRefId, call: CallId) -> Descriptor | None:
+        """The loan of *rref* for *call*, which runs here."""
         for loan in loans_among(self._serving.get(call, ())):
             if loan.rref == rref:
-                return replace(loan, passing=Passing.BACK)
+                return loan
         return None
 
     def _end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:

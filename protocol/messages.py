@@ -20,9 +20,16 @@ message               from -> to            in the notes' words
 `Returned`            callee -> lender      the part of a task's reply that settles loans
 `NotifyRefRemoved`    owner -> borrower     "F asks G to notify F once G is done using x"
 `RefRemoved`          borrower -> owner     "G replies to F"
+`AliasRef`            alias's -> target's   "AliasObjectIDs(ref_h, ref_g)"
+                      owner
+`Canonical`           target's -> alias's   "the scheduler also notifies the worker's local
+                      owner                 object store that ref is an alias for c_ref"
+`AliasGone`           alias's -> target's   the reverse map "when we ... deallocate an object"
+                      owner
 ====================  ====================  ============================================
 
-The last two are the borrowing discipline's alone. See `sharing` for the three disciplines.
+`NotifyRefRemoved` and `RefRemoved` are the borrowing discipline's alone; see `sharing` for the
+three disciplines, and `alias` for the last three.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An
 object that finds itself in the chain would wait for itself, and refuses instead (G6).
@@ -66,6 +73,8 @@ class Descriptor:
     passing: Passing = Passing.FORK
     counted: bool = False
     """Of a loan: the owner counts the lender, and does so as long as the loan lasts."""
+    name: RRefId | None = None
+    """What the handles in the message call it: the alias that turned out to be *rref*, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +96,15 @@ class Cargo:
 
     payload: object = None
     descriptors: tuple[Descriptor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """An alias is another object: here is a fork of that, and which way it goes there."""
+
+    fork: Descriptor
+    path: tuple[RRefId, ...]
+    """From the alias's target, alias by alias, to the canonical object. Long ones are cut."""
 
 
 # ---- control messages
@@ -151,6 +169,38 @@ class RefRemoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AliasRef:
+    """Owner of an alias -> owner of its target: *alias* stands for *rref*; what is that?
+
+    Answered by one `Canonical`, once it is known. *label* is the greatest id of an alias from
+    which the way leads here, so far; it is said again when a greater one is heard of.
+    """
+
+    call: CallId
+    rref: RRefId
+    alias: RRefId
+    label: RRefId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canonical:
+    """Owner of a target -> owner of an alias of it: it has a value, or stands for what has."""
+
+    call: CallId
+    rref: RRefId
+    moved: Moved | None = None
+    """None: *rref* is canonical itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AliasGone:
+    """Owner of an alias -> owner of its target: *alias* does not stand for *rref* any more."""
+
+    rref: RRefId
+    alias: RRefId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel:
     """Caller -> callee: do not start *call* if you have not yet; answer it all the same.
 
@@ -211,12 +261,15 @@ class Invoke:
 class Fetch:
     """User -> owner: reply with a copy of the value of *rref*, once there is one.
 
-    With *copy* false the reply only says that there is one: that is how ``wait`` asks.
+    With *copy* false the reply only says that there is one: that is how ``wait`` asks. With
+    *direct* an alias does not pass the request on but answers where the value is: so a value
+    travels once, and by no detour.
     """
 
     call: CallId
     rref: RRefId
     copy: bool = True
+    direct: bool = False
     chain: tuple[RRefId, ...] = ()
 
 
@@ -230,9 +283,28 @@ class Reply:
     call: CallId
     cargo: Cargo
     loans: tuple[Report, ...] = ()
+    relayed: bool = False
+    """The object that was called is an alias, whose owner passed the call on."""
+    moved: Moved | None = None
+    """The object that was called is an alias, and where the caller finds its value from now on.
+
+    If the call was not passed on this is the whole answer: there is a value, and it is there.
+    """
 
 
-Control = ForkRequest | Ack | ChildAck | Delete | Cancel | Returned | NotifyRefRemoved | RefRemoved
+Control = (
+    ForkRequest
+    | Ack
+    | ChildAck
+    | Delete
+    | Cancel
+    | Returned
+    | NotifyRefRemoved
+    | RefRemoved
+    | AliasRef
+    | Canonical
+    | AliasGone
+)
 Request = Call | Create | Invoke | Fetch
 ObjectRequest = Create | Invoke | Fetch
 UserMessage = Tell | Reply | Request
@@ -246,14 +318,22 @@ def check_message(message: object) -> None:
     check(message, _KINDS, "message between endpoints")
 
 
-def borrowers_in(message: Message) -> Iterator[tuple[ForkId, WorkerId]]:
-    """The borrowers that *message* hands over, whom its receiver may never have heard of."""
+def strangers_in(message: Message) -> Iterator[WorkerId]:
+    """Whom *message* names beside its payload, and its receiver may never have heard of.
+
+    Those are borrowers that it hands over, and the owner of what an alias turned out to be.
+    """
     match message:
         case Reply(loans=reports) | Returned(loans=reports):
             for report in reports:
-                yield from report.borrowers
+                yield from (worker for _, worker in report.borrowers)
         case RefRemoved(removed=removed):
             for each in removed:
-                yield from each.borrowers
+                yield from (worker for _, worker in each.borrowers)
+        case _:
+            pass
+    match message:
+        case Reply(moved=Moved(fork=fork)) | Canonical(moved=Moved(fork=fork)):
+            yield fork.owner
         case _:
             pass

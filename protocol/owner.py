@@ -24,8 +24,8 @@ remains, or the creation itself is still outstanding.
 
 Invariants:
 
-* the object is freed exactly when it is resolved and ``handles``, ``messages``, ``forks``,
-  ``pending``, the queue and the running request are all empty (G4, G5);
+* the object is freed exactly when it is resolved, or an alias, and ``handles``, ``messages``,
+  ``forks``, ``pending``, the queue and the running request are all empty (G4, G5);
 * at most one request runs on an object at a time, in the order of arrival (fetches too):
   an object behind a reference behaves like an actor;
 * a request whose chain shows that it would wait for itself is refused, never queued (G6).
@@ -44,6 +44,7 @@ from .errors import ProtocolError
 from .messages import Ack, ChildAck, Passing
 
 if TYPE_CHECKING:
+    from .alias import Alias
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Create, Delete, Descriptor, ForkRequest, ObjectRequest, Report
 
@@ -55,9 +56,13 @@ class Owner:
     """One object that this endpoint owns, from its first mention to `Free`."""
 
     __slots__ = (
+        "alias",
+        "aliases",
+        "asking",
         "created",
         "forks",
         "handles",
+        "label",
         "messages",
         "pending",
         "queue",
@@ -83,6 +88,14 @@ class Owner:
         """Requests of this endpoint on its own object that are not answered yet."""
         self.queue: deque[tuple[WorkerId, ObjectRequest]] = deque()
         self.running = False
+        self.alias: Alias | None = None
+        """What it stands for, if the function that made it returned a reference (see `alias`)."""
+        self.aliases: dict[RRefId, WorkerId] = {}
+        """The reverse map: the objects that stand for this one, and who owns each."""
+        self.asking: list[tuple[WorkerId, CallId]] = []
+        """Owners of those that wait to be told what this one is."""
+        self.label = rref
+        """The greatest id of an alias from which the way leads here."""
 
     # ---- what holds the object
 
@@ -164,17 +177,15 @@ class Owner:
                 )
 
     def create(self, sender: WorkerId, message: Create, me: WorkerId) -> list[Effect]:
-        """placeholder -> created. Acknowledged now, when accepted, not when it has run."""
+        """placeholder -> created."""
         if self.created:
             raise ProtocolError(f"{sender} created {self.rref} a second time")
         self._check_unknown(message.fork)
         self.created = True
         self.target = message.target
-        effects = self._refuse_self_waits()
-        if sender == me:
-            return effects
-        self.forks[message.fork] = sender
-        return [Send(sender, Ack(rref=self.rref, fork=message.fork)), *effects]
+        if sender != me:
+            self.forks[message.fork] = sender
+        return self._refuse_self_waits()
 
     def _refuse_self_waits(self) -> list[Effect]:
         """Look again at what overtook the creation: only now the target is known."""
@@ -204,6 +215,8 @@ class Owner:
 
     def _waits_for_itself(self, request: ObjectRequest) -> bool:
         chain = getattr(request, "chain", ())
+        if self.alias is not None:
+            return False  # nothing makes it any more, and nothing runs on it
         if self.rref in chain and (self.running or not self.resolved):
             return True
         return not self.resolved and self.target is not None and self.target in chain
@@ -215,6 +228,17 @@ class Owner:
         self.created = self.resolved = True
         self.target = None
         return self._next() or self.settle()
+
+    def stand_for(self, alias: Alias) -> None:
+        """created -> alias: its value is another object's."""
+        self.created = True
+        self.target = None
+        self.alias = alias
+
+    @property
+    def settled(self) -> bool:
+        """It is known where its value is, and may be told: here, or with what it stands for."""
+        return self.resolved or (self.alias is not None and self.alias.shown is not None)
 
     def done(self) -> list[Effect]:
         """The running request ended: the next one may start."""
@@ -242,13 +266,15 @@ class Owner:
     def forget(self, worker: WorkerId) -> list[Effect]:
         """Release what the dead *worker* held, once its orphans had time to announce."""
         self.forks = {fork: to for fork, to in self.forks.items() if to != worker}
+        self.aliases = {rref: owner for rref, owner in self.aliases.items() if owner != worker}
+        self.asking = [each for each in self.asking if each[0] != worker]
         return self.settle()
 
     @property
     def unused(self) -> bool:
         """Nobody holds the object and nothing is on its way to it or runs on it."""
         return (
-            self.resolved
+            (self.resolved or self.alias is not None)
             and not self.handles
             and not self.messages
             and not self.forks

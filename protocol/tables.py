@@ -16,7 +16,7 @@ from .creations import Asked, Seen
 from .effects import Effect, Lose, Send
 from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
-from .messages import Cargo, Descriptor, Passing
+from .messages import Cargo, Descriptor, Fetch, Invoke, Passing
 from .owner import Owner
 from .sharing import DISCIPLINES, Sharing
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .user import User
+
+
+NOTHING = Cargo()
 
 
 def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
@@ -38,6 +41,19 @@ class Waiting:
     to: WorkerId
     rref: RRefId | None
     loans: tuple[Descriptor, ...] = ()
+    fetch: Fetch | None = None
+    """What to ask again where the value is, if it turns out to be elsewhere."""
+    relay: Relay | None = None
+    """For whom this endpoint asks, if not for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A request on an alias that its owner passed on: whose, and on which alias."""
+
+    sender: WorkerId
+    request: Fetch | Invoke
+    alias: RRefId
 
 
 class Tables:
@@ -69,6 +85,10 @@ class Tables:
                 "drop this reference and create the object again"
             )
         return entry.owner
+
+    def _home(self, entry: Owner | User) -> WorkerId:
+        """The endpoint that owns the object of *entry*, dead or not."""
+        return self.me if isinstance(entry, Owner) else entry.owner
 
     def _find(self, rref: RRefId) -> Owner | User | None:
         return self.owners.get(rref) or self.users.get(rref)
@@ -158,9 +178,15 @@ class Tables:
         self._forks += 1
         return ForkId(self.me, self._forks)
 
-    def _mint_call(self, to: WorkerId, rref: RRefId | None, cargo: Cargo) -> CallId:
+    def _mint_call(
+        self,
+        to: WorkerId,
+        rref: RRefId | None,
+        cargo: Cargo = NOTHING,
+        relay: Relay | None = None,
+    ) -> CallId:
         call = self._mint_pin(rref)
-        self.waiting[call] = Waiting(to, rref, loans_among(cargo.descriptors))
+        self.waiting[call] = Waiting(to, rref, loans_among(cargo.descriptors), relay=relay)
         return call
 
     def _mint_pin(self, rref: RRefId | None) -> CallId:

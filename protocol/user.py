@@ -52,6 +52,7 @@ class User:
     """One reference that this endpoint holds to an object of another endpoint's."""
 
     __slots__ = (
+        "canonical",
         "children",
         "handles",
         "known",
@@ -81,6 +82,8 @@ class User:
         """Forks passed on, with the endpoint that each went to, not confirmed yet (G2)."""
         self.pending: set[CallId] = set()
         """Requests on the object that the owner has not answered yet."""
+        self.canonical = False
+        """The owner has answered a request itself: the object is no alias."""
         self.lost = False
         """The owner died."""
 

@@ -61,6 +61,10 @@ class Task:
         """It returns, with *returned* in its result; everything comes to rest."""
         self.world.end(self, returned)
 
+    def alias(self, target: RRefId) -> None:
+        """A creation returns the bare reference *target*: its result stands for that one."""
+        self.world.end(self, (target,), bare=True)
+
 
 @dataclass(slots=True)
 class World:
@@ -112,11 +116,11 @@ class World:
         to = self._of(at).owner_of(on).name
         cargo = self._lent(at, to, refs)
         self._rest(at, self._of(at).invoke(on, cargo)[1])
-        return self.running(to)
+        return self.tasks[-1]  # not on *to* if *on* is an alias
 
-    def fetch(self, at: str, rref: RRefId) -> None:
-        """``rref.to_here()``."""
-        self._rest(at, self._of(at).fetch(rref)[1])
+    def fetch(self, at: str, rref: RRefId, *, direct: bool = False) -> None:
+        """``rref.future()``, or with *direct* ``rref.to_here()``."""
+        self._rest(at, self._of(at).fetch(rref, direct=direct)[1])
 
     def tell(self, at: str, to: str, *refs: RRefId) -> Task:
         """``send(to, message)``."""
@@ -142,12 +146,14 @@ class World:
 
     # ---- the shell
 
-    def end(self, task: Task, returned: tuple[RRefId, ...]) -> None:
-        """See `Task.end`."""
+    def end(self, task: Task, returned: tuple[RRefId, ...], *, bare: bool = False) -> None:
+        """See `Task.end` and `Task.alias`."""
         self.tasks.remove(task)
         context, message = self._of(task.at), task.message
         effects: list[Effect] = []
         match message:
+            case Create(rref=rref) if bare:
+                effects = context.stand_for(rref, *returned) + context.drop(*task.handles)
             case Create(rref=rref):
                 self.values[rref] = returned
                 for each in returned:
@@ -156,7 +162,7 @@ class World:
             case Call(call=call) | Invoke(call=call):
                 forks = tuple(self._result(context, call, rref) for rref in returned)
                 effects = context.drop(*task.handles)
-                effects += context.reply(call, Cargo(descriptors=forks))
+                effects += context.reply(call, Cargo(payload="result", descriptors=forks))
             case Tell(cargo=cargo):
                 effects = context.drop(*task.handles) + context.release(cargo.descriptors)
             case _:
@@ -216,7 +222,8 @@ class World:
                     forks = tuple(
                         context.fork(each, call.caller) for each in self.values.get(rref, ())
                     )
-                    self._obey(at, context.reply(call, Cargo(descriptors=forks)))
+                    copy = Cargo(payload="copy", descriptors=forks)
+                    self._obey(at, context.reply(call, copy))
                     self._obey(at, context.done(rref))
                 case Run(request=Call() | Create() | Invoke() as message) | Hand(message=message):
                     rrefs = self._unpickled(context, message.cargo)
@@ -232,8 +239,11 @@ class World:
 
     def _unpickled(self, context: Context, cargo: Cargo) -> list[RRefId]:
         for descriptor in cargo.descriptors:
-            context.hold(descriptor.rref)
-        return [descriptor.rref for descriptor in cargo.descriptors]
+            if descriptor.name is None:
+                context.hold(descriptor.rref)
+            else:
+                self._obey(context.me.name, context.take_up(descriptor))
+        return [descriptor.name or descriptor.rref for descriptor in cargo.descriptors]
 
 
 def random_program(world: World, seed: int, steps: int = 40) -> World:

@@ -75,13 +75,13 @@ def test_version() -> None:
 def test_demos_are_listed() -> None:
     run = farref("demo")
     assert run.returncode == 0
-    for name in (*NAMES, "wordcount"):
-        assert re.search(rf"^{name} +(lend|borrow|fork) +\S", run.stdout, re.MULTILINE)
+    for name in (*NAMES, "chaos", "wordcount"):
+        assert re.search(rf"^{name} +(lend|borrow|fork|any) +\S", run.stdout, re.MULTILINE)
 
 
 def test_demos_are_listed_as_json() -> None:
     rows = json.loads(farref("demo", "--json").stdout)
-    assert [row["name"] for row in rows] == [*NAMES, "wordcount"]
+    assert [row["name"] for row in rows] == [*NAMES, "chaos", "wordcount"]
     assert all(row["sentence"].endswith(".") for row in rows)
     assert {row["name"]: row["sharing"] for row in rows}["forward-owned"] == "borrow"
 
@@ -260,3 +260,23 @@ def test_a_missing_step_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     run = farref("demo", "forward-owned")
     assert run.returncode == 1
     assert "missing: 9 never (H frees F/1)" in run.stdout
+
+
+def test_chaos_is_the_same_for_the_same_seed() -> None:
+    args = ("demo", "chaos", "--seed", "5", "--weather", "storm", "--acts", "40", "--json")
+    one, other = farref(*args), farref(*args)
+    assert one.returncode == 0
+    assert one.stdout == other.stdout
+    told = json.loads(one.stdout)
+    assert told["wrong"] is None
+    assert (told["seed"], told["weather"], len(told["acts"])) == (5, "storm", 40)
+    assert farref("demo", "chaos", "--seed", "6", "--json").stdout != one.stdout
+
+
+def test_chaos_shows_its_acts_and_its_trace() -> None:
+    run = farref("demo", "chaos", "--weather", "crashes", "--sharing", "borrow")
+    assert run.returncode == 0
+    assert "crashes, borrow" in " ".join(run.stdout.split())
+    assert "virtual time" in run.stdout
+    assert "Look for" in run.stdout
+    assert farref("demo", "chaos", "--weather", "rain").returncode == 2

@@ -21,6 +21,8 @@ pytestmark = pytest.mark.processes
 BASES = ("farrefBase", "multiprocTCPBase", "simpleSystemBase")
 NOTED = ("forward-owned", "return-owned")
 """Those that play a published example, step by step."""
+OBJECTS = {"lend-kept": 2, "return-owned": 2, "alias-chain": 3, "alias-tree": 4, "pipeline": 5}
+"""Those with more than one."""
 OWN = {name: find(name).sharing for name in NAMES}
 MORE = [(name, "lend") for name in NOTED]
 """What is played on every base beside each demo in its own discipline."""
@@ -78,8 +80,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], St
 
 def check_end(story: Story, name: str) -> None:
     assert story.summary.left == ()
-    objects = 2 if name in ("lend-kept", "return-owned") else 1
-    assert story.summary.freed == story.summary.objects == objects
+    assert story.summary.freed == story.summary.objects == OBJECTS.get(name, 1)
     assert story.problems == ()
     assert story.summary.missing == ()
 
@@ -160,6 +161,58 @@ def test_a_loan_that_is_kept_is_asked_for_at_the_reply(stories: dict[str, Story]
     assert dict(story.summary.control) == expected
     (loan,) = (fork for fork in story.forks.values() if fork.loan)
     assert loan.stage is Stage.DELETED
+
+
+# ---- aliases
+
+
+def test_the_facts_of_the_aliasing_note_are_found(stories: dict[str, Story]) -> None:
+    story = stories["alias-chain"]
+    steps = [step for step, _ in parsed(find("alias-chain").steps)]
+    assert sorted(note.text for row in story.rows for note in row.notes) == sorted(steps)
+    assert story.summary.noted == len(steps) == 9
+
+
+def test_a_second_fetch_of_an_alias_goes_where_the_value_is(stories: dict[str, Story]) -> None:
+    fetches = [
+        (record.peer[0], record.text("rref").rpartition("/")[2])
+        for record in stories["alias-chain"].records
+        if (record.kind, record.message) == ("send", "Fetch")
+    ]
+    assert [to for to, _ in fetches] == ["A", "C", "C"]
+
+
+def test_several_aliases_of_one_object_are_shipped_once(stories: dict[str, Story]) -> None:
+    story = stories["alias-tree"]
+    values = [
+        record
+        for record in story.records
+        if (record.kind, record.message) == ("send", "Reply")
+        and story.names.of(record.at) == "B"
+        and not record.fields.get("elsewhere")
+    ]
+    assert len(values) == 1
+    assert story.summary.user["Fetch"] == 4
+
+
+def test_dependent_calls_are_sent_before_any_is_answered(stories: dict[str, Story]) -> None:
+    messages = [
+        (record.kind, record.message)
+        for record in stories["pipeline"].records
+        if record.at.startswith("program") and record.user
+    ]
+    assert messages[:5] == [*[("send", "Create")] * 3, ("send", "Invoke"), ("receive", "Reply")]
+
+
+def test_calls_on_an_alias_are_passed_on_and_then_made_directly(stories: dict[str, Story]) -> None:
+    story = stories["pipeline"]
+    calls = [
+        record for record in story.records if (record.kind, record.message) == ("send", "Invoke")
+    ]
+    passed_on = [record for record in calls if record.text("relays")]
+    assert passed_on
+    assert {story.names.of(record.at) for record in passed_on} == {"A"}
+    assert (story.names.of(calls[-1].peer), calls[-1].text("relays")) == ("B", "")
 
 
 # ---- the scenarios of the remote reference note

@@ -49,6 +49,7 @@ PURE_MODULES = {
 
 PUBLIC_NAMES = [
     "ActorRendezvous",
+    "AliasCycleError",
     "AwaitableStore",
     "FarrefError",
     "FetchTimeoutError",
@@ -57,6 +58,7 @@ PUBLIC_NAMES = [
     "GivenUpError",
     "Group",
     "GroupMember",
+    "HostInfo",
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OverloadedError",

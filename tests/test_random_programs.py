@@ -12,6 +12,7 @@ runs: a machine takes them or refuses them, and what it refuses changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -81,13 +82,15 @@ ENDPOINTS = ("A", "B", "C", "D", "E")
 # ---- programs
 
 
-def bodies(others: st.SearchStrategy[str], depth: int) -> st.SearchStrategy[Script]:
+@cache  # a strategy that is made anew for each draw costs more than what is drawn
+def bodies(endpoints: tuple[str, ...], depth: int) -> st.SearchStrategy[Script]:
     """What a receiver does with the reference "x" that it got."""
+    others = st.sampled_from(endpoints)
     keep = st.sampled_from(NAMES).map(lambda name: Keep("x", name))
     last = st.sampled_from([(), (Get("g", "x"),), (Method("m", "x"),)])
     if depth == 0:
         return st.one_of(keep.map(lambda action: (action,)), last)
-    deeper = bodies(others, depth - 1)
+    deeper = bodies(endpoints, depth - 1)
     say = st.builds(lambda to, body: Say(to, ("x",), body), others, deeper)
     back = st.builds(lambda to, body: Ask("c", to, ("x",), body), others, deeper)
     return st.one_of(
@@ -110,7 +113,7 @@ def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...]) -> Script:
             script.append(Own(new) if draw(st.booleans()) else Remote(new, draw(others)))
             continue
         name = draw(st.sampled_from(held))
-        body = tuple(_rename(action, name) for action in draw(bodies(others, 2)))
+        body = tuple(_rename(action, name) for action in draw(bodies(endpoints, 2)))
         to = draw(others)
         choice = draw(st.integers(0, 10))
         if choice == 0:

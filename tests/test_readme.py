@@ -1,4 +1,7 @@
-"""The README's program does what its comments say."""
+"""The programs of the README and of docs/ do what their comments say.
+
+The README's second one needs two machines: `tests/hosts` runs it.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,19 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "docs/aliases.md")
 
 
-def programs() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def programs(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.mark.processes
-def test_the_program_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    (program,) = programs()
+@pytest.mark.parametrize("page", PAGES)
+def test_the_program_runs_and_prints_what_it_says(tmp_path: Path, page: str) -> None:
+    program = programs(page)[0]
     path = tmp_path / "program.py"
     path.write_text(program, encoding="utf-8")
     done = subprocess.run(
@@ -29,7 +35,8 @@ def test_the_program_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_the_program_is_short() -> None:
-    (program,) = programs()
+@pytest.mark.parametrize("page", PAGES)
+def test_the_program_is_short(page: str) -> None:
+    program = programs(page)[0]
     code = [line for line in program.splitlines() if line.strip()]
     assert len(code) <= 32

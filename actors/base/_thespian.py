@@ -217,6 +217,9 @@ if TYPE_CHECKING:
             logdefs: object,
             context: object,
         ) -> None: ...
+        def _not_compatible(self, createActorEnvelope: ReceiveEnvelope) -> Any: ...
+
+        _pendingChildren: dict[int, list[ReceiveEnvelope]]
 
     class ActorManager(SystemCommon):
         def __init__(self, *arguments: Any) -> None: ...

@@ -98,7 +98,7 @@ def parse(settings: Settings, spec: object) -> Address:
     Raises :class:`InvalidAddress` for a malformed *spec*, or for another host when this
     system has no TCP.
     """
-    host, port = _split(spec)
+    host, port = split(spec)
     own = settings.host if settings.tcp else ""
     local = host in ("", "localhost") or (not is_loopback(own) and is_loopback(host))
     if local and not own:
@@ -113,7 +113,8 @@ def parse(settings: Settings, spec: object) -> Address:
     return Address(f"{resolved}:{port}", "", resolved, port)
 
 
-def _split(spec: object) -> tuple[str, int]:
+def split(spec: object) -> tuple[str, int]:
+    """The host and port of an address; see :func:`parse`."""
     match spec:
         case str():
             host, _, port = spec.partition(":")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
-from . import places
+from . import places, tcp
 from ._thespian import thesplog
 from .addresses import Address
 from .handshake import NONCE, Acceptor
@@ -147,7 +147,7 @@ class Listener:
                 self.refused += 1
                 return
         else:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tcp.tune(sock, self._settings.limits)
             key = self._settings.key
         limits = self._settings.limits
         acceptor = Acceptor(self._is_me, key, secrets.token_bytes(NONCE))

@@ -254,6 +254,17 @@ class Replicator(MultiProcReplicator):
 class Admin(Replicator, ThespianAdmin):
     """The admin of a system."""
 
+    def _not_compatible(self, createActorEnvelope: ReceiveEnvelope) -> Any:
+        """Pass a creation on to another system of the convention.
+
+        Its answer goes past us, to whoever asked. Thespian keeps the request all the same, and
+        has later ones for the same global name wait for it, for ever.
+        """
+        for instance, waiting in list(self._pendingChildren.items()):
+            if waiting[0] is createActorEnvelope:
+                del self._pendingChildren[instance]
+        return super()._not_compatible(createActorEnvelope)
+
 
 class Manager(Replicator, ActorManager):
     """Runs one actor."""

@@ -32,6 +32,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
+from . import tcp
 from ._thespian import SendStatus, Status
 from .addresses import Address
 from .errors import HandshakeError, InvalidAddress, PeerStalled, TransportClosed
@@ -240,7 +241,7 @@ class Outbox:
             key, target = b"", address.path
         elif address.host and settings.tcp:
             sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tcp.tune(sock, settings.limits)
             key, target = settings.key, (address.host, address.port)
         else:
             raise InvalidAddress(

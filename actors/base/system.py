@@ -38,6 +38,7 @@ CLEANUP_PATIENCE: Final = 8.0  # seconds; longer than a keeper takes
 ADMIN_PATIENCE: Final = 1.0  # seconds after which an admin that should have ended is killed
 SWEEP_AFTER: Final = 0.3  # seconds after which the keeper may be suspected to be dead
 MIN_KEY: Final = 16  # bytes
+HOST_CAPABILITY: Final = "farref host"  # the capability that holds the host's address
 CAPABILITIES: Final[dict[str, Any]] = {
     "Thespian ActorSystem Name": "farrefBase",
     "Thespian ActorSystem Version": 1,
@@ -69,6 +70,8 @@ class FarrefBase(Outside, MultiprocessCommon):
         self.settings = settings
         self._mode = mode
         self._shutdown_timeout = shutdown_timeout
+        self.started = False
+        """Whether this program started the system, rather than joined it."""
         self._made: list[Transport] = []
         if mode == "start" and places.answers(str(self._admin_path)):
             raise SystemAlreadyRuns(f"a system called {settings.name!r} runs already: join it")
@@ -138,6 +141,7 @@ class FarrefBase(Outside, MultiprocessCommon):
             response.message, EndpointConnected
         ):
             raise InvalidActorAddress(adminAddr, "the admin did not start")
+        self.started = True
 
     def external_clone(self) -> PrivateContext:
         """A context of its own for one thread; see ``ActorSystem.private``."""
@@ -245,6 +249,7 @@ def system_base(
         "Process Startup Method": start_method,
         "Admin Port": settings.port or settings.name,
         **CAPABILITIES,
+        **({HOST_CAPABILITY: settings.host} if settings.tcp else {}),
         **(capabilities or {}),
     }
     if convention is not None:
@@ -275,14 +280,17 @@ def make_settings(
         system_id=secrets.token_hex(4),
         host=numeric_host,
         port=port or 0,
-        key=_key(key, numeric_host, directory),
+        key=shared_key(key, numeric_host, directory),
         spin=spin,
         die_with_parent=die_with_parent,
         limits=limits,
     )
 
 
-def _key(key: bytes | str | os.PathLike[str] | None, host: str, directory: Path) -> bytes:
+def shared_key(
+    key: bytes | str | os.PathLike[str] | None, host: str, directory: Path | None = None
+) -> bytes:
+    """The key that *key* means for a system at *host*; see :func:`system_base`."""
     if not host:
         return b""
     if key is None:
@@ -291,7 +299,7 @@ def _key(key: bytes | str | os.PathLike[str] | None, host: str, directory: Path)
                 f"without a shared key only loopback may be used, not {host}: whoever reaches"
                 " that address could run code here; pass key=... (bytes or a file)"
             )
-        return places.loopback_key(directory)
+        return places.loopback_key(directory or places.private_directory())
     secret = key if isinstance(key, bytes) else Path(key).read_bytes().strip()
     if len(secret) < MIN_KEY:
         raise KeyRequired(f"a shared key of {len(secret)} bytes; use at least {MIN_KEY}")

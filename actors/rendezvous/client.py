@@ -96,7 +96,7 @@ class Client:
         future = self.submit(doing)
         try:
             with self.endpoint.pool.waiting():
-                if not self.endpoint.wait_for(future, LONGEST):
+                if not self.endpoint.port.wait(future, LONGEST):
                     raise AssertionError("every coroutine here has a timeout of its own (G6)")
             return future.result(0)
         finally:
@@ -269,7 +269,7 @@ class Client:
     def keep_alive(self, run: str, node: WorkerId, interval: float) -> None:
         """Let the service hear of *node* from now on. On the loop."""
         self._beating[run, node] = interval
-        if self._beats is None and self.endpoint.runs_by_itself:
+        if self._beats is None and self.endpoint.port.runs_by_itself:
             self._beats = self.loop.create_task(self._beat())
 
     def let_go(self, run: str, node: WorkerId) -> None:

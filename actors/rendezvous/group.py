@@ -189,7 +189,7 @@ class ActorRendezvous(RendezvousHandler):
         client, endpoint, node = self._client, self._client.endpoint, self._join.node
         if endpoint.address is None:
             raise AssertionError("an endpoint that runs code has joined")
-        home = Home(WorkerInfo(endpoint.me, endpoint.address), endpoint.runs_by_itself)
+        home = Home(WorkerInfo(endpoint.me, endpoint.address), endpoint.port.runs_by_itself)
         after = self.group.round if self.group is not None else -1
         join = replace(self._join, after=after)
         client.keep_alive(self._run, node, self._timeouts.keep_alive)

@@ -61,9 +61,8 @@ class Service:
         """Whether this is the one that answers; a standby does not, until it takes over."""
         self.standby = Standby(self)
         self._loop = asyncio.get_running_loop()
-        self._sooner = asyncio.Event()
-        self._clock = self._loop.create_task(self._keep_time())
-        endpoint.on_death.append(self._died)
+        self._timer: asyncio.TimerHandle | None = None
+        endpoint.deaths.listeners.append(self._died)
 
     # ---- what clients ask
 
@@ -205,19 +204,22 @@ class Service:
         for entry in entries:
             self.standby.note(entry)
         if entries:
-            self._sooner.set()
+            self._arm()
 
-    async def _keep_time(self) -> None:
-        while not self.endpoint.closed:
-            pauses = [hosted.run.pause() for hosted in self.runs.values()] if self.leads else []
-            pause = min((each for each in pauses if each is not None), default=60.0)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(pause, 0.01)):
-                    await self._sooner.wait()
-            self._sooner.clear()
-            if self.leads:
-                for hosted in self.runs.values():
-                    self._noted(hosted.tick())
+    def _arm(self) -> None:
+        """One timer for everything that is due some time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        pauses = [hosted.run.pause() for hosted in self.runs.values()] if self.leads else []
+        pause = min((each for each in pauses if each is not None), default=None)
+        if pause is not None and not self.endpoint.closed:
+            self._timer = self._loop.call_later(max(pause, 0.01), self._tick)
+
+    def _tick(self) -> None:
+        for hosted in self.runs.values():
+            self._noted(hosted.tick())
+        self._arm()
 
     # ---- deaths, and the standby
 
@@ -263,7 +265,7 @@ class Service:
             hosted.begin_anew()
             for worker in list(self.endpoint.context.dead):  # some may have died meanwhile
                 self.do(hosted, hosted.of_endpoint(worker))
-        self._sooner.set()
+        self._arm()
         log.warning("%s took over: %d runs", self.endpoint.me, len(self.runs))
 
 
@@ -300,6 +302,9 @@ async def ask(what: str, *args: Any) -> Any:
     service = _service()
     if not service.leads:
         raise NotLeadingError(f"{service.endpoint.me} stands by")
+    # Whoever waits here when the actor ends waits no more, and the loop has no word for that but a
+    # complaint, made by the collector wherever it happens to run.
+    asyncio.current_task()._log_destroy_pending = False  # type: ignore[union-attr]
     if what not in ASKED:
         raise ProtocolError(f"the rendezvous service is not asked for {what!r:.80}")
     return await getattr(service, what)(*args)

@@ -61,7 +61,7 @@ class Standby:
     def want(self, wanted: bool) -> None:
         """Have a standby from now on; who asks first decides."""
         if self._wanted is None and self._service.leads:
-            self._wanted = wanted and self._service.endpoint.runs_by_itself
+            self._wanted = wanted and self._service.endpoint.port.runs_by_itself
             if self._wanted:
                 self._sender = asyncio.get_running_loop().create_task(self._send())
 

@@ -29,9 +29,10 @@ from .actors.rendezvous.handler import (
 from .actors.rref import RRef
 from .actors.store import AwaitableStore, Store
 from .actors.system import System
-from .actors.wire import WorkerInfo
+from .actors.wire import HostInfo, WorkerInfo
 from .actors.worker import Worker
 from .protocol.errors import (
+    AliasCycleError,
     FarrefError,
     FetchTimeoutError,
     ForeignReferenceError,
@@ -61,6 +62,7 @@ from .protocol.rendezvous import Timeouts as RendezvousTimeouts
 
 __all__ = [
     "ActorRendezvous",
+    "AliasCycleError",
     "AwaitableStore",
     "FarrefError",
     "FetchTimeoutError",
@@ -69,6 +71,7 @@ __all__ = [
     "GivenUpError",
     "Group",
     "GroupMember",
+    "HostInfo",
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OverloadedError",

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .commands.demo import demo
+from .commands.join import join
 from .commands.trace import trace
 
 app = typer.Typer(
@@ -36,4 +37,5 @@ def main(
 
 
 app.command()(demo)
+app.command()(join)
 app.command()(trace)

@@ -15,7 +15,7 @@ import psutil
 from .helpers import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
@@ -35,10 +35,12 @@ def run(folder: Path, text: str, *arguments: str, seconds: float = 60) -> str:
 
 
 @contextmanager
-def started(folder: Path, text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The running program, as a script whose classes are in ``__main__``."""
+def started(
+    folder: Path, text: str, *arguments: str, on: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
+    """The running program, a script with classes in ``__main__``; *on* begins its command."""
     with subprocess.Popen(
-        [sys.executable, str(write(folder, text)), *arguments],
+        [*on, sys.executable, str(write(folder, text)), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -102,7 +102,7 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
         return begin()
 
     monkeypatch.setattr(future, "_begin", begins)
-    monkeypatch.setattr(alone.endpoint, "discard", given_back.append)
+    monkeypatch.setattr(alone.endpoint.discards, "message", given_back.append)
     cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]
     future.arrived(cargo)
     assert there == [None]

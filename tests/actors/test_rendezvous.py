@@ -279,6 +279,9 @@ def test_one_that_dies_while_they_meet_is_not_waited_for(ours: System) -> None:
     idle(ours, 0.5)
     assert not never.done()
     os.kill(pid, signal.SIGKILL)
+    with pytest.raises(farref.OwnerDiedError):
+        never.result()
+    idle(ours, 0.3)  # the service hears of it at its own time
     for _, _, names in meet(b, c):
         assert names == ["B", "C"]
 

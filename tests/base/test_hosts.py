@@ -58,6 +58,15 @@ def test_an_actor_is_created_where_its_capability_is(
     assert (a.ask(remote, array, PATIENCE) == array).all()
 
 
+def test_a_global_name_of_another_host_is_found_again_and_again(
+    hosts: tuple[ActorSystem, ActorSystem],
+) -> None:
+    a, _ = hosts
+    named = [a.createActor(OnHostB, globalName="one of all") for _ in range(3)]
+    assert named[0] == named[1] == named[2]
+    assert a.ask(named[2], "over there", PATIENCE) == "over there"
+
+
 def test_order_across_hosts_in_both_directions(hosts: tuple[ActorSystem, ActorSystem]) -> None:
     a, b = hosts
     one, other = a.createActor(Duelist), b.createActor(Duelist)

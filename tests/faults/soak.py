@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from farref import Future, WorkerInfo
-    from farref.protocol.ids import WorkerId
+    from farref.protocol.ids import RRefId, WorkerId
     from farref.protocol.sharing import Sharing
 
 WORKERS = tuple(f"W{number}" for number in range(6))
@@ -96,6 +96,11 @@ def make_there(name: str, number: int) -> Any:
     return [farref.remote(name, make_box, (number,))]
 
 
+def make_by_way(name: str, number: int) -> Any:
+    """An alias of what *name* makes."""
+    return farref.remote(name, make_box, (number,))
+
+
 def let_go(number: int) -> None:
     with contextlib.suppress(IndexError):
         for _ in range(number):
@@ -127,6 +132,8 @@ class Soak:
         self.held: list[tuple[RRef[Any], Any]] = []
         """References, each with what its box contains."""
         self.flying: deque[tuple[str, Future[Any], Callable[[Any], None], Any]] = deque()
+        self.aliases: set[RRefId] = set()
+        """Of all those ever, the ones that may stand for an object of another owner."""
         self.mend: tuple[float, str, str] | None = None
         """When the link that is cut is to be healed, and which."""
         self.done: Counter[str] = Counter()
@@ -179,7 +186,8 @@ class Soak:
     def allow(self, what: str, error: farref.FarrefError, about: RRef[Any] | None = None) -> None:
         """Only the dead may be a reason, and only if there are any."""
         fine = isinstance(error, WorkerDiedError | OwnerDiedError) and bool(self.killed)
-        if isinstance(error, OwnerDiedError) and what == "fetch" and about is not None:
+        known = about is not None and about.id not in self.aliases
+        if isinstance(error, OwnerDiedError) and what == "fetch" and about is not None and known:
             fine = self.system.endpoint.context.owner_of(about.id) in self.killed
         if isinstance(error, RefLostError):
             fine = any(str(worker) in str(error) for worker in self.killed)
@@ -259,6 +267,28 @@ class Soak:
         made = ref.remote().get()
         self.fly("method", farref.rpc_async(self.infos[one], same, (made,)), equal(made))
 
+    def alias(self, one: str, other: str, number: int) -> None:
+        ref, content = self.pick(number)
+        self._alias(farref.remote(self.infos[one], same, (ref,)), content)
+
+    def chain(self, one: str, other: str, number: int) -> None:
+        self._alias(farref.remote(self.infos[one], make_by_way, (other, number)), number)
+
+    def _alias(self, ref: RRef[Any], content: Any) -> None:
+        self.aliases.add(ref.id)
+        self.held.append((ref, content))
+
+    def pipeline(self, one: str, other: str, number: int) -> None:
+        ref, content = self.pick(number)
+        again = farref.remote(self.infos[one], same, (ref,)).remote().get()
+        expected = equal(content) if isinstance(content, int) else lambda _: None
+        self.fly("pipeline", again.future(), expected)
+
+    def by_value(self, one: str, other: str, number: int) -> None:
+        ref, content = self.pick(number)
+        future = farref.rpc_async(self.infos[one], Box.get, (ref,), resolve=True)
+        self.fly("by value", future, equal(content))
+
     def drop(self, one: str, other: str, number: int) -> None:
         if self.held:
             self.held.pop(number % len(self.held))
@@ -335,7 +365,11 @@ ACTIONS, WEIGHTS = zip(
     (Soak.nest, 4),
     (Soak.fetch, 4),
     (Soak.method, 3),
-    (Soak.drop, 12),
+    (Soak.alias, 4),
+    (Soak.chain, 4),
+    (Soak.pipeline, 4),
+    (Soak.by_value, 3),
+    (Soak.drop, 16),
     (Soak.let_go, 4),
     strict=True,
 )

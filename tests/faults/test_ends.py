@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import threading
 import time
-from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
 import farref
-from farref import FarrefError, FetchTimeoutError, System
+from farref import FarrefError, System, SystemDownError, WorkerDiedError
 from farref.actors import processes
 from farref.testing import assert_nothing_held, until
 
@@ -21,7 +23,6 @@ from ..actors.test_freed import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 BASES = ["farrefBase", "multiprocTCPBase"]
@@ -37,46 +38,78 @@ def ancestors() -> dict[str, int]:
     return {"the admin": admin.pid, "the registrar": registrar.pid}
 
 
+def ending(name: str, when: str) -> str:
+    """Wait for what never comes, in a worker; what the wait ends with is written down."""
+    try:
+        farref.rpc_sync(name, time.sleep, (60,))
+    except FarrefError as error:
+        Path(when).write_text(f"{type(error).__name__}: {error}", encoding="utf-8")
+    return ""
+
+
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("victim", ["the admin", "the registrar"])
-def test_without_the_frameworks_own(base: str, victim: str) -> None:
-    """Calls between those that are left may go on; nothing waits longer than it may."""
-    system = System(base, timeout=20)
-    for name in "BC":
-        system.worker(name)
-    ref = farref.remote("B", list, ((1,),))
-    assert ref.to_here() == [1]
-    waiting = farref.rpc_async("C", time.sleep, (60,), timeout=1)
-    system.endpoint.settings = replace(system.endpoint.settings, timeout=1.0)
-    os.kill(ancestors()[victim], signal.SIGKILL)
-    with pytest.raises(FarrefError):
-        waiting.result()
-    uses: list[Callable[[], Any]] = [
-        ref.to_here,
-        ref.rpc_sync().copy,
-        ref.owner,
-        lambda: farref.rpc_sync("C", pow, (2, 4)),
-        lambda: farref.rpc_sync("C", len, ([ref],)),
-        lambda: farref.rpc_sync("C", keep, (ref,)),
-        lambda: farref.remote("B", list).to_here(),
-        lambda: farref.rpc_sync("nobody", pow, (2, 4)),
-        system.workers,
-        lambda: system.worker("D"),
-        lambda: system.tell("C", 1),
-        lambda: system.ask("C", 1),
-    ]
-    for use in uses:
-        try:
-            use()
-        except FarrefError:
-            continue
-        except TypeError:
-            continue  # workers handle no messages, says a worker that lives
-    if victim == "the registrar":
-        with pytest.raises(FetchTimeoutError, match="within 1 s"):  # the system's, not its own 20
-            system.workers()
-    system.shutdown()
-    assert processes.members(system._session) == []
+def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> None:
+    """Every wait ends at once, here and in the workers: the timeouts are longer than the test's."""
+    with System(base, timeout=600) as system:
+        for name in "BC":
+            system.worker(name)
+        ref = farref.remote("B", list, ((1,),))
+        assert ref.to_here() == [1]
+        waiting = farref.rpc_async("C", time.sleep, (60,))
+        told = tmp_path / "told"
+        farref.rpc_async("B", ending, ("C", str(told)))
+        killed = ancestors()[victim]
+        os.kill(killed, signal.SIGKILL)
+        # The admin's end may be that of the worker first.
+        with pytest.raises((SystemDownError, WorkerDiedError)):
+            waiting.result()
+        assert until(system, lambda: system.endpoint.closed)
+        uses: list[Callable[[], Any]] = [
+            ref.to_here,
+            ref.rpc_sync().copy,
+            lambda: farref.rpc_sync("C", pow, (2, 4)),
+            lambda: farref.rpc_sync("C", len, ([ref],)),
+            lambda: farref.rpc_sync("C", keep, (ref,)),
+            lambda: farref.remote("B", list).to_here(),
+            lambda: farref.rpc_sync("nobody", pow, (2, 4)),
+            system.workers,
+            lambda: system.worker("D"),
+            lambda: system.tell("C", 1),
+            lambda: system.ask("C", 1),
+        ]
+        for use in uses:
+            with pytest.raises(SystemDownError, match=str(killed)):
+                use()
+        session = system._session
+        if victim == "the registrar":  # the admin, and the framework's logger, are left
+            assert until(system, lambda: len(processes.members(session)) <= 2)
+            if base == "multiprocTCPBase":  # on ours the workers end with their parent, at once
+                assert until(system, told.exists)
+                assert told.read_text(encoding="utf-8").startswith("SystemDownError")
+        else:
+            assert until(system, lambda: not processes.members(session))
+    assert processes.members(session) == []
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_vigil(fallback: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fallback:
+        monkeypatch.delattr(os, "pidfd_open")
+    over = threading.Event()
+    with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
+        ended = threading.Event()
+        processes.Vigil((first.pid,), ended.set).end()
+        vigil = processes.Vigil((first.pid, second.pid), over.set)
+        second.kill()
+        second.wait()
+        assert over.wait(20)
+        first.kill()
+    vigil.end()
+    gone = threading.Event()
+    processes.Vigil((first.pid,), gone.set)
+    assert gone.wait(20)
+    assert not ended.is_set()
 
 
 ATTACHED = """

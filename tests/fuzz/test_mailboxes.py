@@ -1,4 +1,4 @@
-"""Thespian messages that no correct peer sends: to a worker, to the program, to the registrar.
+"""Thespian messages that no correct peer sends: to a worker, the program, the registrar, a steward.
 
 Foreign objects, messages of ours with any field wrong, envelopes of strangers and of the dead,
 repeated ones, absurd numbers. Each is refused and counted, or harmless; calls go on meanwhile,
@@ -22,14 +22,22 @@ from farref.actors.wire import (
     Envelope,
     Exited,
     Found,
+    HostInfo,
+    HostJoin,
+    HostJoined,
     Join,
     Joined,
     Leave,
+    Look,
+    Looked,
     Lookup,
+    Make,
     Nudge,
     Open,
+    Serve,
     Spawn,
     Spawned,
+    Unmade,
     Welcome,
     WorkerInfo,
 )
@@ -37,6 +45,9 @@ from farref.protocol.delivery import WINDOW, Packet
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 
 from ..actors.helpers import Box, assert_nothing_held, make_box, until
+from ..actors.scripts import started
+from ..base.kit import free_port
+from ..hosts.test_ways_in import JOINED
 from .cases import JUNK, cases
 from .test_protocol import Maker
 from .wrong import wrong
@@ -44,6 +55,7 @@ from .wrong import wrong
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
+    from pathlib import Path
 
     from .conftest import Kept
 
@@ -188,6 +200,9 @@ def test_registrar(system: System, spoil: str) -> None:
                 Lookup(case.number, "B"),
                 Lookup(case.number, None, lair),
                 Exited(ActorAddress(None)),
+                HostJoin(evil, HostInfo("10.9.9.9", {})),
+                Unmade(evil, "no"),
+                Looked(evil, running=False),
                 rng.choice(JUNK),
             ]
             message = rng.choice(right)
@@ -206,6 +221,45 @@ def test_registrar(system: System, spoil: str) -> None:
     assert farref.rpc_sync("B", timeout) == 20
     del ref
     assert_nothing_held(system)
+
+
+@pytest.mark.processes
+def test_steward(tmp_path: Path) -> None:
+    """It goes on making workers, for the registrar that it knows."""
+
+    def steward_of() -> ActorAddress:  # in here, because it travels whole
+        mailbox: Any = RRef(1)._endpoint.port
+        address: ActorAddress = mailbox._actor._myRef._parentAddr
+        return address
+
+    first, port = f"127.0.0.2:{free_port('127.0.0.2')}", str(free_port("127.0.0.3"))
+    with (
+        System(host="127.0.0.2", port=int(first.partition(":")[2]), timeout=20) as system,
+        started(tmp_path, JOINED, first, port) as program,
+    ):
+        system.worker("B", on="127.0.0.3")
+        assert program.stdout
+        assert program.stdout.readline() == "ready\n"
+        steward = farref.rpc_sync("B", steward_of)
+        for case in cases("steward"):
+            with case as rng:
+                evil = WorkerId("evil", 10**9 + case.number)
+                right: list[Any] = [
+                    Serve(1),
+                    HostJoined(Settings(silence=0.1)),
+                    Make(evil, b"no pickle", None, None),
+                    Look(evil, 1),
+                    Died((evil,)),
+                    rng.choice(JUNK),
+                ]
+                message = rng.choice(right)
+                if rng.random() < 0.5:
+                    message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, steward)))  # type: ignore[misc]
+                system._port.post(steward, message)
+        system.worker("C", on="127.0.0.3")
+        assert farref.rpc_sync("C", pow, (2, 2)) == 4
+        assert len(system.hosts()) == 2
+        assert_nothing_held(system)
 
 
 def timeout() -> float:

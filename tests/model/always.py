@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from farref.protocol.borrowing import BorrowingUser
+from farref.protocol.effects import Loss
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import (
@@ -54,10 +55,15 @@ class View:
         for envelope in self.flying:
             receiver = self.living.get(envelope.to)
             if receiver is not None and envelope.sender not in receiver.dead:
-                cargo = getattr(envelope.message, "cargo", None)
-                if cargo is not None:
-                    for descriptor in cargo.descriptors:
-                        yield envelope, descriptor
+                for descriptor in references_in(envelope.message):
+                    yield envelope, descriptor
+
+
+def references_in(message: Message) -> tuple[Descriptor, ...]:
+    """The references that *message* brings."""
+    cargo, moved = getattr(message, "cargo", None), getattr(message, "moved", None)
+    inside = () if cargo is None else cargo.descriptors
+    return inside if moved is None else (*inside, moved.fork)
 
 
 def deletes_in(message: Message) -> tuple[Delete, ...]:
@@ -112,6 +118,19 @@ def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
     return f"{endpoint.me} keeps an idle entry of {idle[0]}" if idle else None
 
 
+def names_are_right(endpoint: Endpoint) -> str | None:
+    """Each name counts its own handles, and is there as long as it has any, or holds requests."""
+    named, context = endpoint.named(), endpoint.context
+    for rref, name in context.names.items():
+        if name.handles != named[rref]:
+            return f"{endpoint.me} counts {name.handles} handles called {rref}, not {named[rref]}"
+        if not name.handles:
+            return f"{endpoint.me} keeps an idle name {rref}"
+        if context._find(name.canonical) is None:
+            return f"{endpoint.me} knows {rref} to be {name.canonical}, and holds no such thing"
+    return None
+
+
 def notices_end_reports(endpoint: Endpoint) -> str | None:
     """By borrowing, what the owner has notified of is no more waited for."""
     for user in endpoint.context.users.values():
@@ -126,6 +145,7 @@ ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
     "owner or user": one_role,
     "nothing idle is kept": nothing_idle_is_kept,
     "notices end reports": notices_end_reports,
+    "names are right": names_are_right,
 }
 
 # ---- one step
@@ -353,14 +373,15 @@ def confirmed_means_counted(view: View) -> str | None:
 
 def forks_form_a_tree(view: View) -> str | None:
     """A fork has one child: it is at one endpoint, or on its way to one."""
-    places = Counter(fork for facts in view.living.values() for fork in facts.children)
-    places.update(
+    places = [fork for facts in view.living.values() for fork in facts.children]
+    places += [
         descriptor.fork
         for _, descriptor in view.descriptors()
         if descriptor.passing is not Passing.BACK
-    )
-    twice = [fork for fork, number in places.items() if number > 1]
-    return f"fork {twice[0]} is in two places" if twice else None
+    ]
+    if len(set(places)) == len(places):
+        return None
+    return f"fork {Counter(places).most_common(1)[0][0]} is in two places"
 
 
 def nothing_is_lost(view: View) -> str | None:
@@ -370,6 +391,37 @@ def nothing_is_lost(view: View) -> str | None:
             if not view.deaths or (rref.creator in view.living and rref not in facts.late):
                 return f"{rref} is lost, and its creator lives"
     return None
+
+
+def aliases_are_true(view: View) -> str | None:
+    """What is believed to be canonical is where the chain of returned references ends."""
+    stood: dict[RRefId, RRefId] = {}
+    broken: dict[RRefId, Loss] = {}
+    for facts in view.living.values():
+        stood |= facts.stood
+        broken |= facts.broken
+    if not stood:
+        return None
+    if not view.deaths:
+        for rref, why in broken.items():
+            if why is not Loss.CYCLE or rref not in _way(stood, rref):
+                return f"{rref} is lost, as {why.value}"
+    for facts in view.living.values():
+        for rref, canonical in facts.known.items():
+            if canonical in stood and canonical not in broken:
+                return f"{facts.me} believes that {rref} is {canonical}, which is an alias"
+            if not view.deaths and canonical not in _way(stood, rref):
+                return f"{facts.me} believes that {rref} is {canonical}"
+    return None
+
+
+def _way(stood: dict[RRefId, RRefId], rref: RRefId) -> list[RRefId]:
+    """What *rref* stands for, step by step, and at most once round."""
+    way: list[RRefId] = []
+    while rref in stood and stood[rref] not in way:
+        rref = stood[rref]
+        way.append(rref)
+    return way
 
 
 def nobody_is_late(view: View) -> str | None:
@@ -408,7 +460,9 @@ def borrowers_are_reached(view: View) -> str | None:
     """From the owner's counts a path of pins and tables leads to everybody who has a reference."""
     if view.deaths:
         return None  # until those who are cut off have announced themselves
-    for rref in {rref for facts in view.living.values() for rref in facts.homes}:
+    for rref in {
+        rref for facts in view.living.values() for rref in facts.held if rref in facts.homes
+    }:
         reached, todo = set(), list(_roots(view, rref))
         moving = list(_tables_in_flight(view, rref))
         while todo:
@@ -439,6 +493,8 @@ def _tables_in_flight(view: View, rref: RRefId) -> Iterator[tuple[WorkerId, list
 
 def sent_once(view: View) -> str | None:
     """No reply and no one-way message is in flight twice."""
+    if len({id(it) for it in view.flying}) == len(view.flying):
+        return None  # equal messages are one object, interned by the world
     twice = Counter(it for it in view.flying if isinstance(it.message, Tell | Reply))
     return next((f"{it.message} is sent twice" for it, n in twice.items() if n > 1), None)
 
@@ -449,6 +505,7 @@ ALWAYS: dict[str, Callable[[View], str | None]] = {
     FREED: not_freed_while_held,
     LATE: nobody_is_late,
     "nothing is lost without a death (G4)": nothing_is_lost,
+    "aliases are true": aliases_are_true,
     "unconfirmed children are pinned (G2)": children_are_pinned,
     "an ancestor is known (G2)": an_ancestor_is_known,
     "confirmed means counted": confirmed_means_counted,

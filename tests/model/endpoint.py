@@ -20,6 +20,7 @@ from farref.protocol.effects import (
     Free,
     Hand,
     Lose,
+    Loss,
     Refuse,
     Run,
     Send,
@@ -69,6 +70,8 @@ class Endpoint:
         script: Script,
         sharing: Sharing = "fork",
         mortal: frozenset[WorkerId] = frozenset(),
+        *,
+        ordered: bool = False,
     ) -> None:
         self.me = me
         self.context = Context(me, sharing)
@@ -96,6 +99,15 @@ class Endpoint:
         """The objects of which tables were taken back when their receivers had died."""
         self.over: dict[WorkerId, tuple[Message, ...]] = {}
         """The messages to each mortal endpoint that handed tables over."""
+        self.stood: dict[RRefId, RRefId] = {}
+        """The objects here whose functions returned a reference: what each stands for."""
+        self.broken: dict[RRefId, Loss] = {}
+        """Of these, the ones that have an error for a value, and why."""
+        self.errors: set[CallId] = set()
+        """The calls of which the answer was that the object is lost."""
+        self.ordered = ordered
+        self.ran: dict[tuple[RRefId, WorkerId], int] = {}
+        """Of whose requests on an object which ran last, where that is looked at."""
         self.serial = 0
         self._out: list[Send] = []
 
@@ -111,6 +123,7 @@ class Endpoint:
         books = (
             *(self.variables, self.calls, self.values, self.freed, self.handed, self.buried),
             *(self.lost, self.late, self.borrowed, self.took_back, self.over),
+            *(self.stood, self.broken, self.errors, self.ran),
         )
         return (
             freeze(self.context),
@@ -123,11 +136,21 @@ class Endpoint:
 
     def handles(self) -> Counter[RRefId]:
         """The handles in this process, by our books."""
+        held: Counter[RRefId] = Counter()
+        for rref, number in self.named().items():
+            held[self.context.whereabouts(rref)] += number
+        return held
+
+    def named(self) -> Counter[RRefId]:
+        """The handles by what they are called: an alias has one of what it stands for."""
         held = Counter(self.variables.values())
         for inside in self.values.values():
             held.update(inside)
         for task in self.tasks:
             held.update(rref for _, rref in task.frame)
+        held.update(
+            self.stood[rref] for rref in self.stood.keys() - self.freed - self.broken.keys()
+        )
         return held
 
     def messages(self) -> Counter[RRefId]:
@@ -135,10 +158,12 @@ class Endpoint:
         held: Counter[RRefId] = Counter()
         for task in self.tasks:
             held.update(descriptor.rref for descriptor in task.cargo.descriptors)
-        for owner in self.context.owners.values():
-            for sender, request in owner.queue:
-                cargo = Task(sender, request).cargo
-                held.update(descriptor.rref for descriptor in cargo.descriptors)
+        waiting = [each for owner in self.context.owners.values() for each in owner.queue]
+        relays = [each.relay for each in self.context.waiting.values() if each.relay]
+        waiting += [(relay.sender, relay.request) for relay in relays]
+        for sender, request in waiting:
+            cargo = Task(sender, request).cargo
+            held.update(descriptor.rref for descriptor in cargo.descriptors)
         return held
 
     def holds(self) -> Counter[RRefId]:
@@ -180,6 +205,8 @@ class Endpoint:
                 self._obey(self.context.bury(dead))
             case _:
                 assert_never(step)
+        for alias in self.context._aliases.values():
+            self.stood.setdefault(alias.rref, alias.target)
         out, self._out = self._out, []
         for send in out:
             if send.to in self.mortal and hands_over(send.message):
@@ -197,8 +224,12 @@ class Endpoint:
         match todo[0] if todo else do.Abandon():
             case do.Wait(call=call):
                 return self.calls.get(call) not in self.context.waiting
-            case do.Drop(name=name) | do.Keep(name=name) | do.Pickle(name=name):
+            case (
+                do.Drop(name=name) | do.Keep(name=name) | do.Pickle(name=name) | do.Need(name=name)
+            ):
                 needed = (name,)
+            case do.Take(name=name):
+                return name in self.variables
             case do.Own(inside=inside):
                 needed = inside
             case do.Remote(refs=refs, method_of=target):
@@ -225,15 +256,23 @@ class Endpoint:
                 case Send():
                     self._out.append(effect)
                 case Run(sender=sender, request=request):
-                    self._hand(Task(sender, request))
+                    task = Task(sender, request)
+                    self._see(task)
+                    self._hand(task)
                 case Refuse(sender=sender, request=request):
                     self._hand(Task(sender, request, refused=True))
                 case Hand(sender=sender, message=message):
                     self._hand(Task(sender, message))
                 case Settle(sender=sender, reply=reply):
-                    self._hand(Task(sender, reply))
+                    task = Task(sender, reply)
+                    if task.code.error:
+                        self.errors.add(reply.call)
+                    self._hand(task)
                 case Stop(sender=sender, call=call):
                     self._stop(sender, call)
+                case Lose(rref=rref, why=why) if why is not Loss.CREATOR:
+                    self.broken[rref] = why
+                    self._obey(self.context.resolve(rref))
                 case Lose(rref=rref):
                     self.lost.add(rref)
                     if rref in self.freed:
@@ -251,6 +290,16 @@ class Endpoint:
                     pass
                 case _:
                     assert_never(effect)
+
+    def _see(self, task: Task) -> None:
+        """*task* runs: is it its caller's turn?"""
+        if self.ordered and task.occupies is not None:
+            caller, number = task.code.issued or (task.sender, 0)
+            if isinstance(task.message, Fetch):
+                caller, number = task.message.call
+            if self.ran.get((task.occupies, caller), 0) >= number:
+                raise AssertionError(f"request {number} of {caller} was overtaken: {task.message}")
+            self.ran[task.occupies, caller] = number
 
     def _hand(self, task: Task) -> None:
         if key(task) in self.handed:
@@ -291,11 +340,12 @@ class Endpoint:
         if not code.readable:
             self._replace(task, replace(task, stage=Stage.BEGUN))
             return
-        for descriptor in descriptors:
-            self.context.hold(descriptor.rref)
-        rrefs = (descriptor.rref for descriptor in descriptors)
-        frame = tuple(zip(code.names, rrefs, strict=True))
+        taken = [self.context.take_up(descriptor) for descriptor in descriptors]
+        called = (descriptor.name or descriptor.rref for descriptor in descriptors)
+        frame = tuple(zip(code.names, called, strict=True))
         self._replace(task, replace(task, stage=Stage.BEGUN, todo=code.body, frame=frame))
+        for effects in taken:
+            self._obey(effects)
 
     def _end(self, task: Task) -> None:
         """Let go of the handler's handles, answer, and free the object for the next."""
@@ -312,7 +362,12 @@ class Endpoint:
                 code = Code(names=kept, body=tuple(do.Keep(name) for name in kept))
                 self._answer(task, call, code, inside)
             case Create(rref=rref):
-                self._created(rref, task, names)
+                target = self._find(task, task.code.alias) if works and task.code.alias else None
+                if target is None:
+                    self._created(rref, task, names)
+                else:
+                    self._obey(self.context.stand_for(rref, target))
+                    self._leave(task)
             case Tell() | Reply():
                 self._leave(task)
                 self._obey(self.context.release(task.cargo.descriptors))
@@ -338,6 +393,8 @@ class Endpoint:
             self._obey(self.context.abandon(made))
             made, code = [], Code()
         self._leave(task)
+        if task.occupies in self.broken:
+            code = replace(code, error=True)
         cargo = Cargo(payload=code, descriptors=tuple(made))
         self._obey(self.context.reply(call, cargo))
 
@@ -394,8 +451,10 @@ class Endpoint:
             case do.Remote(name=name, to=to):
                 target = self._needed(task, action.method_of) if action.method_of else None
                 code = Code(action.refs, action.body, action.returns, readable=action.readable)
-                cargo = self._pack(task, code, worker(to), forks, replies=False)
-                rref, effects = context.create(worker(to), cargo, target)
+                code = replace(code, alias=action.alias, issued=self._issue())
+                owner = worker(to) if target is None else context.owner_of(target)
+                cargo = self._pack(task, code, owner, forks, replies=False)
+                rref, effects = context.create(owner, cargo, target)
                 self._bind(task, name, rref)
                 self._obey(effects)
             case do.Say(to=to, refs=refs, body=body, readable=readable):
@@ -410,13 +469,15 @@ class Endpoint:
                 self._obey(effects)
             case do.Method(call=name, name=target_name, refs=refs, body=body):
                 on = self._needed(task, target_name)
-                code = Code(refs, body, action.returns, action.then)
+                code = Code(refs, body, action.returns, action.then, issued=self._issue())
                 cargo = self._pack(task, code, context.owner_of(on), forks, replies=True)
                 call, effects = context.invoke(on, cargo, self._chain(task, name))
                 self.calls[name] = call
                 self._obey(effects)
-            case do.Get(call=name, name=of):
-                call, effects = context.fetch(self._needed(task, of), self._chain(task, name))
+            case do.Get(call=name, name=of, direct=direct, copy=copy):
+                chain = self._chain(task, name)
+                rref = self._needed(task, of)
+                call, effects = context.fetch(rref, chain, copy=copy, direct=direct)
                 self.calls[name] = call
                 self._obey(effects)
             case do.Revoke(call=name):
@@ -432,10 +493,16 @@ class Endpoint:
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
                 self._obey(context.abandon(undone))
-            case do.Wait():
+            case do.Wait() | do.Need():
                 pass
+            case do.Take(name=name):
+                self._bind(task, name, self.variables.pop(name))
             case _:
                 assert_never(action)
+
+    def _issue(self) -> tuple[WorkerId, int] | None:
+        """Who asks, and the number of the call that is minted next."""
+        return (self.me, self.context._calls + 1) if self.ordered else None
 
     def _needed(self, task: Task | None, name: str) -> RRefId:
         rref = self._find(task, name)

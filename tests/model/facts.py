@@ -7,8 +7,10 @@ aliases) says here what it holds, pins and counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from farref.protocol.borrowing import BorrowingUser
+from farref.protocol.effects import Loss
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingOwner
 from farref.protocol.tables import loans_among
@@ -17,7 +19,7 @@ from .endpoint import Endpoint
 from .script import Script
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Facts:
     """The facts of *me*, in one state."""
 
@@ -54,6 +56,12 @@ class Facts:
     """The objects of which tables were taken back here."""
     valueless: frozenset[RRefId]
     """The objects here that are resolved and counted, and have neither a value nor a loss."""
+    stood: dict[RRefId, RRefId]
+    """What each object here stands for, if its function returned a reference (past ones too)."""
+    broken: dict[RRefId, Loss]
+    """Of these, the ones that have an error for a value."""
+    known: dict[RRefId, RRefId]
+    """What is known here to be an alias, and of which canonical object."""
     dead: frozenset[WorkerId]
     """Whom this endpoint knows to be dead."""
 
@@ -65,7 +73,7 @@ class Facts:
         forks += [fork for owed, fork in self.owed if owed == rref]
         return forks + ([self.unconfirmed[rref]] if rref in self.unconfirmed else [])
 
-    @property
+    @cached_property
     def children(self) -> frozenset[ForkId]:
         """Every fork whose child is this endpoint."""
         forks = frozenset(fork for _, fork in self.owed)
@@ -113,7 +121,18 @@ def facts(endpoint: Endpoint) -> Facts:
         valueless=frozenset(
             owner.rref
             for owner in owners
-            if owner.resolved and owner.rref not in endpoint.values.keys() | endpoint.lost
+            if owner.resolved
+            and owner.rref not in endpoint.values.keys() | endpoint.lost | endpoint.broken.keys()
         ),
+        stood=endpoint.stood,
+        broken=endpoint.broken,
+        known={
+            **{rref: name.canonical for rref, name in endpoint.context.names.items()},
+            **{
+                rref: alias.canonical
+                for rref, alias in endpoint.context._aliases.items()
+                if alias.canonical is not None
+            },
+        },
         dead=frozenset(endpoint.context.dead),
     )

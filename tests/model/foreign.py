@@ -42,6 +42,7 @@ from farref.protocol.sharing import Sharing
 from farref.protocol.user import User
 
 from .mutants import Mutant
+from .mutants.mutant import in_context
 from .state import freeze
 from .wire import message
 
@@ -165,8 +166,10 @@ def _packet(name: str, packet: Packet) -> Foreign:
 
 def _no(machine: type, method: str, check: str) -> Mutant:
     end = check[-1] if check.endswith(":") else ""
-    machine = next(each for each in machine.__mro__ if method in vars(each))
-    return Mutant(f"without `{check}`", machine, method, check, f"False{end}")
+    name = f"without `{check}`"
+    if issubclass(Context, machine):
+        return in_context(name, method, check, f"False{end}")
+    return Mutant(name, machine, method, check, f"False{end}")
 
 
 SENDERS_LOAN = "self.lent.get(fork) == sender"
@@ -245,11 +248,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_receive_reply", "waiting.to != sender"),
+        _no(Context, "_check_reply", "waiting.to != sender"),
         _to_b("a reply from another", C, Reply(call=CallId(B, 1), cargo=Cargo())),
     ),
     (
-        _no(Context, "_receive_reply", "waiting is None"),
+        _no(Context, "_check_reply", "waiting is None"),
         _to_b("a reply to what was not asked", A, Reply(call=CallId(B, 9), cargo=Cargo())),
     ),
     (
@@ -281,9 +284,8 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a reference with a wrong owner", A, tell(reference(ASKED, ForkId(A, 9), A))),
     ),
     (
-        Mutant(
+        in_context(
             "without `_check_mine`",
-            Context,
             "_check_cargo",
             "self._check_mine(descriptor.rref)",
             "pass",
@@ -323,7 +325,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_receive_reply", "lent.get(report.fork) != report.rref"),
+        _no(Context, "_check_reply", "lent.get(report.fork) != report.rref"),
         _to_b(
             "a report of what was not lent for this call",
             A,
@@ -348,9 +350,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a loan without a call", A, tell(LOAN)),
     ),
     (
-        Mutant(
-            "lends where calls fork", Context, "_check_cargo", "not self.discipline.lends", "False"
-        ),
+        in_context("lends where calls fork", "_check_cargo", "not self.discipline.lends", "False"),
         _to_b(
             "a loan where calls fork",
             A,

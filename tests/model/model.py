@@ -62,6 +62,10 @@ class ProgramModel:
         """The first `eventually` property that does not hold, if any."""
         living = {endpoint.me: endpoint for endpoint in self.world.living(state)}
         deaths = len(living) < len(state.endpoints)
+        for endpoint in living.values():
+            for name, call in endpoint.calls.items():
+                if not deaths and (call in endpoint.errors) != (name in self.program.losing):
+                    return Mistake("who waits for a lost object is told so (G6)", f"{name}: {call}")
         for name, wrong in EVENTUALLY.items():
             reason = wrong(living, deaths=deaths)
             if reason is not None:

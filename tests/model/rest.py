@@ -96,7 +96,7 @@ def owners_count_exactly(living: Living, *, deaths: bool) -> str | None:
             known = {fork for user in users if user is not None for fork in user.known}
             if set(owner.forks) != known:
                 return f"{owner.rref} counts {sorted(owner.forks)}, the users {sorted(known)}"
-            if owner.queue or owner.running or owner.pending or not owner.resolved:
+            if owner.queue or owner.running or owner.pending or not owner.settled:
                 return f"{owner.rref} has something outstanding"
     return None
 
@@ -115,6 +115,38 @@ def freed_when_unheld(living: Living, *, deaths: bool) -> str | None:
     return None
 
 
+def aliases_are_settled(living: Living, *, deaths: bool) -> str | None:
+    """Every alias knows its canonical object; nothing is held back, asked or on its way."""
+    for endpoint in living.values():
+        context = endpoint.context
+        for number, table in enumerate(
+            (context._asking, context._held, context._fetching, context._passed_on)
+        ):
+            if table:
+                return f"{endpoint.me} keeps {table} in table {number} of aliases"
+        owners = {owner.rref for owner in context.owners.values() if owner.alias}
+        if owners != context._aliases.keys():
+            return f"{endpoint.me} owns the aliases {owners}, and remembers {context._aliases}"
+        for alias in context._aliases.values():
+            if alias.canonical is None or alias.asked or alias.early:
+                return f"{endpoint.me} does not know what {alias.rref} stands for"
+    return None
+
+
+def reverse_map_is_exact(living: Living, *, deaths: bool) -> str | None:
+    """Each object knows the aliases that stand for it, and no others."""
+    stand: dict[RRefId, dict[RRefId, WorkerId]] = {}
+    for endpoint in living.values():
+        for alias in endpoint.context._aliases.values():
+            if alias.canonical is not None:
+                stand.setdefault(alias.canonical, {})[alias.rref] = endpoint.me
+    for endpoint in living.values():
+        for owner in endpoint.context.owners.values():
+            if owner.aliases != stand.get(owner.rref, {}) or owner.asking:
+                return f"{owner.rref} knows the aliases {owner.aliases}, not {stand}"
+    return None
+
+
 EVENTUALLY: dict[str, Callable[..., str | None]] = {
     "every task ends": scripts_ended,
     "every call settles (G6)": calls_settled,
@@ -122,4 +154,6 @@ EVENTUALLY: dict[str, Callable[..., str | None]] = {
     "note 4: the owner's borrowers list empties": owners_count_exactly,
     "no loan is outstanding": loans_are_settled,
     "freed when nobody holds (G5)": freed_when_unheld,
+    "aliases are settled": aliases_are_settled,
+    "the reverse map is exact": reverse_map_is_exact,
 }

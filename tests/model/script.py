@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from farref.protocol.ids import WorkerId
+
 
 @dataclass(frozen=True, slots=True)
 class Own:
@@ -21,7 +23,10 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """*name* is made on *to* by *body*, whose value contains the references *returns*."""
+    """*name* is made on *to* by *body*, whose value contains the references *returns*.
+
+    If *body* returns the bare reference *alias*, *name* stands for that.
+    """
 
     name: str
     to: str
@@ -30,6 +35,7 @@ class Remote:
     returns: tuple[str, ...] = ()
     method_of: str | None = None
     readable: bool = True
+    alias: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,15 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Fetch the value of *name*; what it contains is kept as `inside0`, `inside1` ..."""
+    """Fetch the value of *name*; what it contains is kept as `inside0`, `inside1` ...
+
+    Without *copy* only ask whether there is one; *direct*: an alias says where.
+    """
 
     call: str
     name: str
+    direct: bool = False
+    copy: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,20 @@ class Wait:
     """Go on when *call* has settled."""
 
     call: str
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Go on when there is a handle *name*."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """The handle *name* that outlived its handler is this one's from now on."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +143,22 @@ class Abandon:
     """The message could not be finished: undo what `Pickle` did."""
 
 
-Action = Own | Remote | Say | Ask | Method | Get | Wait | Revoke | Drop | Keep | Pickle | Abandon
+Action = (
+    Own
+    | Remote
+    | Say
+    | Ask
+    | Method
+    | Get
+    | Wait
+    | Need
+    | Take
+    | Revoke
+    | Drop
+    | Keep
+    | Pickle
+    | Abandon
+)
 Script = tuple[Action, ...]
 
 
@@ -133,3 +173,8 @@ class Code:
     readable: bool = True
     serial: int = 0
     """Tells two equal messages of one sender apart."""
+    alias: str | None = None
+    issued: tuple[WorkerId, int] | None = None
+    """In programs that are `Program.ordered`: who asked, and as which of its requests."""
+    error: bool = False
+    """The reply says that the object is lost."""

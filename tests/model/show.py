@@ -8,16 +8,21 @@ from typing import assert_never
 from farref.protocol.ids import ForkId, WorkerId
 from farref.protocol.messages import (
     Ack,
+    AliasGone,
+    AliasRef,
     Call,
     Cancel,
+    Canonical,
     Cargo,
     ChildAck,
     Create,
     Delete,
+    Descriptor,
     Fetch,
     ForkRequest,
     Invoke,
     Message,
+    Moved,
     NotifyRefRemoved,
     RefRemoved,
     Reply,
@@ -52,10 +57,16 @@ def message_line(message: Message) -> str:
             what = f"call {call}"
         case Tell(cargo=cargo):
             what = _cargo(cargo)
+        case AliasRef(call=call, rref=rref, alias=alias, label=label):
+            what = f"call {call} of {rref} alias {alias} label {label}"
+        case Canonical(call=call, rref=rref, moved=moved):
+            what = f"call {call} of {rref}{_moved(moved)}"
+        case AliasGone(rref=rref, alias=alias):
+            what = f"{rref} alias {alias}"
         case Call(call=call, cargo=cargo):
             what = f"call {call} {_cargo(cargo)}"
-        case Reply(call=call, cargo=cargo, loans=loans):
-            what = f"call {call} {_cargo(cargo)} {_reports(loans)}"
+        case Reply(call=call, cargo=cargo, loans=loans, moved=moved):
+            what = f"call {call} {_cargo(cargo)} {_reports(loans)}{_moved(moved)}"
         case Create(rref=rref, fork=fork, cargo=cargo, target=target):
             what = f"{rref} fork {fork}{f' method of {target}' if target else ''} {_cargo(cargo)}"
         case Invoke(call=call, rref=rref, cargo=cargo):
@@ -68,9 +79,16 @@ def message_line(message: Message) -> str:
 
 
 def _cargo(cargo: Cargo) -> str:
-    return " ".join(
-        f"[{each.rref} as {each.passing.value} {each.fork}]" for each in cargo.descriptors
-    )
+    return " ".join(map(_reference, cargo.descriptors))
+
+
+def _reference(each: Descriptor) -> str:
+    called = f" called {each.name}" if each.name is not None else ""
+    return f"[{each.rref} as {each.passing.value} {each.fork}{called}]"
+
+
+def _moved(moved: Moved | None) -> str:
+    return f" moved to {_reference(moved.fork)}" if moved is not None else ""
 
 
 def _reports(loans: tuple[Report, ...]) -> str:

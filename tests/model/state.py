@@ -10,19 +10,13 @@ the order of messages on a network that has none, so it does not count.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import is_dataclass
+from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
 Thing = TypeVar("Thing")
-
-
-def attributes(machine: object) -> Iterator[tuple[str, Any]]:
-    """The names and values of what *machine* remembers."""
-    kind: Any = type(machine)
-    for name in _names(kind) or vars(machine):
-        yield name, getattr(machine, name)
 
 
 @cache
@@ -31,42 +25,105 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ()))
 
 
-def is_machine(thing: object) -> bool:
-    """Whether *thing* is an object that changes, and not a value or a container."""
-    kind = type(thing)
-    return (
-        kind.__module__.startswith("farref.protocol.")
-        and not isinstance(thing, tuple)
-        and not (is_dataclass(thing) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
-    )
-
-
 def clone(thing: Thing) -> Thing:
-    """A copy of *thing* and of every machine and container in it."""
-    copy: Any
-    if isinstance(thing, dict):
-        copy = {key: clone(value) for key, value in thing.items()}
-    elif isinstance(thing, set):
-        copy = set(thing)
-    elif isinstance(thing, list | deque):
-        copy = type(thing)(clone(item) for item in thing)
-    elif is_machine(thing):
-        copy = object.__new__(type(thing))
-        for name, value in attributes(thing):
-            setattr(copy, name, clone(value))
-    else:
-        copy = thing
-    return copy  # type: ignore[no-any-return]
+    """A copy of *thing* and of every machine and container in it.
+
+    A machine that is known in two places is one machine in the copy, too.
+    """
+    how = _CLONERS[type(thing)]
+    return thing if how is None else how(thing, {})
 
 
 def freeze(thing: object) -> Hashable:
     """A hashable value, equal for equal states."""
-    if isinstance(thing, dict):
-        return frozenset((key, freeze(value)) for key, value in thing.items())
-    if isinstance(thing, set):
-        return frozenset(thing)
-    if isinstance(thing, list | deque):
-        return tuple(freeze(item) for item in thing)
-    if is_machine(thing):
-        return tuple(freeze(value) for _, value in attributes(thing))
-    return thing
+    how = _FREEZERS[type(thing)]
+    return thing if how is None else how(thing)
+
+
+class _Ways(dict[type[Any], Any]):
+    """What *decide* says of each class, asked once: an exploration does little else."""
+
+    def __init__(self, decide: Callable[[type[Any]], Any]) -> None:
+        super().__init__()
+        self.decide = decide
+
+    def __missing__(self, kind: type[Any]) -> Any:
+        self[kind] = how = self.decide(kind)
+        return how
+
+
+def _is_machine(kind: type[Any]) -> bool:
+    """Whether things of *kind* change, and are neither values nor containers."""
+    return (
+        kind.__module__.startswith("farref.protocol.")
+        and not issubclass(kind, tuple | Enum)
+        and not (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    )
+
+
+def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
+    """How a thing of *kind* is copied, with the machines copied so far by id; None: not at all."""
+    if issubclass(kind, dict):
+        return _clone_dict
+    if issubclass(kind, set):
+        return lambda thing, _: set(thing)
+    if issubclass(kind, list | deque):
+        return _clone_sequence
+    return _clone_machine if _is_machine(kind) else None
+
+
+def _clone_dict(thing: Any, copies: dict[int, Any]) -> Any:
+    return {
+        key: value if (how := _CLONERS[type(value)]) is None else how(value, copies)
+        for key, value in thing.items()
+    }
+
+
+def _clone_sequence(thing: Any, copies: dict[int, Any]) -> Any:
+    return type(thing)(
+        [value if (how := _CLONERS[type(value)]) is None else how(value, copies) for value in thing]
+    )
+
+
+def _clone_machine(thing: Any, copies: dict[int, Any]) -> Any:
+    copy = copies.get(id(thing))
+    if copy is None:
+        copy = copies[id(thing)] = object.__new__(type(thing))
+        for name in _names(thing.__class__) or vars(thing):
+            value = getattr(thing, name)
+            how = _CLONERS[type(value)]
+            setattr(copy, name, value if how is None else how(value, copies))
+    return copy
+
+
+def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
+    """How a thing of *kind* becomes hashable; None: it is."""
+    if issubclass(kind, dict):
+        return _freeze_dict
+    if issubclass(kind, set):
+        return frozenset
+    if issubclass(kind, list | deque):
+        return lambda thing: tuple([freeze(value) for value in thing])
+    return _freeze_machine if _is_machine(kind) else None
+
+
+def _freeze_dict(thing: Any) -> Hashable:
+    return frozenset(
+        [
+            (key, value if (how := _FREEZERS[type(value)]) is None else how(value))
+            for key, value in thing.items()
+        ]
+    )
+
+
+def _freeze_machine(thing: Any) -> Hashable:
+    frozen = []
+    for name in _names(thing.__class__) or vars(thing):
+        value = getattr(thing, name)
+        how = _FREEZERS[type(value)]
+        frozen.append(value if how is None else how(value))
+    return tuple(frozen)
+
+
+_CLONERS = _Ways(_cloner)
+_FREEZERS = _Ways(_freezer)

@@ -240,9 +240,8 @@ class WireModel:
 
     def _intern(self, side: Side) -> int:
         frozen = side.freeze()
-        number = self._ids.get(frozen)
-        if number is None:
-            number = self._ids[frozen] = len(self.sides)
+        number = self._ids.setdefault(frozen, len(self.sides))
+        if number == len(self.sides):
             self.sides.append(side)
             flaw = self._flaw(side)
             if flaw is not None:

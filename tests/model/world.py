@@ -43,6 +43,10 @@ class Program:
     """How references in calls are shared."""
     late: bool = False
     """The grace may end too early, and what comes late finds a loss."""
+    ordered: bool = False
+    """Messages of a pair arrive in the order sent, and so do requests on one object."""
+    losing: tuple[str, ...] = ()
+    """The calls that end with the loss of their object, without a death."""
     reaches: tuple[str, ...] = ()
     """Negative properties that this program is there to violate."""
     reaches_in: dict[Sharing, tuple[str, ...]] = field(default_factory=dict)
@@ -122,7 +126,11 @@ class World:
         """Nothing has happened yet."""
         scripts = self.program.scripts.items()
         sharing, mortal = self.program.sharing, frozenset(self.mortal)
-        starts = (Endpoint(worker(name), script, sharing, mortal) for name, script in scripts)
+        ordered = self.program.ordered
+        starts = (
+            Endpoint(worker(name), script, sharing, mortal, ordered=ordered)
+            for name, script in scripts
+        )
         return State(tuple(self._intern(endpoint) for endpoint in starts), ())
 
     # ---- views
@@ -143,11 +151,11 @@ class World:
 
     def moves(self, state: State) -> Iterator[tuple[Move, State]]:
         """Everything that may happen next."""
-        previous = DEAD
-        for number in state.flying:
+        for number in (
+            self._first(state.flying) if self.program.ordered else dict.fromkeys(state.flying)
+        ):
             place = self._places[self.envelopes[number].to]
-            if number != previous and state.endpoints[place] != DEAD:
-                previous = number  # two equal messages are one move
+            if state.endpoints[place] != DEAD:  # (two equal messages are one move)
                 step, outcome = self._deliver(state.endpoints[place], number)
                 yield Move(place, step), self._next(state, place, outcome, number)
         for place, number in enumerate(state.endpoints):
@@ -227,8 +235,18 @@ class World:
             for number, place in sends
             if endpoints[place] != DEAD or self._may_be_taken_back(number)
         )
-        flying.sort()
+        flying.sort(key=self._pair if self.program.ordered else None)
         return State(endpoints, tuple(flying))
+
+    def _pair(self, envelope: int) -> tuple[WorkerId, WorkerId]:
+        return self.envelopes[envelope][:2]
+
+    def _first(self, flying: tuple[int, ...]) -> Iterable[int]:
+        """The next message of each pair."""
+        first: dict[tuple[WorkerId, WorkerId], int] = {}
+        for number in flying:
+            first.setdefault(self._pair(number), number)
+        return first.values()
 
     def _may_be_taken_back(self, envelope: int) -> bool:
         """What hands a table over is remembered until its sender knows of the death."""
@@ -279,9 +297,8 @@ class World:
 
     def _intern(self, endpoint: Endpoint, *, failed: bool = False) -> int:
         frozen = (endpoint.me, failed, endpoint.freeze())
-        number = self._endpoint_ids.get(frozen)
-        if number is None:
-            number = self._endpoint_ids[frozen] = len(self.endpoints)
+        number = self._endpoint_ids.setdefault(frozen, len(self.endpoints))
+        if number == len(self.endpoints):
             self.endpoints.append(endpoint)
         return number
 

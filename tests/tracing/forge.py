@@ -9,8 +9,11 @@ from farref.protocol.delivery import Packet
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Ack,
+    AliasGone,
+    AliasRef,
     Call,
     Cancel,
+    Canonical,
     Cargo,
     ChildAck,
     Create,
@@ -20,6 +23,7 @@ from farref.protocol.messages import (
     ForkRequest,
     Invoke,
     Message,
+    Moved,
     NotifyRefRemoved,
     Passing,
     RefRemoved,
@@ -91,6 +95,14 @@ class Fields:
                 )
             )
         return Cargo(descriptors=tuple(descriptors))
+
+    def moved(self) -> Moved | None:
+        """``moved=A/1,A/2,B,A``: a descriptor as in ``child=``."""
+        if "moved" not in self._values:
+            return None
+        self._values["child"] = self._values.pop("moved")
+        (fork,) = self.cargo().descriptors
+        return Moved(fork=fork, path=(fork.rref,))
 
     def borrowers(self, items: list[str]) -> tuple[tuple[ForkId, WorkerId], ...]:
         """``C/1:D``: the loan C/1 is at D."""
@@ -199,6 +211,13 @@ BUILDERS: dict[str, Callable[[Fields], Message | Packet]] = {
     ),
     "Invoke": lambda give: Invoke(call=give.call(), rref=give.rref(), cargo=give.cargo()),
     "Fetch": lambda give: Fetch(call=give.call(), rref=give.rref()),
-    "Reply": lambda give: Reply(call=give.call(), cargo=give.cargo(), loans=give.reports()),
+    "Reply": lambda give: Reply(
+        call=give.call(), cargo=give.cargo(), loans=give.reports(), moved=give.moved()
+    ),
+    "AliasRef": lambda give: AliasRef(
+        call=give.call(), rref=give.rref(), alias=give.rref("alias"), label=give.rref("label")
+    ),
+    "Canonical": lambda give: Canonical(call=give.call(), rref=give.rref(), moved=give.moved()),
+    "AliasGone": lambda give: AliasGone(rref=give.rref(), alias=give.rref("alias")),
     "Packet": _packet,
 }

@@ -109,9 +109,16 @@ def invoke(world: World, words: Words) -> None:
 
 
 def fetch(world: World, words: Words) -> None:
-    """fetch C REF [within REF...] - `rref.to_here()` on C."""
+    """fetch C REF [direct] [within REF...] - `rref.to_here()` on C; *direct*: by no detour."""
     endpoint, rref, chain = words.endpoint(), words.rref(), tuple(words.clause_rrefs("within"))
-    world.act(endpoint, lambda: endpoint.context.fetch(rref, chain)[1])
+    direct = words.flag("direct")
+    world.act(endpoint, lambda: endpoint.context.fetch(rref, chain, direct=direct)[1])
+
+
+def wait(world: World, words: Words) -> None:
+    """wait C REF - `wait([rref])` on C: is there a value?"""
+    endpoint, rref = words.endpoint(), words.rref()
+    world.act(endpoint, lambda: endpoint.context.fetch(rref, copy=False)[1])
 
 
 def cancel(world: World, words: Words) -> None:
@@ -151,12 +158,14 @@ def hold(world: World, words: Words) -> None:
     for rref in words.rrefs():
 
         def take(rref: RRefId = rref) -> list[Effect]:
-            endpoint.context.hold(rref)
-            return []
+            return world.take_up(endpoint, rref)
 
         world.act(endpoint, take)
-        entry = endpoint.context.owners.get(rref) or endpoint.context.users[rref]
-        world.say(f"{endpoint.me} holds {entry.handles} of {rref}")
+        context = endpoint.context
+        where = context.whereabouts(rref)
+        entry = context.owners.get(where) or context.users[where]
+        called = "" if where == rref else f", called {rref}"
+        world.say(f"{endpoint.me} holds {entry.handles} of {where}{called}")
 
 
 def drop(world: World, words: Words) -> None:
@@ -175,6 +184,14 @@ def resolve(world: World, words: Words) -> None:
     endpoint = words.endpoint()
     for rref in words.rrefs():
         world.resolve(endpoint, rref)
+
+
+def alias(world: World, words: Words) -> None:
+    """alias B REF is REF - the function that makes the first returns the second, a reference."""
+    endpoint, rref, target = words.endpoint(), words.rref(), words.clause_rrefs("is")
+    if len(target) != 1:
+        raise BadCommandError("what does it stand for? say `is REF`")
+    world.alias(endpoint, rref, target[0])
 
 
 def reply(world: World, words: Words) -> None:
@@ -340,8 +357,8 @@ COMMANDS: dict[str, Callable[[World, Words], None]] = {
     command.__name__: command
     for command in (
         *(sharing, endpoints, channels),
-        *(own, remote, tell, send, call, invoke, fetch, cancel, pickle, abandon),
-        *(hold, drop, release, resolve, reply),
+        *(own, remote, tell, send, call, invoke, fetch, wait, cancel, pickle, abandon),
+        *(hold, drop, release, resolve, alias, reply),
         *(deliver, settle, lose, duplicate, packet, tick, forge),
         *(kill, died, bury),
         *(tables, inflight, status, expect),

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import (
+    AliasGone,
+    AliasRef,
     Cancel,
+    Canonical,
     Fetch,
     Invoke,
     Message,
     NotifyRefRemoved,
     RefRemoved,
+    Reply,
     Returned,
 )
 
@@ -45,7 +49,7 @@ def owner_keeps(owner: Owner) -> list[str]:
     reasons: list[str] = []
     if not owner.created:
         reasons.append("its creation has not come yet")
-    elif not owner.resolved:
+    elif not owner.resolved and owner.alias is None:
         reasons.append("it has no value yet")
     if owner.handles:
         reasons.append(_handles(owner.handles))
@@ -118,6 +122,14 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
     match message:
         case Cancel(call=call):
             return [f"({me} has no call {call} of {sender}'s in a queue)"]
+        case AliasRef(rref=rref):
+            return [f"({me} does not know yet what {rref} is{_labelled(context, rref)})"]
+        case Canonical(rref=rref):
+            return [f"({me} knows that {context.whereabouts(rref)} has a value)"]
+        case AliasGone(rref=rref):
+            return [f"({me} knows {_aliases_of(context, rref)})"]
+        case Reply(call=call):
+            return [f"({me} has nobody to tell of {call})"]
         case Returned(loans=reports):
             rrefs = [report.rref for report in reports]
         case NotifyRefRemoved(loans=loans):
@@ -130,6 +142,22 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
     return [why_kept(context, rref) for rref in dict.fromkeys(rrefs)]
 
 
+def _labelled(context: Context, rref: RRefId) -> str:
+    owner = context.owners[rref]
+    return "" if owner.label == rref else f"; {owner.label} leads to it"
+
+
+def _aliases_of(context: Context, rref: RRefId) -> str:
+    owner = context.owners.get(rref)
+    if owner is None:
+        return f"nothing of {rref} any more"
+    return (
+        f"the aliases {listed(map(str, owner.aliases))} of {rref}"
+        if owner.aliases
+        else (f"no alias of {rref}")
+    )
+
+
 def why_queued(context: Context, message: Message) -> str | None:
     """Why a request on an object waits, if it does."""
     if not isinstance(message, Fetch | Invoke):
@@ -140,6 +168,8 @@ def why_queued(context: Context, message: Message) -> str | None:
     name = request_name(message)
     if not owner.created:
         return f"({context.me} queues {name}: its creation has not come yet)"
+    if owner.alias is not None:
+        return f"({context.me} queues {name}: it stands for {owner.alias.target}, whatever that is)"
     if not owner.resolved:
         return f"({context.me} queues {name}: it has no value yet)"
     return f"({context.me} queues {name}: it is busy)"

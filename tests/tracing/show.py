@@ -19,6 +19,7 @@ from farref.protocol.effects import (
     Free,
     Hand,
     Lose,
+    Loss,
     Refuse,
     Run,
     Send,
@@ -36,6 +37,7 @@ from farref.protocol.messages import (
     Fetch,
     Invoke,
     Message,
+    Moved,
     Passing,
     Report,
     Request,
@@ -44,8 +46,11 @@ from farref.protocol.messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from farref.protocol.alias import Alias
     from farref.protocol.context import Context
+    from farref.protocol.names import Name
     from farref.protocol.owner import Owner
+    from farref.protocol.tables import Waiting
     from farref.protocol.user import User
 
 SHORTEST_RUN = 4
@@ -141,8 +146,12 @@ def message_text(message: Message) -> str:
             parts += [] if value.payload is None else [str(value.payload)]
             if value.descriptors:
                 parts.append(listed(map(descriptor_text, value.descriptors)))
+        elif isinstance(value, Moved):
+            parts.append(f"moved to {descriptor_text(value.fork)}{_way(value.path)}")
         elif value == field.default or (field.name == "settled" and value == usual):
             pass
+        elif value is True:
+            parts.append(field.name)
         elif isinstance(value, tuple) and not isinstance(value, RRefId | ForkId | CallId):
             parts.append(f"{field.name}=[{listed(map(_item, value))}]")
         else:
@@ -154,7 +163,13 @@ def descriptor_text(descriptor: Descriptor) -> str:
     """``B/1 as fork A/1``, ``B/1 lent as fork A/1``, ``B/1 back as fork A/1``."""
     how = {Passing.FORK: "", Passing.LOAN: "lent ", Passing.BACK: "back "}[descriptor.passing]
     counted = " (counted)" if descriptor.counted and descriptor.passing is Passing.LOAN else ""
-    return f"{descriptor.rref} {how}as fork {descriptor.fork}{counted}"
+    named = f", called {descriptor.name}" if descriptor.name is not None else ""
+    return f"{descriptor.rref} {how}as fork {descriptor.fork}{counted}{named}"
+
+
+def _way(path: tuple[RRefId, ...]) -> str:
+    """Which way an alias leads to its canonical object, if there is something in between."""
+    return f" by way of {listed(map(str, path[:-1]))}" if path[:-1] else ""
 
 
 def _item(value: object) -> str:
@@ -223,8 +238,9 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             return f"{me} is to take back call {call}, if it still waits for a thread"
         case Confirmed(rref=rref):
             return f"{me} is confirmed as a user of {rref}"
-        case Lose(rref=rref):
-            return f"{me} gives up {rref}: no value of it can come any more"
+        case Lose(rref=rref, why=why):
+            no_more = "no value of it can come any more"
+            return f"{me} gives up {rref}: {no_more if why is Loss.CREATOR else why.value}"
         case Free(rref=rref):
             return f"{me} frees {rref}"
         case _:
@@ -239,8 +255,12 @@ def table_lines(context: Context) -> list[str]:
     me = context.me
     lines = [owner_text(me, owner) for owner in context.owners.values()]
     lines += [user_text(me, user) for user in context.users.values()]
+    lines += [name_text(me, *each) for each in context.names.items()]
+    for rref, held in context._held.items():
+        lines += [f"{me} holds back, on {rref}: {message_text(each.message)}" for each in held]
     lines += [
-        f"{me} waits for {waiting.to} to answer {call}" for call, waiting in context.waiting.items()
+        f"{me} waits for {waiting.to} to answer {call}{_for_whom(waiting)}"
+        for call, waiting in context.waiting.items()
     ]
     return lines or [f"{me} (nothing)"]
 
@@ -249,7 +269,8 @@ def owner_text(me: WorkerId, owner: Owner) -> str:
     """``B owns A/1: resolved; known fork A/1 of A``."""
     stage = "resolved" if owner.resolved else "created" if owner.created else "placeholder"
     parts = [
-        stage,
+        stage if owner.alias is None else _alias_text(owner.alias),
+        f"label {owner.label}" if not owner.settled and owner.label != owner.rref else "",
         _counted("handle", owner.handles),
         _counted("message", owner.messages),
         _each("known fork", (f"{fork} of {to}" for fork, to in owner.forks.items())),
@@ -257,8 +278,31 @@ def owner_text(me: WorkerId, owner: Owner) -> str:
         _each("unanswered", map(str, sorted(owner.pending))),
         "busy" if owner.running else "",
         _each("queue", (request_name(request) for _, request in owner.queue)),
+        _each("aliases", (f"{alias} of {who}" for alias, who in owner.aliases.items())),
+        _each("to be told", (f"{who} for {call}" for who, call in owner.asking)),
     ]
     return f"{me} owns {owner.rref}: {'; '.join(filter(None, parts))}"
+
+
+def _alias_text(alias: Alias) -> str:
+    """``alias of B/1``, and of what in the end."""
+    if alias.canonical is None:
+        return f"alias of {alias.target}"
+    via = (
+        "" if alias.canonical == alias.target else f" by way of {listed(map(str, alias.path[:-1]))}"
+    )
+    return f"alias of {alias.canonical}, known to have a value{via}"
+
+
+def name_text(me: WorkerId, rref: RRefId, name: Name) -> str:
+    """``A calls C/1 A/1: 1 handle``."""
+    return f"{me} calls {name.canonical} {rref}: {_counted('handle', name.handles)}"
+
+
+def _for_whom(waiting: Waiting) -> str:
+    """A request that was passed on for somebody else."""
+    relay = waiting.relay
+    return f", passed on from {request_name(relay.request)}" if relay is not None else ""
 
 
 def user_text(me: WorkerId, user: User) -> str:

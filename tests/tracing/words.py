@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .world import Endpoint, World
 
-CLAUSES = ("with", "on", "within", "at", "for", "unacknowledged")
+CLAUSES = ("with", "on", "within", "at", "for", "is", "unacknowledged")
 """Words that begin a clause of a command."""
 
 
@@ -70,6 +70,13 @@ class Words:
 
     def call(self) -> CallId:
         return CallId(*parse_id(self.next("a call"), self.world.worker))
+
+    def flag(self, name: str) -> bool:
+        """Whether *name* is the next word, which is taken then."""
+        if self._words[:1] != [name]:
+            return False
+        del self._words[0]
+        return True
 
     def clause(self, name: str) -> list[str]:
         return self._clauses.pop(name, [])

@@ -33,7 +33,7 @@ from farref.protocol.messages import (
 )
 
 from .reasons import why_kept, why_queued, why_silent
-from .show import effect_text, message_text, owner_text, table_lines, user_text
+from .show import effect_text, message_text, name_text, owner_text, table_lines, user_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -177,8 +177,9 @@ class World:
             self.flight.append(Transit(sender, to, message, text))
 
     def _refuse(self, endpoint: Endpoint, request: Request) -> None:
-        # Without a chain or a call of its own, a creation is never refused.
-        assert not isinstance(request, Create)
+        if isinstance(request, Create):
+            self.perform(endpoint, endpoint.context.resolve(request.rref))
+            return
         error = Cargo(payload="the error")
         self.perform(endpoint, endpoint.context.reply(request.call, error))
 
@@ -239,9 +240,10 @@ class World:
 
     def drop(self, endpoint: Endpoint, rrefs: Sequence[RRefId]) -> None:
         """One handle of each of *rrefs* dies, all in one step, as the finalizers' are."""
+        objects = [endpoint.context.whereabouts(rref) for rref in rrefs]
         effects = self.act(endpoint, lambda: endpoint.context.drop(*rrefs))
         done = {rref for effect in effects for rref in _ended_by(effect)}
-        for rref in rrefs:
+        for rref in objects:
             if rref not in done:
                 self.say(why_kept(endpoint.context, rref))
 
@@ -269,6 +271,31 @@ class World:
             effects += self.act(endpoint, lambda: context.done(target))
         if not effects:
             self.say(why_kept(context, rref))
+
+    def alias(self, endpoint: Endpoint, rref: RRefId, target: RRefId) -> None:
+        """A creation's function has returned the reference *target*: its own handle goes."""
+        run = self._ended(endpoint, f"creation {rref}")
+        request = run.request
+        assert isinstance(request, Create)
+        context = endpoint.context
+        self.act(endpoint, lambda: context.stand_for(rref, target))
+        self.act(endpoint, lambda: context.drop(target))
+        if (on := request.target) is not None:
+            self.act(endpoint, lambda: context.done(on))
+
+    def take_up(self, endpoint: Endpoint, rref: RRefId) -> list[Effect]:
+        """One more handle called *rref*, maybe of what came under this name."""
+        running = (run.request for run in endpoint.running.values())
+        brought = [
+            *endpoint.handled,
+            *(each.cargo.descriptors for each in running if not isinstance(each, Fetch)),
+        ]
+        for descriptors in brought:
+            for each in descriptors:
+                if rref == each.name:
+                    return endpoint.context.take_up(each)
+        endpoint.context.hold(rref)
+        return []
 
     def _ended(self, endpoint: Endpoint, key: str) -> Run:
         if key not in endpoint.running:
@@ -327,6 +354,8 @@ class World:
             if endpoint.alive:
                 left += [owner_text(context.me, each) for each in context.owners.values()]
                 left += [user_text(context.me, each) for each in context.users.values()]
+                left += [name_text(context.me, *each) for each in context.names.items()]
+                left += [f"{context.me} remembers the alias {each}" for each in context._aliases]
                 left += [f"{context.me} waits for call {call}" for call in context.waiting]
                 left += [f"{context.me} runs {key}" for key in endpoint.running]
                 left += [f"{context.me} serves request {call}" for call in context._serving]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
@@ -17,6 +18,8 @@ from rich.text import Text
 
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import Sharing
+from ..simulation.plan import Weather
+from . import chaos
 from .stage import (
     Demo,
     SharingOption,
@@ -41,12 +44,26 @@ NAMES = (
     "lend-kept",
     "forward-owned",
     "return-owned",
+    "alias-chain",
+    "alias-tree",
+    "pipeline",
     "elastic",
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
 PROGRAM = "wordcount"
 """A real program, which ends the tour. It has options of its own when it runs alone."""
+CHAOS = "chaos"
+"""A simulation, drawn from a seed: no part of the tour, as it is another one each time."""
 ALL = "all"
+
+
+class Sky(StrEnum):
+    """A weather of `chaos`, as a choice on the command line."""
+
+    CALM = "calm"
+    CRASHES = "crashes"
+    CUTS = "cuts"
+    STORM = "storm"
 
 
 def find(name: str) -> Demo:
@@ -83,6 +100,11 @@ def demo(
         typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
     ] = None,
     sharing: SharingOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of `chaos`: what happens in it.")] = 1,
+    acts: Annotated[int, typer.Option(min=0, max=500, help="Of `chaos`: how much happens.")] = 30,
+    weather: Annotated[
+        Sky | None, typer.Option(help="Of `chaos`: what befalls them.", show_default=False)
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="List the demos, or the summary of one, as JSON.")
     ] = False,
@@ -99,13 +121,17 @@ def demo(
     if name is None:
         _list(as_json=as_json)
         return
-    if name not in (*NAMES, PROGRAM, ALL):
-        known = ", ".join((*NAMES, PROGRAM, ALL))
+    if name not in (*NAMES, CHAOS, PROGRAM, ALL):
+        known = ", ".join((*NAMES, CHAOS, PROGRAM, ALL))
         raise typer.BadParameter(
             f"there is no demo {name!r}; there are: {known}", param_hint="NAME"
         )
     try:
         how = chosen(sharing)
+        if name == CHAOS:
+            sky: Weather | None = None if weather is None else weather.value
+            right = chaos.run(seed, acts, how, sky, save, as_json=as_json)
+            raise typer.Exit(0 if right else 1)
         right = _tour(base, how) if name == ALL else _one(name, base, how, save, as_json=as_json)
     except FarrefError as error:
         typer.echo(f"{type(error).__name__}: {error}", err=True)
@@ -113,11 +139,12 @@ def demo(
     raise typer.Exit(0 if right else 1)
 
 
-def _listed() -> Iterator[tuple[str, str, Sharing]]:
+def _listed() -> Iterator[tuple[str, str, str]]:
     """Each demo's name, sentence, and the discipline that it is about."""
     for name in NAMES:
         found = find(name)
         yield name, found.sentence, found.sharing
+    yield CHAOS, chaos.SENTENCE, "any"
     yield PROGRAM, _wordcount().SENTENCE, "lend"
 
 

@@ -9,30 +9,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from .names import Names
     from .records import Record
-    from .view import Fork
+    from .view import View
 
 _PASSES = {"loan": "lends {rref} to", "fork": "shares {rref} with", "back": "gives {rref} back to"}
 
 
-def facts(record: Record, names: Names, lent: Mapping[str, tuple[Fork, ...]]) -> Iterator[str]:
-    """The sentences of one step; *lent* are the loans of each call not answered so far."""
+def facts(record: Record, names: Names, view: View) -> Iterator[str]:
+    """The sentences of one step; *view* is what was known before it."""
     at, peer = names.of(record.at), names.of(record.peer)
     rref = names.id(record.text("rref"))
     match record.kind:
         case "send":
-            for said in _sent(record, names):
+            for said in (*_sent(record, names), *_aliases(record, names, view, "says")):
                 yield f"{at} {said.format(peer=peer)}"
         case "receive":
-            for said in _received(record, names, lent):
+            for said in (
+                *_received(record, names, view),
+                *_aliases(record, names, view, "learns"),
+            ):
                 yield f"{at} {said.format(peer=peer)}"
         case "run":
             yield f"{at} runs {record.text('label')}"
         case "free":
             yield f"{at} frees {rref}"
+        case "lose":
+            yield f"{at} loses {rref}"
         case "confirmed":
             yield f"{at} is counted for {rref}"
         case _:
@@ -47,7 +52,7 @@ def _sent(record: Record, names: Names) -> Iterator[str]:
             yield "replies to {peer}"
         case _:
             pass
-    for each in record.carries:
+    for each in record.brings:
         yield _PASSES[each.passing].format(rref=names.id(each.rref)) + " {peer}"
     for report in record.reports:
         rref = names.id(report.rref)
@@ -61,13 +66,35 @@ def _sent(record: Record, names: Names) -> Iterator[str]:
         yield f"tells {{peer}} that it let go of {names.id(removal.rref)}"
 
 
-def _received(record: Record, names: Names, lent: Mapping[str, tuple[Fork, ...]]) -> Iterator[str]:
-    for each in record.carries:
+def _aliases(record: Record, names: Names, view: View, verb: str) -> Iterator[str]:
+    """What a step *says*, or *learns*, of aliases."""
+    rref, alias = names.id(record.text("rref")), names.id(record.text("alias"))
+    match record.message:
+        case "AliasRef":
+            yield f"{verb} that {alias} is an alias of {rref}"
+        case "AliasGone":
+            yield f"{verb} that {alias} is no alias of {rref} any more"
+        case "Canonical" if record.moved is None:
+            yield f"{verb} that {rref} is canonical"
+        case _:
+            pass
+    if record.moved is not None:
+        found = names.id(record.moved.fork.rref)
+        yield f"{verb} that {names.id(stands_for(record, view))} is {found}"
+
+
+def stands_for(record: Record, view: View) -> str:
+    """The alias that the `Moved` of *record* is about."""
+    return record.text("rref") or view.about.get(record.text("call"), "an alias")
+
+
+def _received(record: Record, names: Names, view: View) -> Iterator[str]:
+    for each in record.brings:
         yield f"gets {names.id(each.rref)} from {{peer}}"
     if record.message == "Reply":
         yield "has the reply of {peer}"
         held = {report.fork for report in record.reports if report.held}
-        for loan in lent.get(record.text("call"), ()):
+        for loan in view.lent.get(record.text("call"), ()):
             if loan.id not in held:
                 yield f"has {names.id(loan.rref)} back from {{peer}}"
     for report in record.reports:

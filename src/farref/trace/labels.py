@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .facts import stands_for
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from .names import Names
-    from .records import Record
-    from .view import Fork
+    from .records import Carried, Record
+    from .view import View
 
 FEW = 3
 """References that are named one by one; more are counted."""
@@ -18,10 +20,9 @@ FEW = 3
 class Labels:
     """Words for the messages of one trace. A reply says what it answers, so order matters."""
 
-    def __init__(self, names: Names, lent: Mapping[str, tuple[Fork, ...]]) -> None:
+    def __init__(self, names: Names, view: View) -> None:
         self._names = names
-        self._lent = lent
-        """The loans of each call that has not been answered, by the call."""
+        self._view = view
         self._asked: dict[str, str] = {}
 
     def of(self, record: Record) -> tuple[str, ...]:
@@ -49,14 +50,35 @@ class Labels:
                     f"notify {which}",
                     "notify",
                 )
+            case "AliasRef" | "AliasGone" | "Canonical":
+                return self._alias(record)
             case "Create" | "Call" | "Invoke":
-                return self._request(record)
+                return self._passed_on(record, self._request(record))
             case "Reply":
                 return self._reply(record)
             case _:
                 return self._other(record)
 
     # ---- what the protocol says for itself
+
+    def _alias(self, record: Record) -> tuple[str, ...]:
+        rref, alias = self._names.id(record.text("rref")), self._names.id(record.text("alias"))
+        match record.message:
+            case "AliasRef":
+                return f"{alias} aliases {rref}", f"{alias}->{rref}", f"aliases {rref}", "alias"
+            case "AliasGone":
+                return f"{alias} no alias of {rref}", f"no alias of {rref}", "no alias", "gone"
+            case _:
+                return self._moved(record) or (f"{rref} is canonical", "canonical")
+
+    def _moved(self, record: Record) -> tuple[str, ...]:
+        """What an alias turned out to be; nothing, if the message says nothing of one."""
+        if record.moved is None:
+            return ()
+        alias, fork = self._names.id(stands_for(record, self._view)), record.moved.fork
+        found = self._names.id(fork.rref)
+        is_it = f"{alias} is {found}"
+        return f"{is_it}, fork {self._names.id(fork.fork)}", is_it, f"is {found}"
 
     def _removed(self, record: Record, verb: str) -> tuple[str, ...]:
         removals = record.removals
@@ -73,7 +95,7 @@ class Labels:
         held = [report.fork for report in reports if report.held]
         back = [report.fork for report in reports if not report.held]
         if record.message == "Reply":
-            lent = self._lent.get(record.text("call"), ())
+            lent = self._view.lent.get(record.text("call"), ())
             back = [loan.id for loan in lent if loan.id not in held]
         parts = (
             f"holds {self._list(held)}" if held else "",
@@ -95,12 +117,26 @@ class Labels:
 
     # ---- what carries something of the user's
 
+    def _passed_on(self, record: Record, ways: tuple[str, ...]) -> tuple[str, ...]:
+        """A request on an alias says so when the alias's owner passes it on."""
+        if not record.text("relays"):
+            return ways
+        return *(f"passes on {way.removeprefix('call ')}" for way in ways), *ways[-1:]
+
     def _request(self, record: Record) -> tuple[str, ...]:
         name, rref = record.text("label"), self._names.id(record.text("rref"))
-        brings = self._list([each.rref for each in record.carries])
+        brings = self._brings(record.carries)
         made = f"{name}({brings})"
         ways: tuple[str, ...]
         match record.message:
+            case "Create" if target := self._names.id(record.text("target")):
+                called = f"{target}.{made}"
+                ways = (
+                    f"remote {called} as {rref}",
+                    f"remote {called}",
+                    f"{target}.{name}()",
+                    f".{name}()",
+                )
             case "Create":
                 ways = f"remote {made} as {rref}", f"remote {made}", f"remote {name}()", f"{name}()"
             case "Invoke":
@@ -119,11 +155,15 @@ class Labels:
         return f"{ways[0]}, {lends}", f"{name}(), {lends}", f"{name}() {short}", short, *ways
 
     def _reply(self, record: Record) -> tuple[str, ...]:
-        brings = self._list([each.rref for each in record.carries])
+        brings = self._brings(record.carries)
         reply = f"reply [{brings}]" if brings else "reply"
         asked = self._asked.get(record.text("call"))
         whole = f"{reply} to {asked}" if asked else reply
-        reports = self._reports(record)
+        reports, moved = self._reports(record), self._moved(record)
+        if moved and record.fields.get("elsewhere"):
+            return moved
+        if moved:
+            return f"{whole}; {moved[0]}", f"{reply}; {moved[1]}", f"reply; {moved[2]}", reply
         if not reports:
             return (whole, reply, "reply") if asked else (reply, "reply")
         said = tuple(dict.fromkeys((whole, reply, "reply")))
@@ -134,12 +174,12 @@ class Labels:
 
     def _other(self, record: Record) -> tuple[str, ...]:
         name, rref = record.text("label"), self._names.id(record.text("rref"))
-        brings = self._list([each.rref for each in record.carries])
+        brings = self._brings(record.carries)
         match record.message:
             case "Fetch":
                 wanted = "to_here" if record.fields.get("copy", True) else "wait"
                 self._asked[record.text("call")] = f"{wanted} {rref}"
-                return f"{wanted} {rref}", wanted
+                return self._passed_on(record, (f"{wanted} {rref}", wanted))
             case "Tell":
                 said = name if name.startswith(("ask ", "answer ")) else f"tell {name}".rstrip()
                 brings = f"({brings})" if brings else ""
@@ -147,6 +187,13 @@ class Labels:
                 return f"{said}{brings}", f"{short}{brings}", short
             case other:
                 return (other.lower(),)
+
+    def _brings(self, carries: tuple[Carried, ...]) -> str:
+        """References; one that goes under the name of an alias is said to be what it is."""
+        if len(carries) > FEW:
+            return f"{len(carries)} references"
+        ids = ((self._names.id(each.name), self._names.id(each.rref)) for each in carries)
+        return ", ".join(f"{name} is {rref}" if name else rref for name, rref in ids)
 
     def _list(self, ids: list[str]) -> str:
         if len(ids) > FEW:

@@ -279,7 +279,8 @@ class _Picture:
         style = MARK.get(row.kind, QUIET)
         line.write(self._at[row.at], self._look.marks.get(row.kind, "*"), style)
         if self._plan.labelled:
-            self._beside(line, row.at, (row.text,), style)
+            short = row.text.partition(":")[0].removesuffix(" starts")
+            self._beside(line, row.at, (row.text, short), style)
             return Text()
         return Text(f"{self._story.names.of(row.at)}: {row.text}", style=style)
 

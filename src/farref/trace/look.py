@@ -29,6 +29,9 @@ KIND = {
     "Returned": "color(71)",
     "NotifyRefRemoved": "color(166)",
     "RefRemoved": "color(167)",
+    "AliasRef": "color(168)",
+    "Canonical": "color(35)",
+    "AliasGone": "color(131)",
     "Cancel": "color(244)",
 }
 STAGE = {

@@ -6,8 +6,9 @@ A demo of such an example lists its steps, a line each::
 
 Left stands what the publication calls the step, and what it does; right the fact (see
 `facts`) by which it is known to have happened here. Steps are looked for in the order of the
-list, each where the one before it was found or later. One that is not found is *missing*:
-nothing is shown of a step for which there is no record.
+list, each where the one before it was found or later; one that begins with ``*`` may stand
+anywhere, for steps whose order is left open. One that is not found is *missing*: nothing is shown
+of a step for which there is no record.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+ANYWHERE = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,12 @@ def found(steps: str, rows: Sequence[Iterable[Fact]]) -> tuple[list[list[Note]],
     missing: list[str] = []
     place = 0
     for step, sentence in parsed(steps):
-        for row in range(place, len(rows)):
+        anywhere = step.startswith(ANYWHERE)
+        for row in range(0 if anywhere else place, len(rows)):
             at = next((fact.at for fact in rows[row] if fact.text == sentence), None)
             if at is not None:
                 notes[row].append(Note(at, step))
-                place = row
+                place = place if anywhere else row
                 break
         else:
             missing.append(f"{step} ({sentence})")

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FORMAT = 2
-"""What this farref writes. Of format 1, which knew no loans, every line means the same in 2."""
-OLDER = (1,)
+FORMAT = 3
+"""What this farref writes. Each line of format 1, without loans, and 2, without aliases, means the
+same in it."""
+OLDER = (1, 2)
 
 
 class TraceError(Exception):
@@ -37,6 +38,16 @@ class Carried:
     owner: str
     passing: str = "fork"
     """``fork``, ``loan`` (for a call) or ``back`` (a loan, in the reply to its call)."""
+    name: str = ""
+    """The alias under whose name it goes, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What an alias turned out to be: a fork of the canonical object, and the way there."""
+
+    fork: Carried
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +101,21 @@ class Record:
     @property
     def carries(self) -> tuple[Carried, ...]:
         """The references inside the message."""
-        carries = tuple(Carried(*_words(each, 3, 4)) for each in self.fields.get("carries", ()))
-        if any(each.passing not in ("fork", "loan", "back") for each in carries):
-            raise ValueError("there are forks, loans and those that come back")
-        return carries
+        return tuple(map(_carried, self.fields.get("carries", ())))
+
+    @property
+    def moved(self) -> Moved | None:
+        """Of a `Canonical` or `Reply` about an alias: what that is."""
+        moved = self.fields.get("moved")
+        if moved is None:
+            return None
+        path = moved["path"]
+        return Moved(_carried(moved["fork"]), tuple(_words(path, len(path))))
+
+    @property
+    def brings(self) -> tuple[Carried, ...]:
+        """Every reference in the message, inside the user's content and beside it."""
+        return (*self.carries, self.moved.fork) if self.moved else self.carries
 
     @property
     def reports(self) -> tuple[Reported, ...]:
@@ -227,10 +249,18 @@ def parse(line: str) -> Record:
 
 _FORMS = {
     "carries": "'carries' is no list of [rref, fork, owner, passing]",
+    "moved": "'moved' does not say what an alias is",
     "reports": "'loans' is no list of reports",
     "notices": "'loans' is no list of [rref, fork]",
     "removals": "'forks' or 'removed' does not say what was removed",
 }
+
+
+def _carried(value: object) -> Carried:
+    carried = Carried(*_words(value, 3, 4, 5))
+    if carried.passing not in ("fork", "loan", "back"):
+        raise ValueError("there are forks, loans and those that come back")
+    return carried
 
 
 def _words(value: object, *sizes: int) -> list[str]:

@@ -31,7 +31,12 @@ WORDS = {
     "ChildAck": "child ACK",
     "NotifyRefRemoved": "notify",
     "RefRemoved": "removed",
+    "AliasRef": "alias",
+    "AliasGone": "no alias",
 }
+
+
+ALIASES = "h aliases g, h->g: h stands for g   g is f: f has the value   canonical: its own"
 
 
 def show(story: Story, console: Console, *, legend: bool = True) -> None:
@@ -51,6 +56,8 @@ def show(story: Story, console: Console, *, legend: bool = True) -> None:
         _print(console, arrows)
         if stages:
             _print(console, stages)
+        if story.summary.control["AliasRef"]:
+            _print(console, Text(ALIASES, style=QUIET))
     for line in summary(story, look):
         _print(console, line)
 

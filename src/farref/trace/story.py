@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from .records import Record, Recording
 
 
+LOSSES = {
+    "creator": ": nobody will make it",
+    "owner": ": so is what it stands for",
+    "cycle": ": it leads back to itself",
+}
+"""Why there will never be a value."""
+
+
 class Part(Enum):
     """How much of a message a row shows."""
 
@@ -130,12 +138,12 @@ class _Teller:
         ends = {r.at for r in self.records}
         ends |= {r.peer for r in self.records if r.kind in ("send", "receive")}
         self.names = Names(ends)
-        self.labels = Labels(self.names, self.view.lent)
+        self.labels = Labels(self.names, self.view)
         self.left = {r.at for r in self.records if r.kind == "leave"}
         letters = _letters()
         skip = False
         for record, after in itertools.zip_longest(self.records, self.records[1:]):
-            says = [Fact(record.at, each) for each in facts(record, self.names, self.view.lent)]
+            says = [Fact(record.at, each) for each in facts(record, self.names, self.view)]
             changes = tuple(self.view.take(record))
             if skip:  # the second half of a row that stands already
                 skip = False
@@ -217,7 +225,7 @@ class _Teller:
             case "run":
                 text = f"{record.text('label') or 'user code'}() starts"
             case "lose":
-                text = f"{rref} is lost"
+                text = f"{rref} is lost{LOSSES.get(record.text('why'), '')}"
             case "fail":
                 text = f"call {self.names.id(record.text('call'))} fails"
             case "died" | "buried" if record.peer in self.left:
@@ -244,7 +252,15 @@ class _Teller:
             for each in objects
             if not each.freed
         ]
-        left += [self._unended(fork) for fork in self.view.forks.values() if not fork.stage.over]
+        left += [
+            self._unended(fork)
+            for fork in self.view.forks.values()
+            if not fork.stage.over and not self.view.objects[fork.rref].lost
+        ]
+        left += [
+            f"{self.names.of(asker)} has not been told what {self.names.id(about)} stands for"
+            for asker, about in self.view.asking.values()
+        ]
         left += [
             f"a {record.message} from {self.names.of(record.at)} to {self.names.of(record.peer)} "
             "did not arrive"

@@ -88,6 +88,10 @@ class View:
         self.forks: dict[str, Fork] = {}
         self.lent: dict[str, tuple[Fork, ...]] = {}
         """The loans of each call that has not been answered, by the call."""
+        self.about: dict[str, str] = {}
+        """The object that each fetch and method call was about, by the call."""
+        self.asking: dict[str, tuple[str, str]] = {}
+        """Who has asked what an alias's target is, and which target, by the unanswered question."""
 
     def take(self, record: Record) -> list[Change]:
         """One more step; the forks whose stage it changes."""
@@ -105,6 +109,7 @@ class View:
             case "free":
                 self._object(record.text("rref"), record.at).freed = True
             case "died":
+                self._ask_no_more(record.peer)
                 for each in self.objects.values():
                     each.lost |= each.owner == record.peer and not each.freed
             case "buried":
@@ -121,19 +126,25 @@ class View:
             if record.peer != record.at:
                 yield from self._mention(record, record.text("fork"), record.at)
         yield from self._shared(record, record.at, record.peer)
-        if record.message == "ForkRequest":
+        if record.message in ("ForkRequest", "AliasRef"):
             self._object(record.text("rref"), record.peer)
+        if record.message == "AliasRef":
+            self.asking[record.text("call")] = record.at, record.text("rref")
+        if record.message in ("Fetch", "Invoke"):
+            self.about[record.text("call")] = record.text("rref")
         if record.message == "ChildAck":
             yield from self._child_ack(record)
 
     def _received(self, record: Record) -> Iterator[Change]:
         yield from self._shared(record, record.peer, record.at)  # if its send was not recorded
-        for carried in record.carries:
+        for carried in record.brings:
             fork = self.forks.get(carried.fork)
             arrives = carried.owner == record.at and carried.passing != "back"
             if arrives and fork is not None and not fork.stage.over:
                 yield self._now(fork, Stage.HOME)
         yield from self._answered(record)
+        if record.message == "Canonical":
+            self.asking.pop(record.text("call"), None)
         for rref, _ in record.notices:
             self._object(rref, record.peer)
         for removal in record.removals:
@@ -143,7 +154,7 @@ class View:
 
     def _shared(self, record: Record, sender: str, receiver: str) -> Iterator[Change]:
         loans = []
-        for carried in record.carries:
+        for carried in record.brings:
             self._object(carried.rref, carried.owner)
             if carried.fork in self.forks or carried.passing == "back":
                 continue
@@ -202,6 +213,13 @@ class View:
                 yield self._now(fork, stage)
 
     # ---- death
+
+    def _ask_no_more(self, dead: str) -> None:
+        self.asking = {
+            call: (asker, about)
+            for call, (asker, about) in self.asking.items()
+            if dead not in (asker, self.objects[about].owner)
+        }
 
     def _buried(self, at: str, dead: str) -> Iterator[Change]:
         for fork in self.forks.values():

@@ -8,17 +8,20 @@ catches which mutant.
 
 from .caught import BY_TRACE, CAUGHT
 from .mutant import Mutant, mutated
+from .of_alias import ALIAS
 from .of_borrowing import BORROWING
 from .of_context import CONTEXT
 from .of_creations import CREATIONS
 from .of_delivery import DELIVERY
 from .of_lending import LENDING
 from .of_loans import LOANS
+from .of_names import NAMES
 from .of_owner import OWNER
 from .of_rendezvous import CAUGHT_BY
 from .of_user import USER
 
 __all__ = [
+    "ALIAS",
     "BORROWING",
     "BY_TRACE",
     "CAUGHT",
@@ -28,6 +31,7 @@ __all__ = [
     "DELIVERY",
     "LENDING",
     "LOANS",
+    "NAMES",
     "OWNER",
     "USER",
     "Mutant",

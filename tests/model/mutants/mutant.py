@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from farref.protocol.context import Context
+
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
@@ -24,6 +26,14 @@ class Mutant:
 
     def __str__(self) -> str:
         return f"{self.machine.__name__}.{self.method}: {self.name}"
+
+
+def in_context(name: str, method: str, old: str, new: str) -> Mutant:
+    """A mutant of the part of `Context` whose *method* has the piece *old*."""
+    parts = [part for part in Context.__mro__ if method in vars(part)]
+    sources = ((part, inspect.getsource(vars(part)[method])) for part in parts)
+    machine = next((part for part, source in sources if old in source), parts[0])
+    return Mutant(name, machine, method, old, new)
 
 
 @contextmanager

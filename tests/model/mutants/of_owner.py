@@ -10,7 +10,7 @@ def _owner(name: str, method: str, old: str, new: str) -> Mutant:
 
 
 OWNER = (
-    _owner("frees what has no value yet", "unused", "self.resolved", "True"),
+    _owner("frees what has no value yet", "unused", "self.resolved or", "True or"),
     _owner("frees what has handles", "unused", "not self.handles", "True"),
     _owner("frees what has forks", "unused", "not self.forks", "True"),
     _owner("frees what it asked something of", "unused", "not self.pending", "True"),
@@ -59,13 +59,7 @@ OWNER = (
         "self.forks[message.fork] = sender",
         "pass",
     ),
-    _owner(
-        "does not acknowledge a creation",
-        "create",
-        "[Send(sender, Ack(rref=self.rref, fork=message.fork)), *effects]",
-        "effects",
-    ),
-    _owner("counts itself as a user", "create", "if sender == me:", "if False:"),
+    _owner("counts itself as a user", "create", "if sender != me:", "if True:"),
     _owner("forgets that it was created", "create", "self.created = True", "pass"),
     _owner("forgets whose method creates it", "create", "self.target = message.target", "pass"),
     _owner(

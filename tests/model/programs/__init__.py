@@ -11,6 +11,8 @@ from farref.protocol.sharing import Sharing
 
 from ..script import Ask, Method, Pickle, Remote, Script
 from ..world import Program
+from .alias_deaths import ALIAS_DEATHS
+from .aliases import ALIASES
 from .deaths import DEATHS
 from .lending import LENDING
 from .lending_deaths import LENDING_DEATHS
@@ -49,6 +51,10 @@ def in_disciplines(programs: Iterable[Program]) -> Iterator[Program]:
             )
 
 
-PROGRAMS = tuple(in_disciplines((*SHARING, *REQUESTS, *LENDING, *DEATHS, *LENDING_DEATHS)))
+PROGRAMS = tuple(
+    in_disciplines(
+        (*SHARING, *REQUESTS, *LENDING, *DEATHS, *LENDING_DEATHS, *ALIASES, *ALIAS_DEATHS)
+    )
+)
 
 __all__ = ["PROGRAMS"]

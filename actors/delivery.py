@@ -1,0 +1,182 @@
+"""Packets, out and in: what an endpoint's channels want sent, and what comes for it.
+
+The channels are sans-IO (`Links`); this gives them a port and a clock. Packets are collected under
+the endpoint's lock and posted after it is given back, by whichever thread had it. So two threads
+may post to one peer in either order, which the channels put right as they do a link's disorder.
+
+Posting never waits. What bounds memory are the window of each channel; `room`, where the user's
+threads wait while a peer is far behind; and acknowledgements that are withheld from those who send
+more than the user takes (`Port.full`).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from ..protocol.errors import ProtocolError
+from ..protocol.messages import strangers_in
+from ..serialization.failures import text_of
+from .faults import Counts, Faults, FaultyPort
+from .links import Links
+from .packing import pieces
+from .wire import Envelope, Meddle, WorkerInfo
+
+if TYPE_CHECKING:
+    from ..protocol.delivery import Packet
+    from ..protocol.ids import WorkerId
+    from ..protocol.messages import Message
+    from .effects import Later
+    from .endpoint import Endpoint
+    from .links import Outgoing
+    from .ports import Port
+
+log = logging.getLogger("farref")
+
+PACKET_BYTES = 16 << 20
+"""What one packet carries at most, unless it is a single message: there is memory for both ends."""
+
+
+class Delivery:
+    """Sends the packets of one endpoint, and takes those that come."""
+
+    def __init__(self, endpoint: Endpoint, port: Port) -> None:
+        self._endpoint = endpoint
+        self._port = port
+        self._faulty: FaultyPort | None = None
+        """What packets leave by instead, in a test."""
+        self._links = Links()
+        self.room = threading.Condition(endpoint.lock)
+        """Notified when a peer acknowledged something or died, and when this endpoint closes."""
+
+    # ---- out; under the lock unless it says otherwise
+
+    def send(self, to: WorkerId, message: Message) -> None:
+        """Take *message* for *to*; it leaves with the packets of this step."""
+        self._links.send(to, message)
+
+    def packets(self) -> Outgoing:
+        """Everything that can leave now: one packet for each peer."""
+        packets, news = self._links.packets(time.monotonic())
+        if self._links.withholding and not self._port.full():
+            self._links.resume(time.monotonic())
+            news = True
+        if news:
+            self._endpoint.wake()  # the mailbox thread keeps the time
+        return packets
+
+    def post(self, packets: Outgoing) -> None:
+        """Hand *packets* to the port, without the lock."""
+        endpoint = self._endpoint
+        for worker, packet in packets:
+            address = endpoint.book.address_of(worker)
+            if address is None or endpoint.address is None:
+                if worker not in endpoint.context.dead:
+                    log.error("%s has no address of %s, and cannot send to it", endpoint.me, worker)
+                continue
+            me = WorkerInfo(endpoint.me, endpoint.address)
+            way = self._faulty or self._port
+            try:
+                for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                    way.post(address, Envelope(me, worker, piece, self._introduce(piece)))
+            except Exception as error:  # it counts as lost, and is sent again
+                if not endpoint.closed:
+                    log.warning("%s could not send to %s: %s", endpoint.me, worker, text_of(error))
+
+    def resend(self, now: float) -> None:
+        """Send what is due at *now*: again, or acknowledgements that found no ride. Locks."""
+        with self._endpoint.lock:
+            packets = [
+                (worker, packet)
+                for worker, packet in self._links.due(now)
+                if not self._held_back(worker, packet)
+            ]
+        self.post(packets)
+
+    def deadline(self) -> float | None:
+        """When `resend` has something to do next; None while nothing is waited for."""
+        return self._links.deadline()
+
+    def backlog(self, worker: WorkerId) -> int:
+        """Messages to *worker* that it has not acknowledged. In any thread, without the lock."""
+        return self._links.backlog(worker)
+
+    def unacknowledged(self, worker: WorkerId) -> list[Message]:
+        """The messages to *worker* that it may not have received, in order."""
+        return self._links.unacknowledged(worker)
+
+    def forget(self, worker: WorkerId) -> None:
+        """*worker* is dead: nothing is sent again, and nobody waits for it."""
+        self._links.forget(worker)
+        self.room.notify_all()
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until everything sent has been acknowledged, *seconds* at most; whether it is.
+
+        In a thread of the user's, without the lock.
+        """
+        end = time.monotonic() + seconds
+        while self._links.backlogged and time.monotonic() < end and self._port.call_in():
+            time.sleep(0.001)
+        with self.room:
+            return self.room.wait_for(
+                lambda: not self._links.backlogged, max(0.0, end - time.monotonic())
+            )
+
+    def _held_back(self, worker: WorkerId, packet: Packet) -> bool:
+        """A retransmission is no use, and costs memory, while the last copy is not even written."""
+        address = self._endpoint.book.address_of(worker)
+        return bool(packet.messages) and address is not None and self._port.holds_back(address)
+
+    def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
+        named = {worker for message in packet.messages for worker in strangers_in(message)}
+        known = ((worker, self._endpoint.address_of(worker)) for worker in named)
+        return tuple(WorkerInfo(worker, address) for worker, address in known if address)
+
+    # ---- in; in the mailbox thread
+
+    def take(self, envelope: Envelope) -> None:
+        """Have what *envelope* brings take effect, in order, and answer. Raises `ProtocolError`."""
+        endpoint, sender, packet = self._endpoint, envelope.sender, envelope.packet
+        if envelope.to != endpoint.me or sender.id == endpoint.me:
+            raise ProtocolError(f"{sender} sent {endpoint.me} a packet that is for {envelope.to}")
+        later: Later = []
+        packets: Outgoing = []
+        try:
+            with endpoint.lock:
+                if sender.id in endpoint.context.dead or endpoint.closed:
+                    return
+                endpoint.learn(sender, *envelope.peers)
+                endpoint.discards.sweep(later)
+                if packet.messages and self._port.full():
+                    self._links.withhold(sender.id)
+                for message in self._links.receive(sender.id, packet, time.monotonic()):
+                    endpoint.receive(sender.id, message, later)
+                self.room.notify_all()
+                packets = [*self.packets(), *self._links.urgent(sender.id, time.monotonic())]
+        finally:
+            endpoint.conclude(packets, later)
+
+    # ---- faults on purpose; see `farref.testing`
+
+    def suffer(self, faults: Faults | None) -> None:
+        """Have the system's *faults*, if it has some, from now on."""
+        if faults is not None and self._faulty is None:
+            self._faulty = FaultyPort(self._port, self._endpoint.me, faults)
+
+    def meddle(self, order: Meddle) -> Counts:
+        """A test has packets lost, or no more."""
+        if self._faulty is None:
+            self._faulty = FaultyPort(self._port, self._endpoint.me, Faults())
+        if order.faults is not None:
+            self._faulty.adopt(order.faults)
+        self._faulty.cut(*order.cut)
+        self._faulty.heal(*order.heal)
+        return self._faulty.counts()
+
+    def close(self) -> None:
+        """Forget what a fault has held up."""
+        if self._faulty is not None:
+            self._faulty.close()

@@ -1,0 +1,100 @@
+"""An actor's loop: a real asyncio loop in a thread of its own, and the work that waits for it.
+
+Work starts in the order in which it was queued. Each piece runs to its end, or to the first `await`
+of the coroutine that it returned, before the next one starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from . import ports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .endpoint import Endpoint
+
+
+class Loop:
+    """Runs the handlers of one actor, and the `async def` functions that others call."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """None before the actor is an endpoint, and when it has ended."""
+        self._endpoint: Endpoint | None = None
+        self._inbox: deque[Callable[[], Any]] = deque()
+        self._starting = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        """Handlers that await; the loop itself holds tasks only weakly."""
+
+    # ---- any thread
+
+    def start(self, endpoint: Endpoint) -> None:
+        """Begin to run what is queued, for *endpoint*."""
+        self._endpoint = endpoint
+        self._loop = endpoint.server.loop = asyncio.new_event_loop()
+        threading.Thread(
+            target=self._run,
+            args=(self._loop, endpoint),
+            name=f"farref loop {endpoint.me}",
+            daemon=True,
+        ).start()
+
+    def queue(self, work: Callable[[], Any]) -> None:
+        """Run *work* after everything queued before; it may return a coroutine."""
+        self._inbox.append(work)
+        loop = self._loop  # another thread may stop it at any time
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(self._begin)
+
+    def full(self) -> bool:
+        """Whether so much is queued that whoever sends more shall wait."""
+        return len(self._inbox) >= ports.MAX_INBOX
+
+    def stop(self) -> None:
+        """Start nothing more. Safe to call again."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # another thread was faster
+                loop.call_soon_threadsafe(loop.stop)
+
+    # ---- the loop's thread
+
+    def _run(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint) -> None:
+        asyncio.set_event_loop(loop)
+        endpoint.loop_thread = threading.get_ident()
+        try:
+            loop.run_forever()
+        finally:
+            loop.close()
+
+    def _begin(self) -> None:
+        if not self._starting and self._inbox:
+            self._starting = True
+            self._next()
+
+    def _next(self) -> None:
+        """Start one piece; an `async` one takes its first step before the next starts."""
+        loop = self._loop  # the handler may take longer than the mailbox, and that ends it
+        if loop is None:
+            return
+        try:
+            work = self._inbox.popleft()
+            if len(self._inbox) == ports.MAX_INBOX // 2 and self._endpoint is not None:
+                self._endpoint.wake()  # those who wait may send again
+            result = work()
+            if inspect.iscoroutine(result):
+                task = loop.create_task(result)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        finally:  # whatever happened to one, the next gets its turn
+            self._starting = bool(self._inbox)
+            if self._starting:
+                loop.call_soon(self._next)

@@ -1,0 +1,188 @@
+"""The steward: what the registrar is for its own host, on each of the others.
+
+The registrar creates the actors of its host itself, and sees their processes. On a host that has
+joined, the steward does both for it: a plain actor with a global name, the parent of the workers
+there, which are forked from it. Everything else they say to the registrar directly.
+
+It stands for its host: it beats like an endpoint, and when nothing is heard of it any more, the
+host counts as gone with everybody on it. It also watches the program that the host's part of the
+system lives for, as the registrar does on the first host.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import traceback
+from datetime import timedelta
+from typing import Any
+
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ChildActorExited,
+    WakeupMessage,
+)
+
+from ..protocol.errors import ProtocolError
+from ..protocol.ids import WorkerId
+from ..serialization.failures import text_of
+from . import bases, processes
+from .making import UnfitError, UnmadeError, make
+from .registrar import REGISTRAR, Registrar
+from .settings import Settings
+from .wire import (
+    TO_STEWARD,
+    Beat,
+    Died,
+    Down,
+    Heard,
+    HostInfo,
+    HostJoin,
+    HostJoined,
+    Leave,
+    Look,
+    Looked,
+    Make,
+    Serve,
+    Serving,
+    Unmade,
+    Welcome,
+    check_wire,
+)
+
+log = logging.getLogger("farref")
+
+STEWARD = "farref steward"
+"""The steward's global name: one for each Thespian system that has joined."""
+BEATS = 5
+"""Times that it is heard of within the silence after which its host would be given up."""
+AGAIN = 0.1
+"""Seconds between two tries to join."""
+ASK_AGAIN = 20
+"""Tries after which it asks again who the registrar is."""
+WATCH = 0.5
+"""Seconds between two looks, where silence means nothing."""
+
+
+class Steward(Actor):
+    """See the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._registrar: ActorAddress | None = None
+        self._tries = 0
+        self._settings = Settings()
+        self._me = WorkerId("", 0)
+        self._joined = False
+        self._lost = False
+        """The system has ended, has given this host up, or cannot be reached."""
+        self._unheard = 0
+        self._owner = 0
+        self._program: processes.Watched | None = None
+        self._asking: list[ActorAddress] = []
+        """Programs that wait until the host has joined."""
+        self._made: dict[WorkerId, ActorAddress] = {}
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Handle one message; an exception here would only make the framework repeat it."""
+        try:
+            if isinstance(message, TO_STEWARD):
+                check_wire(message)
+            self._take(message, sender)
+        except ProtocolError as error:
+            log.warning("the steward refused %s", text_of(error))
+        except Exception:
+            # As text: a log record that is kept would pin what is in the frames.
+            name, text = type(message).__name__, traceback.format_exc()
+            log.error("the steward failed on %s:\n%s", name, text)  # noqa: TRY400
+
+    def _take(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case Serve():
+                self._serve(message, sender)
+            case HostJoined(settings=settings) if not self._joined:
+                self._registrar = sender
+                self._settings = settings
+                self._joined = True
+                self._unheard = 0
+                asking, self._asking = self._asking, []
+                for program in asking:
+                    self._answer(program)
+            case Make():
+                self._make(message)
+            case ChildActorExited(childAddress=address):
+                for worker, known in list(self._made.items()):
+                    if known == address:
+                        del self._made[worker]
+                        reason = "it exited before it had started (see the log)"
+                        self._say(Unmade(worker, reason))
+            case Look(me=worker, pid=pid):
+                process = processes.Watched.of(pid)
+                self._say(Looked(worker, process is not None and process.running()))
+            case Heard():
+                self._unheard = 0
+            case Died(workers=workers):
+                self._lost = self._lost or self._me in workers
+            case Down():
+                self._lost = True
+            case WakeupMessage():
+                self._turn()
+            case ActorExitRequest():
+                self._program = None
+                if not self._lost:
+                    self._say(Leave(self._me))
+            case _:
+                pass
+
+    def _serve(self, message: Serve, sender: ActorAddress) -> None:
+        if not self._owner:
+            self._owner = message.pid
+            self._program = processes.Watched.of(message.pid)
+            place = bases.capabilities_of(self).get(bases.HOST, "")
+            self._me = WorkerId(place, secrets.randbits(63))
+            self._turn()
+        if self._joined:
+            self._answer(sender)
+        else:
+            self._asking.append(sender)
+
+    def _answer(self, program: ActorAddress) -> None:
+        pids = (os.getpid(), os.getppid())
+        self.send(program, Serving(self._registrar, self._owner, os.getsid(0), pids))
+
+    def _make(self, message: Make) -> None:
+        try:
+            address = make(self, message.actor_class, message.requirements, here=True)
+        except UnmadeError as error:
+            self._say(Unmade(message.me, str(error), isinstance(error, UnfitError)))
+            return
+        self._made[message.me] = address
+        self.send(address, Welcome(message.me, self._registrar, self._settings, message.threads))
+
+    def _say(self, message: object) -> None:
+        self.send(self._registrar, message)
+
+    def _turn(self) -> None:
+        """Be heard of; see whether the registrar is, and whether the program lives."""
+        silence = self._settings.silence
+        if not self._joined:
+            if self._tries % ASK_AGAIN == 0:
+                self._registrar = bases.of_the_system(self, Registrar, REGISTRAR)
+            self._tries += 1
+            capabilities = dict(bases.capabilities_of(self))
+            self._say(HostJoin(self._me, HostInfo(self._me.name, capabilities)))
+        elif silence is not None and not self._lost:
+            self._unheard += 1
+            self._say(Beat(self._me, answer=True))
+            if self._unheard > BEATS:
+                self._lost = True
+                self._say(Leave(self._me))  # it may come through yet
+        if self._program is not None and not self._program.alive():
+            processes.end_session()
+        pause = WATCH if silence is None else silence / BEATS
+        if not self._joined:
+            pause = AGAIN
+        self.wakeupAfter(timedelta(seconds=pause))

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""Calls sent all at once beside calls that wait for each other, and a fetch through aliases.
+
+    python bench/pipeline.py                            # tables
+    python bench/pipeline.py --json figures.json --svg pipeline.svg --rounds 31
+
+First, a chain of n dependent calls on one worker: sent at once, and with a fetch between the steps;
+on this machine, and with every packet held up on purpose, as on a network. Second, the value behind
+a chain of aliases across workers, fetched again, beside the same without aliases. Contenders take
+turns, so that a noisy machine disturbs all alike; figures are medians over the rounds, and only
+ratios within one run mean anything. Messages are counted in traces of the same work, not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import statistics
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from farref import RRef, System, remote, rpc_sync
+from farref.commands.stage import Demo, perform
+from farref.testing import Faults, delay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from farref.trace.story import Summary
+
+STEPS = (1, 2, 5, 10, 50)
+LATE = 0.002
+"""Seconds by which every packet is held up in the second table."""
+LINKS = 10
+RING = [f"W{number}" for number in range(4)]
+"""The workers that the chain of aliases goes round."""
+FETCHES = 20
+"""In one round: a single one takes less than a hiccup of the machine."""
+
+
+@dataclass
+class Contest:
+    """Two ways to do the same: seconds of each round, and messages."""
+
+    title: str
+    one: list[float] = field(default_factory=list)
+    other: list[float] = field(default_factory=list)
+    messages: tuple[int, int] = (0, 0)
+
+    def round(self, at: str, one: Callable[[], object], other: Callable[[], object]) -> None:
+        """Each once, in turns; what the one before left to be freed does not count."""
+        contenders = [(one, self.one), (other, self.other)]
+        for work, seconds in contenders if len(self.one) % 2 else reversed(contenders):
+            rpc_sync(at, int)
+            started = perf_counter()
+            work()
+            seconds.append(perf_counter() - started)
+
+    def figures(self) -> dict[str, Any]:
+        """Medians, also of the ratio of the other to the one in each round, and messages."""
+        one, other = statistics.median(self.one), statistics.median(self.other)
+        ratio = statistics.median(b / a for a, b in zip(self.one, self.other, strict=True))
+        return {"one": one, "other": other, "ratio": ratio, "messages": self.messages}
+
+
+# ---- a chain of dependent calls
+
+
+def start() -> RRef[str]:
+    """What the first call is made on."""
+    ref = remote("B", str, args=("farref",))
+    ref.to_here()
+    return ref
+
+
+def at_once(ref: RRef[str], steps: int) -> None:
+    """Each call is on the result of the one before, which may not be there yet."""
+    for _ in range(steps):
+        ref = ref.remote().swapcase()
+    check(ref.to_here(), steps)
+
+
+def step_by_step(ref: RRef[str], steps: int) -> None:
+    """The same, but each result is fetched before it is called."""
+    value = ""
+    for _ in range(steps):
+        ref = ref.remote().swapcase()
+        value = ref.to_here()
+    check(value, steps)
+
+
+def check(value: str, steps: int) -> None:
+    """Whether *value* is what *steps* calls come to."""
+    if value != ("farref", "FARREF")[steps % 2]:
+        raise SystemExit(f"{steps} calls came to {value!r}")
+
+
+def chains(rounds: int, late: float) -> list[Contest]:
+    """Both kinds of chains, of each length."""
+    contests = [Contest(str(steps)) for steps in STEPS]
+    with System(faults=Faults(delay(seconds=late)) if late else None) as system:
+        system.worker("B")
+        ref = start()
+        at_once(ref, 10), step_by_step(ref, 10)  # warm up
+        for _ in range(rounds):
+            for steps, contest in zip(STEPS, contests, strict=True):
+                contest.round(
+                    "B",
+                    lambda n=steps: at_once(ref, n),  # type: ignore[misc]
+                    lambda n=steps: step_by_step(ref, n),  # type: ignore[misc]
+                )
+    for steps, contest in zip(STEPS, contests, strict=True):
+        contest.messages = (
+            messages(lambda n=steps: at_once(start(), n)),  # type: ignore[misc]
+            messages(lambda n=steps: step_by_step(start(), n)),  # type: ignore[misc]
+        )
+    return contests
+
+
+# ---- a chain of aliases
+
+
+def link(left: int) -> object:
+    """The reference to the next link, on the next worker; the last one is a value."""
+    return remote(RING[left % len(RING)], link, args=(left - 1,)) if left else "farref"
+
+
+def aliased() -> RRef[str]:
+    """A value behind `LINKS` aliases."""
+    return remote(RING[(LINKS + 1) % len(RING)], link, args=(LINKS,))
+
+
+def plain() -> RRef[str]:
+    """The same value at the same worker, without them."""
+    return remote(RING[1], link, args=(0,))
+
+
+def fetch(ref: RRef[str], times: int) -> None:
+    """The value, again and again."""
+    for _ in range(times):
+        check(ref.to_here(), 0)
+
+
+def fetches(rounds: int) -> Contest:
+    """Fetches of what is behind aliases, and of the same without them, when both are known."""
+    contest = Contest(f"{LINKS} aliases")
+    with System() as system:
+        for name in RING:
+            system.worker(name)
+        direct, behind = plain(), aliased()
+        fetch(direct, FETCHES), fetch(behind, FETCHES)
+        for _ in range(rounds):
+            contest.round(RING[1], lambda: fetch(direct, FETCHES), lambda: fetch(behind, FETCHES))
+    contest.messages = second_fetch(plain), second_fetch(aliased)
+    return contest
+
+
+def second_fetch(make: Callable[[], RRef[str]]) -> int:
+    """Requests and replies that fetching once more takes."""
+    twice, once = (
+        played(RING, lambda n=times: fetch(make(), n)).user.total()  # type: ignore[misc]
+        for times in (2, 1)
+    )
+    return twice - once
+
+
+# ---- counting
+
+
+def messages(work: Callable[[], None]) -> int:
+    """How many messages *work* takes on B, of either family, until everything is freed."""
+    summary = played(["B"], work)
+    return (summary.user + summary.control).total()
+
+
+def played(workers: list[str], work: Callable[[], None]) -> Summary:
+    """What *work* comes to in a system of its own."""
+
+    def play(system: System) -> None:
+        for name in workers:
+            system.worker(name)
+        work()
+
+    summary = perform(Demo("", "", "", play, "lend")).summary
+    if summary.left:
+        raise SystemExit(f"left: {summary.left}")
+    return summary
+
+
+# ---- showing
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--svg", type=Path, help="a plot of the ratios, if matplotlib is there")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error("--rounds must be 1 or more")
+    near, far = chains(arguments.rounds, 0), chains(arguments.rounds, LATE)
+    behind = fetches(arguments.rounds)
+    console = Console(width=100 if not sys.stdout.isatty() else None)
+    about = (
+        f"median of {arguments.rounds} interleaved rounds, Python {platform.python_version()}, "
+        f"{os.cpu_count()} cores"
+    )
+    for contests, where in ((near, "this machine"), (far, f"packets {LATE * 1e3:g} ms late")):
+        title = f"dependent calls on one worker, {where}\n{about}"
+        show(console, title, ("calls", "at once", "step by step"), contests)
+    show(console, f"a second fetch\n{about}", ("", "no alias", "behind them"), [behind], FETCHES)
+    if arguments.json:
+        tables = {"near": near, "far": far, "aliases": [behind]}
+        figures = {k: {c.title: c.figures() for c in v} for k, v in tables.items()}
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if arguments.svg:
+        plot(arguments.svg, near, far)
+
+
+def show(
+    console: Console,
+    title: str,
+    heads: tuple[str, str, str],
+    contests: list[Contest],
+    times: int = 1,
+) -> None:
+    """Print one table; a round did its work *times* times."""
+    table = Table(title=title)
+    for head in (heads[0], f"{heads[1]}, ms", f"{heads[2]}, ms", "ratio", "messages"):
+        table.add_column(head, justify="right")
+    for contest in contests:
+        said = contest.figures()
+        one, other = (f"{said[each] / times * 1e3:.2f}" for each in ("one", "other"))
+        sent = " : ".join(map(str, contest.messages))
+        table.add_row(contest.title, one, other, f"{said['ratio']:.2f}", sent)
+    console.print(table)
+
+
+def plot(path: Path, near: list[Contest], far: list[Contest]) -> None:
+    """Draw how many times as long waiting in between takes."""
+    try:
+        pyplot = importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        raise SystemExit(f"{path} is not written: install matplotlib to have a plot") from None
+    figure, axes = pyplot.subplots(figsize=(5.5, 3.2), layout="constrained")
+    for contests, where in ((far, f"packets {LATE * 1e3:g} ms late"), (near, "this machine")):
+        axes.plot(STEPS, [contest.figures()["ratio"] for contest in contests], "o-", label=where)
+    axes.plot(STEPS, STEPS, ":", color="grey", label="n round trips to one")
+    axes.set(xscale="log", yscale="log", xlabel="dependent calls, n")
+    axes.set(ylabel="step by step : at once")
+    axes.set_xticks(STEPS, list(map(str, STEPS)))
+    axes.set_yticks(STEPS, list(map(str, STEPS)))
+    axes.minorticks_off()
+    axes.legend(frameon=False)
+    figure.savefig(path, format="svg")
+
+
+if __name__ == "__main__":
+    main()

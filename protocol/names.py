@@ -1,0 +1,246 @@
+"""What handles are called, and where their object is: an alias's handles move to its target.
+
+A handle keeps the id that it was made with. When that turns out to be an alias, the endpoint
+*learns* the canonical object: all its handles count for that one from then on, each still under
+its own name (`Context.names`), and the hop is dropped: the alias's own entry ends like that of
+any reference that nobody uses::
+
+    handles of h --learned: h is f--> name h: f, and as many handles of f; h is deleted
+
+A reference shared under such a name is a fork of the canonical object, and says its name, so
+that the receiver's handle equals every other handle of h.
+
+Order (a call never overtakes another one on the same reference): requests made before went to
+the owner of the alias, which passes them on. Those made after could be faster on the direct way.
+So they are *held* until all the earlier ones have been answered. And what is asked after a direct
+fetch is held until that one has its value: the fetch may have to be asked again elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .loans import Loans
+from .messages import Cargo, Create, Descriptor, Fetch, Passing
+from .owner import Owner
+from .user import User
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .effects import Effect, Send
+    from .ids import CallId, RRefId, WorkerId
+    from .messages import Message
+    from .sharing import Sharing
+
+
+class Name:
+    """What an alias's handles here stand for."""
+
+    __slots__ = ("canonical", "handles", "path")
+
+    def __init__(self, canonical: RRefId, path: tuple[RRefId, ...]) -> None:
+        self.canonical = canonical
+        self.path = path
+        """From the alias's target, alias by alias, to the canonical object."""
+        self.handles = 0
+        """How many of the canonical object's handles here have this name."""
+
+
+class Names(Loans):
+    """The tables, loans, and what handles are called."""
+
+    def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
+        super().__init__(me, sharing)
+        self.names: dict[RRefId, Name] = {}
+        self._asking: dict[CallId, RRefId] = {}
+        """Unanswered `AliasRef`s: the alias that each is about. They are in nobody's way."""
+        self._held: dict[RRefId, deque[Send]] = {}
+        """Requests on a handle that wait for earlier ones on it, by what the handle is called."""
+        self._fetching: dict[RRefId, CallId] = {}
+        """Direct fetches under way, which all later requests on the handle wait for."""
+
+    # ---- questions
+
+    def whereabouts(self, rref: RRefId) -> RRefId:
+        """The object that requests for *rref* go to: the canonical one, once it is known."""
+        name = self.names.get(rref)
+        if name is not None:
+            return name.canonical
+        owner = self.owners.get(rref)
+        shown = owner.alias.shown if owner is not None and owner.alias else None
+        return shown or rref
+
+    def canonical(self, rref: RRefId) -> RRefId | None:
+        """The object behind *rref*, maybe itself; None while this endpoint does not know."""
+        found = self.whereabouts(rref)
+        entry = self._find(found)
+        if found != rref or entry is None:
+            return found
+        known = entry.resolved if isinstance(entry, Owner) else entry.canonical
+        return rref if known else None
+
+    def path(self, rref: RRefId) -> tuple[RRefId, ...]:
+        """The way from *rref*, if it is an alias, to its canonical object: the ids behind it."""
+        name = self._name(rref)
+        return name.path if name is not None else ()
+
+    def owner_of(self, rref: RRefId) -> WorkerId:
+        """See `Tables.owner_of`: the endpoint that owns the value."""
+        return super().owner_of(self.whereabouts(rref))
+
+    # ---- handles
+
+    def hold(self, rref: RRefId) -> None:
+        """One more handle of *rref* lives in this process."""
+        name = self._name(rref)
+        if name is None:
+            self._entry(rref).hold()
+            return
+        self.names[rref] = name
+        name.handles += 1
+        self._entry(name.canonical).hold()
+
+    def _name(self, rref: RRefId) -> Name | None:
+        name = self.names.get(rref)
+        if name is None:
+            owner = self.owners.get(rref)
+            if owner is not None and owner.alias and owner.alias.shown:
+                return Name(owner.alias.shown, owner.alias.path)
+        return name
+
+    def take_up(self, descriptor: Descriptor) -> list[Effect]:
+        """One more handle, of a reference that arrived under a name and whose message holds it."""
+        rref = descriptor.name or descriptor.rref
+        effects = self._learn(rref, descriptor.rref, (descriptor.rref,))
+        if rref not in self.names and rref != descriptor.rref:
+            self.names[rref] = Name(descriptor.rref, (descriptor.rref,))
+        self.hold(rref)
+        return self._finish(effects)
+
+    def drop(self, *rrefs: RRefId) -> list[Effect]:
+        """One handle of each of *rrefs* is gone."""
+        return self._finish([effect for rref in rrefs for effect in self._drop(rref)])
+
+    def _drop(self, rref: RRefId) -> list[Effect]:
+        name = self.names.get(rref)
+        if name is not None:
+            name.handles -= 1
+            if not name.handles:
+                del self.names[rref]
+        entry = self._entry(rref if name is None else name.canonical)
+        return self._after(entry, entry.drop())
+
+    # ---- learning
+
+    def _learn(self, rref: RRefId, canonical: RRefId, path: tuple[RRefId, ...]) -> list[Effect]:
+        """*rref* is an alias of *canonical*, which something here holds: move its handles."""
+        entry = self._find(rref)
+        if rref == canonical or rref in self.names or entry is None or not entry.handles:
+            return []
+        name = self.names[rref] = Name(canonical, path)
+        name.handles, entry.handles = entry.handles, 0
+        self._entry(canonical).handles += name.handles
+        return self._after(entry, entry.settle())
+
+    # ---- requests, in order
+
+    def _dispatch(self, rref: RRefId, send: Send, *, first: bool = False) -> list[Effect]:
+        """Send a request made on the handle *rref*, after those that were made before."""
+        held = self._held.setdefault(rref, deque())
+        if first:
+            held.appendleft(send)
+        else:
+            held.append(send)
+        return self._send_on(rref)
+
+    def _dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
+        for held in self._held.values():
+            if call in calls_in(held):
+                held.append(send)
+                return []
+        return [send]
+
+    def _send_on(self, rref: RRefId) -> list[Effect]:
+        """Send what was made on the handle *rref*, as far as it has not to wait."""
+        held = self._held[rref]
+        effects: list[Effect] = []
+        while held and not self._must_wait(rref, held[0].message):
+            send = held.popleft()
+            message = send.message
+            if isinstance(message, Fetch) and message.direct and self.canonical(rref) is None:
+                self._fetching[rref] = message.call  # it may have to be asked again, elsewhere
+            effects.append(send)
+        if not held:
+            del self._held[rref]
+        return effects
+
+    def _must_wait(self, rref: RRefId, message: Message) -> bool:
+        """Something on its way, or to be asked again, could be overtaken by *message*."""
+        if rref in self._fetching:
+            return True
+        to = message.target if isinstance(message, Create) else getattr(message, "rref", rref)
+        entry = self._find(rref)
+        if to == rref or entry is None:
+            return False
+        held = calls_in(self._held[rref])
+        return any(call not in self._asking and call not in held for call in entry.pending)
+
+    def _finish(self, effects: list[Effect]) -> list[Effect]:
+        """See `Tables._finish`; what was held and is not any more goes out, last."""
+        for rref, call in list(self._fetching.items()):
+            if call not in self.waiting:
+                del self._fetching[rref]
+        for rref in list(self._held):
+            effects.extend(self._send_on(rref))
+        return super()._finish(effects)
+
+    # ---- references on the way
+
+    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
+        """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
+        entry, descriptor = self._share(rref, to)
+        entry.fork(descriptor.fork, to)
+        return descriptor
+
+    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
+        """Share for a call on *to*, as the discipline says; a creation has no reply."""
+        entry, descriptor = self._share(rref, to)
+        counted = isinstance(entry, User) and entry.counted
+        passing = entry.lend(descriptor.fork, to, replies=replies)
+        return replace(descriptor, passing=passing, counted=counted)
+
+    def _share(self, rref: RRefId, to: WorkerId) -> tuple[Owner | User, Descriptor]:
+        self._check_alive(to)
+        owner, found = self.owner_of(rref), self.whereabouts(rref)
+        descriptor = Descriptor(
+            rref=found,
+            fork=self._mint_fork(),
+            owner=owner,
+            parent=self.me,
+            name=None if found == rref else rref,
+        )
+        return self._entry(found), descriptor
+
+    def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
+        """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
+        found = self.whereabouts(rref)
+        loan = self._loan(found, call)
+        if loan is None:
+            return None
+        return replace(loan, passing=Passing.BACK, name=None if found == rref else rref)
+
+    def share_on(self, cargo: Cargo, to: WorkerId, *, replies: bool) -> Cargo:
+        """Lend *to* whatever is in *cargo*, which this endpoint got for a call and passes on."""
+        lent = tuple(
+            replace(self.lend(each.rref, to, replies=replies), name=each.name)
+            for each in cargo.descriptors
+        )
+        return Cargo(payload=cargo.payload, descriptors=lent)
+
+
+def calls_in(held: Iterable[Send]) -> set[CallId]:
+    """The calls that have not been sent yet."""
+    return {call for each in held if (call := getattr(each.message, "call", None)) is not None}

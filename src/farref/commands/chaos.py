@@ -1,0 +1,99 @@
+"""A few endpoints do what comes to mind while messages are lost, links are cut and processes die.
+
+It runs in virtual time, on the machines that the actors run, and is drawn from a seed: the same
+seed takes the same course every time.
+
+Look for
+  - what befalls them, in the list above the trace, and that the lanes go on all the same;
+  - deaths: what waited for the dead fails at once, what they held is released a while later,
+    when their orphans have made themselves known;
+  - the end: everybody lets go of everything, and nothing is left. What goes wrong is named by
+    the guarantee that was broken, with the fewest acts that it takes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..simulation import draw, shrink, simulate
+from ..simulation.plan import DISASTERS
+from ..trace import read, show
+from .stage import prose, save_story
+
+if TYPE_CHECKING:
+    from ..protocol.sharing import Sharing
+    from ..simulation import Outcome, Plan
+    from ..simulation.plan import Weather
+
+SENTENCE, _, LOOK_FOR = inspect.cleandoc(__doc__ or "").partition("\n")
+
+
+def run(
+    seed: int,
+    acts: int,
+    sharing: Sharing | None,
+    weather: Weather | None,
+    save: Path | None,
+    *,
+    as_json: bool,
+) -> bool:
+    """Play the plan of *seed*, and show it; whether all went well."""
+    plan = draw(seed, acts, sharing=sharing, weather=weather)
+    if simulate(plan).wrong:
+        plan = shrink(plan)
+    with tempfile.TemporaryDirectory(prefix="farref-chaos-") as folder:
+        outcome = simulate(plan, Path(folder))
+        story = read(Path(folder), f"{SENTENCE} [seed {seed}, {plan.weather}, {plan.sharing}]")
+    if save is not None:
+        save_story(story, save)
+    if as_json:
+        typer.echo(json.dumps(_said(plan, outcome), indent=2))
+        return outcome.wrong is None
+    console = Console()
+    console.print(_listed(plan))
+    console.print()
+    show(story, console)
+    console.print()
+    told = ", ".join(f"{number} {what}" for what, number in sorted(outcome.done.items()))
+    console.print(Text(f"  {outcome.seconds:.0f} s of virtual time: {told}"))
+    if outcome.wrong:
+        console.print(Text(f"  {outcome.wrong}", style="bold red"))
+    console.print()
+    for line in prose(LOOK_FOR.strip(), console.width):
+        console.print(Text(line), no_wrap=True)
+    return outcome.wrong is None
+
+
+def _listed(plan: Plan) -> Table:
+    """The acts, in as many columns as there is room for two of."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    cells = [
+        Text(str(act), style="bold red" if act.what in DISASTERS["storm"] else "")
+        for act in plan.acts
+    ]
+    half = (len(cells) + 1) // 2
+    for number in range(half):
+        table.add_row(*cells[number::half])
+    return table
+
+
+def _said(plan: Plan, outcome: Outcome) -> dict[str, object]:
+    return {
+        "seed": plan.seed,
+        "sharing": plan.sharing,
+        "weather": plan.weather,
+        "loss": plan.loss,
+        "acts": [str(act) for act in plan.acts],
+        "seconds": outcome.seconds,
+        "done": dict(outcome.done),
+        "wrong": outcome.wrong,
+    }

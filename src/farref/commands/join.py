@@ -1,0 +1,61 @@
+"""`farref join`: this machine becomes one more host of a system."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..actors.bases import DEFAULT
+from ..actors.system import System
+from ..protocol.errors import FarrefError
+
+
+def join(
+    first: Annotated[
+        str,
+        typer.Argument(metavar="ADDRESS[:PORT]", help="Of the first host: System(host=, port=)."),
+    ],
+    *,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The same as there."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="This machine's address, if the first host sees another.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="This machine's port, 1900 by default.")] = None,
+    capability: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[=TEXT]", help="What this host is capable of; any number."),
+    ] = None,
+    base: Annotated[str, typer.Option(help="The same as there.")] = DEFAULT,
+) -> None:
+    """Let the system that runs on another machine create workers here, until it ends."""
+    # Whoever stops us like this wants our workers to end in order, and the system to know.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with System.join(
+            first,
+            key=key,
+            host=host,
+            port=port,
+            base=base,
+            capabilities=dict(map(_capability, capability or [])),
+        ) as system:
+            here = system.endpoint.me.name.partition("@")[2]
+            typer.echo(f"{here} is a host of {system.name} at {first}; Ctrl-C leaves it")
+            system.serve()
+            typer.echo(f"{system.name} has ended")
+    except KeyboardInterrupt:
+        typer.echo("left")
+    except FarrefError as error:
+        typer.echo(f"farref join: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _capability(text: str) -> tuple[str, Any]:
+    name, given, value = text.partition("=")
+    return name, value if given else True

@@ -1,0 +1,96 @@
+"""What happens in a simulation: acts, drawn from a seed.
+
+An act names nobody's reference: it says which endpoint does what, and a number that picks among
+the references which that one then has. So an act makes sense in any state, one that finds nothing
+to do does nothing, and acts can be left out of a plan (see `shrink`).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from ..protocol.sharing import DISCIPLINES, Sharing
+
+NODES = 4
+"""Endpoints, named A, B, C and so on."""
+Weather = Literal["calm", "crashes", "cuts", "storm"]
+WEATHERS: tuple[Weather, ...] = ("calm", "crashes", "cuts", "storm")
+
+PROGRAM = {
+    "own": 3,
+    "make": 5,
+    "nest": 4,
+    "alias": 6,
+    "lend": 8,
+    "pass on": 3,
+    "call": 5,
+    "pipeline": 5,
+    "fetch": 5,
+    "wait": 2,
+    "tell": 5,
+    "cancel": 1,
+    "drop": 14,
+}
+"""What programs do, and how often."""
+DISASTERS: dict[Weather, dict[str, int]] = {
+    "calm": {},
+    "crashes": {"crash": 3},
+    "cuts": {"cut": 5, "nap": 2},
+    "storm": {"crash": 2, "cut": 4, "nap": 2, "freeze": 1},
+}
+"""What befalls them. A nap ends, and a link is healed, before anybody is given up for dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """At a time, in seconds, *who* does *what*, maybe to *other*; *pick* decides the rest."""
+
+    at: float
+    what: str
+    who: int
+    other: int
+    pick: int
+
+    def __str__(self) -> str:
+        return f"{self.at:6.2f} s  {_name(self.who)} {self.what} {_name(self.other)} ({self.pick})"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole course of events. The seed also decides what the network does."""
+
+    seed: int
+    sharing: Sharing
+    weather: Weather
+    loss: float
+    """Share of the packets that are lost; half as many are repeated."""
+    acts: tuple[Act, ...] = field(repr=False)
+
+
+def draw(
+    seed: int,
+    acts: int = 60,
+    *,
+    sharing: Sharing | None = None,
+    weather: Weather | None = None,
+) -> Plan:
+    """The plan of *seed*: *acts* of them, in a discipline and a weather that it decides, too."""
+    dice = random.Random(seed)
+    how, sky = dice.choice(list(DISCIPLINES)), dice.choice(WEATHERS)
+    sharing, weather = sharing or cast("Sharing", how), weather or sky
+    loss = dice.choice((0.0, 0.01, 0.05))
+    kinds = {**PROGRAM, **DISASTERS[weather]}
+    at, plan = 0.0, []
+    first = ["make"] * min(acts, NODES)  # something to go on with
+    rest = dice.choices(list(kinds), list(kinds.values()), k=acts - len(first))
+    for what in first + rest:
+        at += dice.expovariate(10) if dice.random() < 0.8 else 0.0
+        who, other = dice.sample(range(NODES), 2)
+        plan.append(Act(round(at, 3), what, who, other, dice.randrange(10**6)))
+    return Plan(seed, sharing, weather, loss, tuple(plan))
+
+
+def _name(number: int) -> str:
+    return chr(ord("A") + number)

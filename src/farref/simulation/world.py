@@ -1,0 +1,310 @@
+"""The world of a simulation: virtual time, the endpoints, and what befalls them.
+
+Time jumps from one event to the next. A death becomes known to each of the others after a while
+of its own, as notices do; who is silent for too long is given up by a watcher, the registrar's
+part (`Liveness`), and is told so when it wakes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..actors.tracing import Tracer
+from ..protocol.errors import FarrefError
+from ..protocol.ids import WorkerId
+from ..protocol.liveness import Liveness
+from .network import Network
+from .node import Job, Node
+from .oracle import Oracle, WrongError
+from .plan import DISASTERS, NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.delivery import Packet
+    from ..protocol.ids import RRefId
+    from .plan import Act, Plan
+
+GRACE = 40.0
+"""Seconds; see `orphan_grace`. Longer than any notice and a few retransmissions take together."""
+NOTICE = 1.0
+"""Seconds that the news of a death takes at most."""
+SILENCE = 5
+"""Seconds without a beat after which an endpoint is given up."""
+AFTERWARDS = 6000.0
+"""Seconds after the last act within which everything has to have come to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a plan."""
+
+    plan: Plan
+    wrong: str | None
+    """The guarantee that was broken, and how; None if all is well."""
+    seconds: float
+    """Virtual ones."""
+    done: Counter[str]
+    """Acts that found something to do, and what the network did."""
+
+
+def simulate(plan: Plan, trace: Path | None = None) -> Outcome:
+    """Play *plan* to its end, or to the first thing that goes wrong.
+
+    With *trace*, a folder, every endpoint records its steps there, as actors do.
+    """
+    world = World(plan, trace)
+    wrong = None
+    try:
+        world.play()
+    except (WrongError, FarrefError, AssertionError, LookupError) as error:
+        wrong = f"{type(error).__name__}: {error}"
+    world.close()
+    done = world.done
+    done["packets lost"], done["packets repeated"] = world.network.lost, world.network.repeated
+    return Outcome(plan, wrong, world.now, +done)
+
+
+class World:
+    """Everything there is."""
+
+    def __init__(self, plan: Plan, trace: Path | None) -> None:
+        self.plan = plan
+        self.now = 0.0
+        self.grace = GRACE
+        self.network = Network(plan.seed, plan.loss)
+        self.oracle = Oracle(strict=plan.weather != "storm")
+        self.done: Counter[str] = Counter()
+        self._trace = trace
+        self._dice = random.Random(f"world {plan.seed}")
+        self._events: list[tuple[float, int, Node | None, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._ticks: dict[WorkerId, float] = {}
+        self._lives = itertools.count(1)
+        self._tracers: list[Tracer] = []
+        self._liveness = Liveness(SILENCE)
+        self._nodes: list[Node | None] = [None] * NODES
+        for number in range(NODES):
+            self._start(number)
+
+    def play(self) -> None:
+        """All acts, then everybody lets go of everything, and nothing may be left."""
+        for act in self.plan.acts:
+            self._run_until(act.at)
+            self._act(act)
+        self._run_until(self.now + 20.0)
+        end = self.now + AFTERWARDS
+        while self.now < end:
+            for node in self._living():
+                gone, node.handles = node.handles, []
+                node.do(node.context.drop(*gone))
+            if not self._step(end):
+                break
+        self._check_end()
+
+    def close(self) -> None:
+        """Record no more."""
+        for tracer in self._tracers:
+            tracer.close()
+
+    # ---- what nodes ask of the world
+
+    def at(self, number: int) -> WorkerId | None:
+        """Who is at that place now."""
+        node = self._nodes[number]
+        return node.me if node is not None else None
+
+    def freed(self, rref: RRefId) -> None:
+        """Its owner has freed it."""
+        self.oracle.freed(rref, self._living())
+
+    def later(self, seconds: float, node: Node, do: Callable[[], None]) -> None:
+        """Have *node* do something, unless it dies before."""
+        heapq.heappush(self._events, (self.now + seconds, next(self._order), node, do))
+
+    def wake_at(self, node: Node, due: float | None) -> None:
+        """*node* has something to do at *due*."""
+        if due is not None and due < self._ticks.get(node.me, float("inf")):
+            self._ticks[node.me] = due
+
+            def tick() -> None:
+                self._ticks.pop(node.me, None)
+                node.tick()
+
+            self.later(max(0.0, due - self.now) + 1e-6, node, tick)
+
+    def send(self, node: Node, packets: list[tuple[WorkerId, Packet]]) -> None:
+        """These packets leave *node*."""
+        for to, packet in packets:
+            for seconds in self.network.delays(node.me.name, to.name, self.now):
+                self._carry(node.me, to, packet, seconds)
+
+    def _carry(self, sender: WorkerId, to: WorkerId, packet: Packet, seconds: float) -> None:
+        node = next((each for each in self._living() if each.me == to), None)
+        if node is not None:
+            self.later(seconds, node, lambda: node.take(sender, packet))
+
+    # ---- time
+
+    def _run_until(self, end: float) -> None:
+        while self._step(end):
+            pass
+        self.now = max(self.now, end)
+
+    def _step(self, end: float) -> bool:
+        """The next event, if there is one before *end*."""
+        if not self._events or self._events[0][0] > end:
+            return False
+        at, _, node, do = heapq.heappop(self._events)
+        self.now = max(self.now, at)
+        if node is None:
+            do()
+        elif node.me in self.oracle.dead:
+            pass
+        elif node.asleep_until > self.now:
+            heapq.heappush(self._events, (node.asleep_until, next(self._order), node, do))
+        else:
+            do()
+        return True
+
+    def _living(self) -> list[Node]:
+        return [node for node in self._nodes if node is not None]
+
+    # ---- lives and deaths
+
+    def _start(self, number: int) -> None:
+        me = WorkerId(chr(ord("A") + number), next(self._lives))
+        tracer = None
+        if self._trace is not None:
+            tracer = Tracer(str(self._trace), me, clock=lambda: self.now)
+            self._tracers.append(tracer)
+        node = self._nodes[number] = Node(me, self, tracer)
+        for dead in sorted(self.oracle.dead):
+            node.context.died(dead)
+            node.context.bury(dead)
+
+    def _end(self, node: Node) -> None:
+        """Its process is gone."""
+        number = self._nodes.index(node)
+        self._nodes[number] = None
+        self.oracle.dead.add(node.me)
+        for other in self._living():
+            self.later(
+                self._dice.uniform(0.05, NOTICE),
+                other,
+                lambda other=other: other.told_of_death(node.me),  # type: ignore[misc]
+            )
+        again = self._dice.uniform(0.5, 3.0)
+        event = (self.now + again, next(self._order), None, lambda: self._start(number))
+        heapq.heappush(self._events, event)
+
+    def _sleep(self, node: Node, seconds: float) -> None:
+        """It is stopped, and beats no more, for so long; too long, and it is given up."""
+        node.asleep_until = self.now + seconds
+        if seconds > SILENCE:
+            event = (self.now + SILENCE, next(self._order), None, lambda: self._give_up(node))
+            heapq.heappush(self._events, event)
+
+    def _give_up(self, node: Node) -> None:
+        self._liveness.watch(node.me)
+        silent = [self._liveness.turn() for _ in range(SILENCE)]
+        if node in self._nodes and silent[-1] == [node.me]:
+            self._end(node)  # fenced: whatever it does when it wakes, nobody takes it
+
+    # ---- acts
+
+    def _act(self, act: Act) -> None:
+        node = self._nodes[act.who]
+        if node is None or node.asleep_until > self.now:
+            return
+        dice = random.Random(act.pick)
+        if act.what in DISASTERS["storm"]:
+            self._befall(node, act, dice)
+            return
+        if self._improvise(node, act, dice):
+            self.done[act.what] += 1
+        node.do([])
+
+    def _befall(self, node: Node, act: Act, dice: random.Random) -> None:
+        self.done[act.what] += 1
+        match act.what:
+            case "crash":
+                self._end(node)
+            case "freeze":
+                self._sleep(node, 2.0 * SILENCE)
+            case "nap":
+                self._sleep(node, dice.uniform(0.2, 0.8 * SILENCE))
+            case "cut":
+                other = chr(ord("A") + act.other)
+                self.network.cut(node.me.name, other, self.now + dice.uniform(0.2, 3.0))
+
+    def _improvise(self, node: Node, act: Act, dice: random.Random) -> bool:
+        """Whether there was anything to do."""
+        usable = [each for each in node.handles if not node.is_lost(each)]
+        some = dice.sample(usable, min(len(usable), dice.randint(1, 2)))
+        seconds = dice.choices((0.0, 0.01, 0.2, 1.0, 1.5 * GRACE), (5, 5, 5, 4, 1))[0]
+        job = Job(act.what, seconds, keep=dice.random() < 0.3, back=dice.random() < 0.4)
+        to = self.at(act.other)
+        match act.what:
+            case "own":
+                node.own()
+                return True
+            case "drop" if node.handles:
+                name = node.handles.pop(act.pick % len(node.handles))
+                node.do(node.context.drop(name))
+                return True
+            case "cancel" if node.asked:
+                call = list(node.asked)[act.pick % len(node.asked)]
+                node.do(node.context.cancel(call))
+                return True
+        if act.what == "make" and to is not None:
+            node.make(to, [], job)
+            return True
+        if not some:
+            return False
+        match act.what:
+            case "nest" if to is not None:
+                node.make(to, some, Job("nest", seconds, back=True))
+            case "alias" if to is not None:
+                node.make(to, some[:1], Job("alias", seconds, bare=True))
+            case "lend":
+                node.lend(act.other, some, job)
+            case "pass on":
+                onward = dice.randrange(NODES)
+                node.lend(
+                    act.other, some, Job("pass on", seconds, job.keep, job.back, onward=onward)
+                )
+            case "call":
+                for _ in range(dice.randint(1, 6)):  # maybe while it is being learned what it is
+                    self.later(dice.uniform(0.0, 0.2), node, lambda: node.invoke(some[0], job))
+            case "pipeline":
+                on = some[0]
+                bare = dice.random() < 0.3
+                node.make(node.context.owner_of(on), some[1:], Job("made", seconds, bare=bare), on)
+            case "fetch":
+                node.fetch(some[0], copy=True, direct=dice.random() < 0.5)
+            case "wait":
+                node.fetch(some[0], copy=False, direct=False)
+            case "tell":
+                node.tell(act.other, some, job)
+            case _:
+                return False
+        return True
+
+    # ---- the end
+
+    def _check_end(self) -> None:
+        if self._events:
+            raise WrongError(f"G6: things go on {AFTERWARDS:.0f} s after the end")
+        for node in self._living():
+            if node.asked or node.context.waiting:
+                raise WrongError(f"G6: {node.me} waits for {[*node.asked, *node.context.waiting]}")
+            left = [*node.context.owners, *node.context.users, *node.context.names]
+            if left or node.values or node.inside or node.tasks:
+                raise WrongError(f"G5: {node.me} has {', '.join(map(str, left))} left")

@@ -1,0 +1,100 @@
+"""Hosts to run on, programs that join, and the check that nothing of them is left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref import System
+
+from .network import Network, address, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    Starting = Callable[..., AbstractContextManager[System]]
+    Joining = Callable[..., AbstractContextManager[subprocess.Popen[str]]]
+
+GRACE = 0.3
+"""Seconds; see `orphan_grace`."""
+
+
+@pytest.fixture(scope="session")
+def network_of_all(nothing_left_behind: None) -> Iterator[Network]:
+    if why_not():
+        pytest.skip(why_not())
+    network = Network()
+    try:
+        network.make()
+        yield network
+    finally:
+        network.remove()
+
+
+@pytest.fixture
+def network(network_of_all: Network) -> Iterator[Network]:
+    """The hosts A, B and C; afterwards no process is on any of them."""
+    yield network_of_all
+    network_of_all.heal()
+    end = time.monotonic() + 10
+    while left := [pid for host in "ABC" for pid in network_of_all.processes(host)]:
+        assert time.monotonic() < end, f"left: {left}"
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("key") / "farref.key"
+    path.write_text(secrets.token_hex(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def first(network: Network, key: Path) -> Starting:
+    """Starts a system on host A, which this program is on meanwhile."""
+
+    @contextlib.contextmanager
+    def start(base: str = "farrefBase", **options: Any) -> Iterator[System]:
+        options = {"timeout": 30, "orphan_grace": GRACE, **options}
+        if base == "farrefBase":
+            options["key"] = key
+        with network.on("A"), System(base, host=address("A"), **options) as system:
+            yield system
+
+    return start
+
+
+@pytest.fixture
+def joined(network: Network, key: Path) -> Joining:
+    """Runs `farref join` on a host."""
+
+    @contextlib.contextmanager
+    def join(
+        host: str, *options: str, base: str = "farrefBase", **environment: str
+    ) -> Iterator[subprocess.Popen[str]]:
+        keyed = ["--key", str(key)] if base == "farrefBase" else ["--base", base]
+        command = [sys.executable, "-m", "farref", "join", address("A"), *keyed, *options]
+        with subprocess.Popen(
+            [*network.command(host), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+                process.communicate(timeout=30)
+
+    return join

@@ -1,0 +1,277 @@
+"""Hosts that vanish, stop, or leave, and the first one's end: named errors, and nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from thespian.system.admin import convention
+
+import farref
+from farref import FarrefError, OwnerDiedError, RRef, SystemDownError, WorkerDiedError
+from farref.actors import directory
+from farref.testing import assert_nothing_held, until
+
+from ..actors.helpers import Box
+from ..actors.scripts import started
+from .network import Network, address
+from .test_sharing import keep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .conftest import Joining, Starting
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+
+
+def power_off(network: Network, host: str) -> None:
+    """Nobody hears a word of it any more, then everything on it ends."""
+    network.cut(host)
+    for pid in network.processes(host):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_host_vanishes(first: Starting, joined: Joining, network: Network) -> None:
+    """Everybody hears of it, on every host; what was there, or held there, is settled."""
+    with first(silence=1.0) as system, joined("B"), joined("C"):
+        system.worker("B1", on=address("B")), system.worker("B2", on=address("B"))
+        system.worker("C1", on=address("C"))
+        theirs = farref.remote("B1", list, ((1,),))
+        theirs.to_here()
+        box = Box()
+        watch = weakref.ref(box)
+        farref.rpc_sync("B2", keep, (RRef(box),))
+        waiting = farref.rpc_async("C1", what_a_wait_ends_with, (theirs, "B2"))
+        assert until(system, lambda: farref.rpc_sync("B2", busy))
+        del box
+        power_off(network, "B")
+        assert waiting.result() == ["WorkerDiedError", "OwnerDiedError"]
+        with pytest.raises(OwnerDiedError):
+            theirs.to_here()
+        with pytest.raises(WorkerDiedError):
+            farref.rpc_sync("B1", pow, (2, 2))
+        gc.collect()
+        assert until(system, lambda: watch() is None)
+        assert [host.address for host in system.hosts()] == [address("A"), address("C")]
+        assert farref.rpc_sync("C1", pow, (2, 4)) == 16
+        network.heal()
+        with joined("B"):  # the machine was started again
+            system.worker("B1", on=address("B"))
+            assert farref.rpc_sync("C1", call, ("B1",)) == 4
+        del theirs, waiting
+        assert_nothing_held(system)
+
+
+def test_a_host_vanishes_on_thespians_own_base(
+    first: Starting, joined: Joining, network: Network
+) -> None:
+    base = "multiprocTCPBase"
+    with first(base, silence=1.0) as system, joined("B", base=base):
+        system.worker("B1", on=address("B"))
+        theirs = farref.remote("B1", list, ((1,),))
+        theirs.to_here()
+        call = farref.rpc_async("B1", time.sleep, (60,))
+        power_off(network, "B")
+        with pytest.raises(WorkerDiedError):
+            call.result()
+        with pytest.raises(OwnerDiedError):
+            theirs.to_here()
+        assert [host.address for host in system.hosts()] == [address("A")]
+
+
+waits: list[None] = []
+
+
+def busy() -> int:
+    return len(waits)
+
+
+def wait() -> None:
+    waits.append(None)
+    time.sleep(60)
+
+
+def call(name: str) -> Any:
+    return farref.rpc_sync(name, pow, (2, 2))
+
+
+def what_a_wait_ends_with(ref: RRef[Any], name: str) -> list[str]:
+    said = []
+    uses: list[Callable[[], Any]] = [lambda: farref.rpc_sync(name, wait), ref.to_here]
+    for use in uses:
+        try:
+            use()
+        except FarrefError as error:
+            said.append(type(error).__name__)
+    return said
+
+
+def test_it_vanishes_while_a_worker_is_made_there(
+    first: Starting, joined: Joining, network: Network
+) -> None:
+    with first(silence=1.0) as system, joined("B"):
+        system.worker("B1", on=address("B"))
+        power_off(network, "B")
+        with pytest.raises(SystemDownError, match=r"its host, .* is gone"):
+            system.worker("B2", on=address("B"))
+        assert system.worker("B2").name == "B2"  # the name is free
+
+
+def test_thespian_tells_first(
+    first: Starting, joined: Joining, network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its convention misses registrations long before our own silence means anything."""
+    monkeypatch.setattr(convention, "CONVENTION_REREGISTRATION_PERIOD", convention.timedelta(0, 1))
+    monkeypatch.setattr(convention, "CONVENTION_REGISTRATION_MISS_MAX", 3)
+    environment = {"CONVENTION_REREGISTRATION_PERIOD": "0:01"}
+    with first(silence=60.0, timeout=50) as system, joined("B", **environment):
+        system.worker("B1", on=address("B"))
+        call = farref.rpc_async("B1", time.sleep, (60,))
+        time.sleep(3)  # it goes on registering, and stays
+        assert farref.rpc_sync("B1", pow, (2, 2)) == 4
+        power_off(network, "B")
+        with pytest.raises(WorkerDiedError):
+            call.result()
+        assert [host.address for host in system.hosts()] == [address("A")]
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGKILL"])
+def test_a_host_that_leaves(first: Starting, joined: Joining, how: str) -> None:
+    """At once, whatever the silence; also when its program is killed."""
+    with first(silence=None) as system, joined("B") as away:
+        system.worker("B1", on=address("B"))
+        theirs = farref.remote("B1", list, ((1,),))
+        theirs.to_here()
+        away.send_signal(getattr(signal, how))
+        out, err = away.communicate(timeout=30)
+        if how != "SIGKILL":
+            assert (away.returncode, err) == (0, "")
+            assert out.endswith("left\n")
+        assert (directory.folder() / f"{system.name}.json").exists()
+        with pytest.raises(OwnerDiedError):
+            theirs.to_here()
+        assert until(system, lambda: len(system.hosts()) == 1)
+        del theirs
+        assert_nothing_held(system)
+
+
+def test_a_frozen_host_that_comes_back_is_fenced(
+    first: Starting, joined: Joining, network: Network
+) -> None:
+    with first(silence=1.0) as system, joined("B") as away:
+        system.worker("B1", on=address("B"))
+        box = Box()
+        watch = weakref.ref(box)
+        farref.rpc_sync("B1", keep, (RRef(box),))
+        pids = network.processes("B")
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert until(system, lambda: len(system.hosts()) == 1)
+            del box
+            gc.collect()
+            assert until(system, lambda: watch() is None)
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+        _, err = away.communicate(timeout=30)
+        assert away.returncode == 1
+        assert "counts as dead" in err or "is cut off" in err
+        assert until(system, lambda: not network.processes("B"))
+        assert_nothing_held(system)
+
+
+@pytest.mark.parametrize("victim", ["the steward", "the admin"])
+def test_a_joined_host_without_the_frameworks_own(
+    first: Starting, joined: Joining, network: Network, victim: str
+) -> None:
+    with first(silence=1.0) as system, joined("B") as away:
+        system.worker("B1", on=address("B"))
+        call = farref.rpc_async("B1", time.sleep, (60,))
+        steward = farref.rpc_sync("B1", os.getppid)  # the worker's parent
+        admin = psutil.Process(steward).ppid()
+        os.kill(steward if victim == "the steward" else admin, signal.SIGKILL)
+        with pytest.raises(WorkerDiedError):
+            call.result()
+        _, err = away.communicate(timeout=30)
+        assert away.returncode == 1
+        assert "a process of its own" in err
+        assert until(system, lambda: len(system.hosts()) == 1)
+
+
+def test_who_only_computes_is_not_given_up_elsewhere_either(
+    first: Starting, joined: Joining
+) -> None:
+    with first(silence=0.5) as system, joined("B"):
+        system.worker("B1", on=address("B"))
+        pid = farref.rpc_sync("B1", os.getpid)
+        assert farref.rpc_sync("B1", hog, (1.0,)) >= 1.0
+        assert farref.rpc_sync("B1", os.getpid) == pid
+        os.kill(pid, signal.SIGSTOP)  # who is stopped is
+        try:
+            with pytest.raises(WorkerDiedError):
+                farref.rpc_sync("B1", pow, (2, 2))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+def hog(seconds: float) -> float:
+    """Hold the interpreter in one call; how long."""
+    numbers = 1_000_000
+    while True:
+        start = time.perf_counter()
+        sum(range(numbers))
+        took = time.perf_counter() - start
+        if took >= seconds:
+            return took
+        numbers *= 2
+
+
+FIRST = """
+    import sys, time
+    import farref
+
+    options = dict(name=sys.argv[4], host=sys.argv[1], key=sys.argv[2])
+    with farref.System(**options, silence=1.0, timeout=600) as system:
+        system.worker("A1")
+        system.worker("B1", on=sys.argv[3])
+        farref.rpc_async("B1", farref.rpc_sync, ("A1", time.sleep, (60,)))
+        print("ready", flush=True)
+        time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", ["in order", "killed", "vanished"])
+def test_the_end_of_the_first_host(
+    joined: Joining, network: Network, key: Path, how: str, tmp_path: Path
+) -> None:
+    """It is everybody's. Who joined is told, or notices; nothing is left anywhere."""
+    name = f"first-{how.replace(' ', '-')}"
+    arguments = (address("A"), str(key), address("B"), name)
+    with joined("B") as away, started(tmp_path, FIRST, *arguments, on=network.command("A")) as here:
+        assert here.stdout
+        assert here.stdout.readline() == "ready\n", here.stderr and here.stderr.read()
+        if how == "in order":
+            here.send_signal(signal.SIGINT)
+        elif how == "killed":
+            here.kill()
+        else:
+            power_off(network, "A")
+        out, err = away.communicate(timeout=30)
+        if how == "in order":
+            assert (away.returncode, err) == (0, "")
+            assert out.endswith("has ended\n")
+        else:
+            assert away.returncode == 1
+            assert "was killed" in err or "nothing was heard of its registrar for 1 s" in err
+    directory.remove(name)  # of a vanished host nobody could

@@ -1,0 +1,185 @@
+"""Who gets in, and how: by name, from other hosts, with the key; what goes wrong says why."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import System, SystemDownError
+from farref.actors import bases, directory
+from farref.actors.base import Limits, tcp
+from farref.testing import assert_nothing_held, until
+
+from ..actors.scripts import started
+from ..base.kit import free_port
+from .network import address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .conftest import Joining, Starting
+    from .network import Network
+
+pytestmark = pytest.mark.processes
+
+ATTACHED = """
+    import sys, farref
+
+    with farref.System.attach(sys.argv[1]) as system:
+        mine = farref.RRef([2])
+        print(farref.rpc_sync("B1", farref.RRef.to_here, (mine,)), flush=True)
+"""
+
+
+def test_a_program_of_the_first_host_attaches_by_name(
+    first: Starting, joined: Joining, network: Network, tmp_path: Path
+) -> None:
+    """It can be reached from the others, too."""
+    with first() as system, joined("B"):
+        system.worker("B1", on=address("B"))
+        entry = directory.folder() / f"{system.name}.json"
+        assert entry.stat().st_mode & 0o077 == 0  # the key is in it
+        with started(tmp_path, ATTACHED, system.name, on=network.command("A")) as program:
+            out, err = program.communicate(timeout=30)
+        assert (out, err) == ("[2]\n", "")
+        assert_nothing_held(system)
+
+
+SECOND = """
+    import sys, farref
+
+    with farref.System.join(sys.argv[1], key=sys.argv[2]) as system:
+        near = system.worker("W")  # on this host, where it asks
+        print(near.address.addressDetails.host, farref.rpc_sync("W", pow, (2, 3)))
+"""
+
+
+def test_a_second_program_of_a_host_shares_it(
+    first: Starting, joined: Joining, network: Network, key: Path, tmp_path: Path
+) -> None:
+    """And leaves it alone."""
+    with first() as system, joined("B"):
+        system.worker("B1", on=address("B"))
+        with started(tmp_path, SECOND, address("A"), str(key), on=network.command("B")) as program:
+            out, err = program.communicate(timeout=30)
+        assert (out, err) == (f"{address('B')} 8\n", "")
+        assert (directory.folder() / f"{system.name}.json").exists()
+        assert until(system, lambda: len(system.workers()) == 4)
+        assert len(system.hosts()) == 2
+        assert farref.rpc_sync("B1", pow, (2, 2)) == 4
+        assert farref.rpc_sync("W", pow, (2, 2)) == 4
+
+
+def test_the_first_host_cannot_join_itself(
+    first: Starting, network: Network, key: Path, tmp_path: Path
+) -> None:
+    with first(), pytest.raises(SystemDownError, match="attach to its system by name"):
+        System.join(address("A"), key=key)
+
+
+# ---- without namespaces: between loopback addresses
+
+
+@pytest.fixture
+def near() -> Iterator[tuple[System, str]]:
+    """A system that other addresses of this machine may join, and where it is."""
+    port = free_port("127.0.0.2")
+    with System(host="127.0.0.2", port=port, timeout=20, orphan_grace=0.2) as system:
+        yield system, f"127.0.0.2:{port}"
+
+
+JOINED = """
+    import sys, farref
+
+    with farref.System.join(sys.argv[1], host="127.0.0.3", port=int(sys.argv[2])) as system:
+        print("ready", flush=True)
+        system.serve()
+"""
+
+
+def test_loopback_needs_no_key(near: tuple[System, str], tmp_path: Path) -> None:
+    system, first = near
+    with started(tmp_path, JOINED, first, str(free_port("127.0.0.3"))) as program:
+        system.worker("B", on="127.0.0.3")
+        assert farref.rpc_sync("B", pow, (2, 2)) == 4
+        system.shutdown()
+        out, err = program.communicate(timeout=30)
+        assert (out, err, program.returncode) == ("ready\n", "", 0)
+
+
+def test_with_another_key(near: tuple[System, str]) -> None:
+    with pytest.raises(SystemDownError, match="with another key"):
+        System.join(near[1], host="127.0.0.3", key=secrets.token_bytes())
+
+
+def test_somebody_else_is_there() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        first = f"127.0.0.2:{server.getsockname()[1]}"
+
+        def hang_up() -> None:
+            guest, _ = server.accept()
+            guest.recv(100)
+            guest.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(SystemDownError, match="no system like ours"):
+            System.join(first, host="127.0.0.3")
+        thread.join()
+
+
+@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bases, "KNOCKING", 0.3)
+    first = f"127.0.0.2:{free_port('127.0.0.2')}"
+    with pytest.raises(SystemDownError, match=r"nobody answers at .*start the system there"):
+        System.join(first, host="127.0.0.3", base=base)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"host": "10.77.1.1"}, "without a shared key only loopback"),
+        ({"host": "10.77.1.1", "key": b"short"}, "use at least 16"),
+        ({"host": "no such host", "key": b"long enough, is it"}, "cannot resolve"),
+        ({"host": "127.0.0.1", "base": "simpleSystemBase"}, "several hosts work on"),
+        ({"host": "127.0.0.1", "base": "multiprocTCPBase", "key": b"k"}, "knows no keys"),
+    ],
+)
+def test_arguments_that_cannot_work(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(SystemDownError, match=text):
+        System(**arguments)
+
+
+def test_a_key_without_a_host() -> None:
+    with pytest.raises(ValueError, match="say host="):
+        System(key=b"long enough, is it")
+    with pytest.raises(ValueError, match="say host="):
+        System(port=1900)
+
+
+def test_the_port_is_taken(near: tuple[System, str]) -> None:
+    _, _, port = near[1].partition(":")
+    with pytest.raises(SystemDownError, match="cannot listen"):
+        System(host="127.0.0.2", port=int(port))
+
+
+def test_an_address_that_is_none() -> None:
+    for first in ("127.0.0.2:0", "127.0.0.2:x", "no such host"):
+        with pytest.raises(SystemDownError, match=r"is not an address|cannot resolve"):
+            System.join(first)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's options")
+def test_sockets_between_hosts_give_up_in_time() -> None:
+    with socket.socket() as sock:
+        tcp.tune(sock, Limits(stall_timeout=7.0))
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 7000
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

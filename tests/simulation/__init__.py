@@ -1,0 +1,1 @@
+"""Whole programs in virtual time: see `farref.simulation`."""
