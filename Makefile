@@ -7,7 +7,7 @@ DEMO = demo all
 SMOKE_COMMAND = demo user-to-user
 # The long explorations of pure Python code run once, on the main one.
 SMOKE_TESTS = -m "not processes and not slow" $(foreach name,explorer delivery_explorer mutants \
-	random_programs,--ignore=tests/test_$(name).py) tests
+	random_programs rendezvous_explorer rendezvous_mutants,--ignore=tests/test_$(name).py) tests
 # How many processes share the tests; a file's are all in one. 0: none but pytest's own.
 JOBS = 2
 PARALLEL = -n $(JOBS) --dist loadfile
@@ -28,10 +28,10 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline clean
+.PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline bench-rendezvous clean
 
 help: ## show these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 demo: $(STAMP) ## set up, then the tour of the demos
 	@$(BIN)/farref $(DEMO)
@@ -79,6 +79,9 @@ conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minut
 
 bench-base: $(STAMP) ## our system base beside Thespian's TCP base, in one run
 	$(BIN)/python bench/base.py
+
+bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed
+	$(BIN)/python bench/rendezvous.py
 
 bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fetch through aliases
 	$(BIN)/python bench/pipeline.py

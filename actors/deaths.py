@@ -27,7 +27,7 @@ from ..protocol.errors import (
 from .processes import Vigil
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId, WorkerId
@@ -48,6 +48,8 @@ class Deaths:
         """The dead that are not buried, and when they will be."""
         self._beat_at: float | None = None
         self._vigils: list[Vigil] = []
+        self.listeners: list[Callable[[tuple[WorkerId, ...]], None]] = []
+        """Told of endpoints that died."""
         self._leaving = False
         self.in_order = False
         """The system was shut down by its first host."""
@@ -59,9 +61,8 @@ class Deaths:
             self._give_up()
             return
         now = time.monotonic()
-        for worker in workers:
-            if worker in endpoint.context.dead or worker == endpoint.me:
-                continue
+        news = tuple(w for w in workers if w not in endpoint.context.dead and w != endpoint.me)
+        for worker in news:
             if endpoint.tracer:
                 endpoint.tracer.died(worker)
             endpoint.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
@@ -73,6 +74,8 @@ class Deaths:
                 self._graves[worker] = 0.0
                 # A further death restarts the graces that run: orphans of two announce later.
                 self._graves = dict.fromkeys(self._graves, now + endpoint.settings.orphan_grace)
+        for tell in self.listeners:
+            tell(news)
         endpoint.wake()
 
     def bury(self, now: float) -> None:

@@ -233,6 +233,8 @@ class Server:
                 with running_in(self._endpoint, chain):
                     box.content = await box.take()
             except BaseException as error:
+                if self._endpoint.closed:  # nobody is answered; maybe the collector ends us, and
+                    return  # must not find itself formatting a traceback wherever it runs
                 box.content = self._failure(error, request)
             # Pickling a large result would hold up the loop: a thread does it.
             self._endpoint.pool.submit(self._finish, request, box)

@@ -20,6 +20,12 @@
     ├── SerializationError      something in a message cannot be pickled or unpickled
     ├── NotAnEndpointError      references sent to an actor that cannot hold any
     ├── ForeignReferenceError   a reference used in another system than its own
+    ├── RendezvousError         a group could not be formed, or is no more
+    │   ├── RendezvousClosedError        the run was closed, for everybody
+    │   ├── RendezvousGracefulExitError  the run was closed, and this node was a spare: all is well
+    │   ├── RendezvousTimeoutError       too few nodes came in time (also a `TimeoutError`)
+    │   ├── RendezvousStateError         the shared state is corrupt, or not what this node expects
+    │   └── RendezvousConnectionError    the service or the backend cannot be reached
     └── SystemDownError         the actor system could not be started, found, or has ended
 
 Every message says what happened, to which reference, and what to do.
@@ -112,3 +118,27 @@ class ForeignReferenceError(FarrefError):
 
 class SystemDownError(FarrefError):
     """The actor system could not be started or found, or it has ended."""
+
+
+class RendezvousError(FarrefError):
+    """The root of what can go wrong while a group forms, or once it has formed."""
+
+
+class RendezvousClosedError(RendezvousError):
+    """The run was closed: nobody joins it any more, and no further round will be formed."""
+
+
+class RendezvousGracefulExitError(RendezvousError):
+    """The run was closed while this node stood by as a spare. It was not needed: end, in peace."""
+
+
+class RendezvousTimeoutError(RendezvousError, TimeoutError):
+    """The round was not formed in time, and this node has left it. Trying again will not help."""
+
+
+class RendezvousStateError(RendezvousError):
+    """The shared state is corrupt, or it says something else than what this node relies on."""
+
+
+class RendezvousConnectionError(RendezvousError):
+    """The rendezvous service, or the backend that keeps its state, cannot be reached."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 import time
 import uuid
@@ -30,6 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A run in the background ignores SIGINT, and so would every program that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # Thespian's TCP transport leaves it to the garbage collector to close its sockets.
     config.addinivalue_line(
         "filterwarnings", r"ignore:unclosed <socket\.socket fd=\d+, family=2:ResourceWarning"

@@ -14,7 +14,20 @@ from .actors.api import (
 from .actors.futures import Future
 from .actors.inspection import ReferenceInfo, references
 from .actors.ref_actor import RefActor
+from .actors.rendezvous.group import (
+    ActorRendezvous,
+    Group,
+    GroupMember,
+    rendezvous,
+    rendezvous_handler_registry,
+)
+from .actors.rendezvous.handler import (
+    RendezvousHandler,
+    RendezvousHandlerRegistry,
+    RendezvousParameters,
+)
 from .actors.rref import RRef
+from .actors.store import AwaitableStore, Store
 from .actors.system import System
 from .actors.wire import HostInfo, WorkerInfo
 from .actors.worker import Worker
@@ -32,6 +45,12 @@ from .protocol.errors import (
     ReferenceLostError,
     RefLostError,
     RemoteError,
+    RendezvousClosedError,
+    RendezvousConnectionError,
+    RendezvousError,
+    RendezvousGracefulExitError,
+    RendezvousStateError,
+    RendezvousTimeoutError,
     SelfWaitError,
     SerializationError,
     SystemDownError,
@@ -39,14 +58,19 @@ from .protocol.errors import (
     WorkerNotFoundError,
     WouldBlockError,
 )
+from .protocol.rendezvous import Timeouts as RendezvousTimeouts
 
 __all__ = [
+    "ActorRendezvous",
     "AliasCycleError",
+    "AwaitableStore",
     "FarrefError",
     "FetchTimeoutError",
     "ForeignReferenceError",
     "Future",
     "GivenUpError",
+    "Group",
+    "GroupMember",
     "HostInfo",
     "NotAnEndpointError",
     "OutOfBandPickleError",
@@ -59,8 +83,19 @@ __all__ = [
     "ReferenceInfo",
     "ReferenceLostError",
     "RemoteError",
+    "RendezvousClosedError",
+    "RendezvousConnectionError",
+    "RendezvousError",
+    "RendezvousGracefulExitError",
+    "RendezvousHandler",
+    "RendezvousHandlerRegistry",
+    "RendezvousParameters",
+    "RendezvousStateError",
+    "RendezvousTimeoutError",
+    "RendezvousTimeouts",
     "SelfWaitError",
     "SerializationError",
+    "Store",
     "System",
     "SystemDownError",
     "Worker",
@@ -72,6 +107,8 @@ __all__ = [
     "get_worker_info",
     "references",
     "remote",
+    "rendezvous",
+    "rendezvous_handler_registry",
     "rpc_async",
     "rpc_sync",
     "wait",

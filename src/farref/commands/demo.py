@@ -47,6 +47,7 @@ NAMES = (
     "alias-chain",
     "alias-tree",
     "pipeline",
+    "elastic",
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
 PROGRAM = "wordcount"

@@ -17,6 +17,7 @@ from .of_lending import LENDING
 from .of_loans import LOANS
 from .of_names import NAMES
 from .of_owner import OWNER
+from .of_rendezvous import CAUGHT_BY
 from .of_user import USER
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "BORROWING",
     "BY_TRACE",
     "CAUGHT",
+    "CAUGHT_BY",
     "CONTEXT",
     "CREATIONS",
     "DELIVERY",

@@ -1,0 +1,297 @@
+"""An endpoint's side of the rendezvous: finds the service, asks it, and finds it again elsewhere.
+
+One thread with an asyncio loop per endpoint, started with the first rendezvous, does all of it: it
+keeps asking while handlers and functions compute, sends the keep-alives of the nodes here, and
+hears the news of their rounds. Programs block for what is done there, handlers await it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import cloudpickle
+
+from ...protocol.errors import (
+    FarrefError,
+    FetchTimeoutError,
+    RendezvousConnectionError,
+    SystemDownError,
+    WorkerDiedError,
+    WorkerNotFoundError,
+)
+from ..settings import LONGEST
+from .service import NAME, NotLeadingError, RendezvousService, ask, leads
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from ...protocol.ids import WorkerId
+    from ..endpoint import Endpoint
+    from ..wire import WorkerInfo
+
+T = TypeVar("T")
+
+TAKEOVER = 5.0
+"""Seconds for which the service is looked for; a standby takes over in much less."""
+LOOK = 0.05
+"""Seconds between two looks for it."""
+PATIENCE = 2.0
+"""Seconds that one who may be the service has to say whether it is."""
+
+
+class Client:
+    """What an endpoint asks of the service."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        """What runs; the loop itself holds tasks only weakly."""
+        self._numbers = itertools.count(1)
+        self._open: set[int] = set()
+        """Operations on stores that are not answered."""
+        self._leader: WorkerInfo | None = None
+        self._finding = asyncio.Lock()
+        self._beating: dict[tuple[str, WorkerId], float] = {}
+        """The nodes here, each with its interval of keep-alives."""
+        self._beats: asyncio.Task[None] | None = None
+        threading.Thread(
+            target=self._run, name=f"farref rendezvous {endpoint.me}", daemon=True
+        ).start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.create_task(self._end())
+        try:
+            self.loop.run_forever()
+            left = asyncio.all_tasks(self.loop)  # whoever waits for them is told (G6)
+            for task in left:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        finally:
+            self.loop.close()
+            _clients.pop(self.endpoint, None)
+
+    async def _end(self) -> None:
+        while not self.endpoint.closed:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.1)
+        self.loop.call_soon(self.loop.stop)
+
+    # ---- the two faces
+
+    def block(self, doing: Coroutine[Any, Any, T], what: str, instead: str) -> T:
+        """Wait for *doing*, in a thread of the user's."""
+        try:
+            self.endpoint.check_open()
+            self.endpoint.check_may_block(what, instead)
+        except BaseException:
+            doing.close()
+            raise
+        future = self.submit(doing)
+        try:
+            with self.endpoint.pool.waiting():
+                if not self.endpoint.port.wait(future, LONGEST):
+                    raise AssertionError("every coroutine here has a timeout of its own (G6)")
+            return future.result(0)
+        finally:
+            future.cancel()  # an interrupt ends the wait, and what was waited for
+            del future, doing, self  # an error's traceback holds this frame
+
+    async def wait(self, doing: Coroutine[Any, Any, T]) -> T:
+        """The same in a handler."""
+        future, loop = self.submit(doing), asyncio.get_running_loop()
+        done = asyncio.Event()
+
+        def wake(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop ended: nobody waits any more
+                loop.call_soon_threadsafe(done.set)
+
+        future.add_done_callback(wake)
+        try:
+            await done.wait()
+            return future.result(0)
+        finally:
+            future.cancel()
+            del future, doing, self  # as in `block`
+
+    def submit(self, doing: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Begin *doing* on the loop.
+
+        (`asyncio.run_coroutine_threadsafe` makes cycles, and what an error holds would stay until
+        they are collected: the references in the frames that it passes, G5.)
+        """
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+        try:
+            self.loop.call_soon_threadsafe(self._begin, doing, future)
+        except RuntimeError:
+            doing.close()
+            raise SystemDownError(f"{self.endpoint.me} has ended; start a new system") from None
+        return future
+
+    def _begin(self, doing: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+        async def run() -> None:
+            try:
+                result = await doing
+            except asyncio.CancelledError:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # by the waiter
+                    ended = f"{self.endpoint.me} has ended; start a new system"
+                    future.set_exception(SystemDownError(ended))
+            except BaseException as error:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
+                    future.set_exception(error.with_traceback(None))
+            else:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):
+                    future.set_result(result)
+
+        task = self.loop.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        def cancelled(done: concurrent.futures.Future[T]) -> None:
+            if done.cancelled():
+                with contextlib.suppress(RuntimeError):  # the loop has ended
+                    self.loop.call_soon_threadsafe(task.cancel)
+
+        future.add_done_callback(cancelled)
+
+    # ---- on the loop
+
+    async def ask(self, what: str, *args: Any, seconds: float) -> Any:
+        """Have the service do *what*, wherever it is by now.
+
+        Raises:
+            RendezvousConnectionError: it cannot be found, or does not answer in time.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            leader = await self._find()
+            try:
+                left = max(0.1, end - time.monotonic())
+                return await self._call(leader, left, ask, what, *args)
+            except (WorkerDiedError, NotLeadingError):
+                if self._leader is leader:
+                    self._leader = None
+            except SystemDownError as error:
+                raise RendezvousConnectionError(str(error)) from None
+
+    async def change(self, make: Any, *args: Any, seconds: float) -> Any:
+        """A change of a store, which takes effect once: ``make(number, settled)`` is the `Op`."""
+        number = next(self._numbers)
+        self._open.add(number)
+        try:
+            return await self.ask("change", *args, make(number, min(self._open)), seconds=seconds)
+        finally:
+            self._open.discard(number)
+
+    async def _call(self, to: WorkerInfo, seconds: float, function: Any, *args: Any) -> Any:
+        future = self.endpoint.calls.call(to, (function, args, {}), LONGEST, ())
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await future
+        except TimeoutError:
+            if not limit.expired():
+                raise  # it is what the service says
+            raise RendezvousConnectionError(
+                f"{to} did not answer within {seconds:.3g} s: it is stopped, cut off, or overloaded"
+            ) from None
+        finally:
+            future.cancel()
+            del future  # it holds the error, whose traceback holds this frame
+
+    async def _find(self, standby: bool = True) -> WorkerInfo:
+        """The service that answers."""
+        end = time.monotonic() + TAKEOVER
+        async with self._finding:  # who finds it, finds it for all
+            while self._leader is None:
+                for info in await self._candidates():
+                    with contextlib.suppress(WorkerDiedError, RendezvousConnectionError):
+                        if await self._call(info, PATIENCE, leads, standby):
+                            self._leader = info
+                            break
+                else:
+                    if time.monotonic() >= end:
+                        raise RendezvousConnectionError(
+                            "the rendezvous service does not answer, and nobody has seen its "
+                            "process end, so no other takes its place: it is stopped, or cut off"
+                        )
+                    await asyncio.sleep(LOOK)
+            return self._leader
+
+    async def _candidates(self) -> list[WorkerInfo]:
+        """The services there are; the first is started here, if there was never one."""
+        registry = self.endpoint.registry
+        try:
+            infos = await asyncio.to_thread(registry.workers)
+            found = [info for info in infos if info.name.startswith(NAME)]
+            if not found:
+                found = [await asyncio.to_thread(self._start)]
+        except WorkerDiedError:
+            raise RendezvousConnectionError(
+                "the rendezvous service died, and it was alone: who is in a round still is known "
+                "to nobody. End the members, and start them in a new system"
+            ) from None
+        except (SystemDownError, FetchTimeoutError) as error:
+            raise RendezvousConnectionError(f"no rendezvous service: {error}") from None
+        return sorted(found, key=lambda info: (len(info.name), info.name))
+
+    def _start(self) -> WorkerInfo:
+        registry = self.endpoint.registry
+        with contextlib.suppress(WorkerNotFoundError):
+            return registry.find(NAME)
+        try:
+            return registry.spawn(
+                actor_class=cloudpickle.dumps(RendezvousService),
+                name=NAME,
+                requirements=None,
+                threads=None,
+            )
+        except SystemDownError:  # another endpoint starts it at this moment
+            end = time.monotonic() + TAKEOVER
+            while time.monotonic() < end:
+                with contextlib.suppress(WorkerNotFoundError):
+                    return registry.find(NAME)
+                time.sleep(LOOK)
+            raise
+
+    async def begin(self, standby: bool) -> None:
+        """Find the service, or start it, with or without a standby."""
+        await self._find(standby)
+
+    # ---- keep-alives
+
+    def keep_alive(self, run: str, node: WorkerId, interval: float) -> None:
+        """Let the service hear of *node* from now on. On the loop."""
+        self._beating[run, node] = interval
+        if self._beats is None and self.endpoint.port.runs_by_itself:
+            self._beats = self.loop.create_task(self._beat())
+
+    def let_go(self, run: str, node: WorkerId) -> None:
+        """And no more."""
+        self._beating.pop((run, node), None)
+
+    async def _beat(self) -> None:
+        while True:
+            pause = min(self._beating.values(), default=1.0)
+            if self._beating:
+                with contextlib.suppress(FarrefError):  # the next one may arrive
+                    await self.ask("beat", list(self._beating), seconds=pause)
+            await asyncio.sleep(pause / 2)
+
+
+_clients: dict[Endpoint, Client] = {}
+_making = threading.Lock()
+
+
+def client_of(endpoint: Endpoint) -> Client:
+    """The one of *endpoint*."""
+    with _making:
+        if endpoint not in _clients:
+            _clients[endpoint] = Client(endpoint)
+        return _clients[endpoint]

@@ -1,0 +1,301 @@
+"""`rendezvous`: actors and programs that meet, and meet again when one dies or another comes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from ...protocol.errors import FarrefError, RendezvousError, RendezvousTimeoutError
+from ...protocol.ids import WorkerId
+from ...protocol.rendezvous import Join, Limits, Timeouts
+from ..current import frame
+from ..settings import LONGEST, check_timeout
+from ..store import AwaitableStore, Store
+from ..wire import WorkerInfo
+from .client import client_of
+from .handler import RendezvousHandler, RendezvousHandlerRegistry, RendezvousParameters
+from .hosted import Home
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from types import TracebackType
+
+    from .client import Client
+    from .hosted import Formed
+
+BACKEND = "farref"
+"""The name of the service as a backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a round."""
+
+    rank: int
+    name: str
+    worker: WorkerInfo
+    """Where it lives: give it to `farref.remote`, `rpc_sync` and their kin."""
+
+
+@functools.lru_cache(maxsize=4)
+def _members(text: str, homes: tuple[WorkerInfo, ...]) -> tuple[GroupMember, ...]:
+    rows = enumerate(json.loads(text))
+    return tuple(GroupMember(rank, name, homes[place]) for rank, (name, place) in rows)
+
+
+class Group:
+    """A round that was formed, as one of its members has it."""
+
+    def __init__(self, client: Client, node: WorkerId, run: str, formed: Formed) -> None:
+        self.run_id = run
+        self.round = formed.round
+        self.rank = formed.rank
+        """This member's, from 0 to `world_size` - 1."""
+        self.members = _members(formed.members, formed.homes)
+        """By rank; the same list at each of them."""
+        self.store = Store(AwaitableStore(client, run, self.round, node))
+        """The store of this round."""
+        self._client = client
+        self._node = node
+        self._news: str | None = None
+        self._told = asyncio.Event()
+        client.submit(self._hear())
+
+    @property
+    def world_size(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
+    def news(self) -> str | None:
+        """Why to meet again: a member was lost, or others wait. None while all is well."""
+        return self._news
+
+    def wait_for_news(self, timeout: float | None = None) -> str | None:
+        """Block until there are `news`, for *timeout* seconds at most (0 polls)."""
+        seconds = check_timeout(timeout, self._client.endpoint.settings.timeout, poll=True)
+        doing = self._within(seconds)
+        return self._client.block(doing, "news of the group", "`await group.change()`")
+
+    async def change(self) -> str | None:
+        """Wait for `news` in a handler."""
+        return await self._client.wait(self._within(LONGEST))
+
+    async def _within(self, seconds: float) -> str | None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._told.wait()
+        return self._news
+
+    async def _hear(self) -> None:
+        where = self.run_id, self._node, self.round
+        try:
+            self._news = str(await self._client.ask("watch", *where, seconds=LONGEST))
+        except FarrefError as error:
+            self._news = str(error)
+        self._told.set()
+
+    def __repr__(self) -> str:
+        return f"<round {self.round} of {self.run_id!r}: rank {self.rank} of {self.world_size}>"
+
+
+class ActorRendezvous(RendezvousHandler):
+    """A node in a run of the system's rendezvous service; made by `rendezvous`.
+
+    In plain code call `next_rendezvous`; in a handler ``await`` it. As a context manager it leaves
+    at the end.
+    """
+
+    def __init__(
+        self, client: Client, run: str, join: Join, timeouts: Timeouts, *, standby: bool
+    ) -> None:
+        self._client = client
+        self._run = run
+        self._join = join
+        self._timeouts = timeouts
+        self._standby = standby
+        self._shut = False
+        self.group: Group | None = None
+        """The round that this node was in last."""
+
+    # ---- the note's names
+
+    def get_backend(self) -> str:
+        """See `RendezvousHandler.get_backend`."""
+        return BACKEND
+
+    def get_run_id(self) -> str:
+        """See `RendezvousHandler.get_run_id`."""
+        return self._run
+
+    def next_rendezvous(self) -> Group:
+        """See `RendezvousHandler.next_rendezvous`."""
+        group: Group = self._block(self._next())
+        return group
+
+    def __await__(self) -> Generator[Any, None, Group]:
+        """The same in a handler: ``group = await handler``."""
+        return self._client.wait(self._next()).__await__()
+
+    def is_closed(self) -> bool:
+        """See `RendezvousHandler.is_closed`."""
+        return self._shut or bool(self._block(self._about())[0])
+
+    def num_nodes_waiting(self) -> int:
+        """See `RendezvousHandler.num_nodes_waiting`."""
+        return int(self._block(self._about())[1])
+
+    def set_closed(self) -> None:
+        """See `RendezvousHandler.set_closed`."""
+        self._block(self._close())
+
+    def leave(self) -> None:
+        """Leave the run, without closing it for the others."""
+        self._block(self._leave())
+
+    def shutdown(self) -> bool:
+        """See `RendezvousHandler.shutdown`."""
+        if self._shut:
+            return True
+        try:
+            self._block(self._end())
+        except RendezvousError:
+            return False
+        self._shut = True
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.leave()
+
+    # ---- on the client's loop
+
+    def _block(self, doing: Any) -> Any:
+        return self._client.block(doing, "the rendezvous", "`await` what `rendezvous` returns")
+
+    async def _next(self) -> Group:
+        client, endpoint, node = self._client, self._client.endpoint, self._join.node
+        if endpoint.address is None:
+            raise AssertionError("an endpoint that runs code has joined")
+        home = Home(WorkerInfo(endpoint.me, endpoint.address), endpoint.port.runs_by_itself)
+        after = self.group.round if self.group is not None else -1
+        join = replace(self._join, after=after)
+        client.keep_alive(self._run, node, self._timeouts.keep_alive)
+        formed: Formed | None = None
+        limit = asyncio.timeout(self._timeouts.join)
+        try:
+            async with limit:
+                await client.begin(self._standby)
+                formed = await client.ask(
+                    "join", self._run, self._timeouts, join, home, seconds=LONGEST
+                )
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise RendezvousTimeoutError(
+                f"{node} waited {self._timeouts.join:g} s for a round of run {self._run!r}: fewer "
+                f"than {self._join.limits.min_nodes} nodes came, or members of the last round "
+                "neither left it nor joined again"
+            ) from None
+        finally:
+            if formed is None:
+                self._client.let_go(self._run, node)
+                await self._try_to_leave()
+        self.group = Group(client, node, self._run, formed)
+        return self.group
+
+    async def _try_to_leave(self) -> None:
+        try:
+            await self._ask("leave", self._join.node, seconds=self._timeouts.heartbeat)
+        except RendezvousError:
+            return  # the service is gone, or gives this node up by itself
+
+    async def _about(self) -> tuple[bool, int]:
+        closed, waiting = await self._ask("about", seconds=self._timeouts.heartbeat)
+        return bool(closed), int(waiting)
+
+    async def _close(self) -> None:
+        await self._ask("close", self._timeouts, self._join, seconds=self._timeouts.close)
+
+    async def _leave(self) -> None:
+        self._client.let_go(self._run, self._join.node)
+        await self._ask("leave", self._join.node, seconds=self._timeouts.close)
+
+    async def _end(self) -> None:
+        await self._close()
+        await self._leave()
+
+    async def _ask(self, what: str, *args: Any, seconds: float) -> Any:
+        await self._client.begin(self._standby)
+        return await self._client.ask(what, self._run, *args, seconds=seconds)
+
+
+def rendezvous(
+    run_id: str,
+    *,
+    min_nodes: int,
+    max_nodes: int | None = None,
+    name: str | None = None,
+    order: int | None = None,
+    timeouts: Timeouts | None = None,
+    standby: bool = True,
+) -> ActorRendezvous:
+    """Take part in run *run_id*, in whatever endpoint this is called. Does not wait.
+
+    ::
+
+        meeting = farref.rendezvous("training", min_nodes=2, max_nodes=4)
+        group = meeting.next_rendezvous()         # in a handler: group = await meeting
+        print(group.rank, group.world_size, group.members)
+        group.store.set("loss", "0.5")
+
+    Args:
+        run_id: whoever says the same takes part in the same run.
+        min_nodes: that a round has at least.
+        max_nodes: that a round has at most; *min_nodes* if not said.
+        name: this node's; by default its endpoint's. One that takes the place of a member that
+            died, under its name, gets its rank.
+        order: newcomers get their ranks in this order, before those without one.
+        timeouts: how long things may take. The first who joins a run says how long its last call
+            is open, and when the silent are given up.
+        standby: whether the service has a second process that takes over when the first is
+            killed. The first who takes part in any run of the system decides.
+
+    Raises:
+        ValueError: the run has no name, or the numbers are out of range.
+        SystemDownError: outside any system.
+    """
+    if not run_id:
+        raise ValueError("the run has no id: it must be a non-empty text")
+    limits = Limits(min_nodes, min_nodes if max_nodes is None else max_nodes)
+    client = client_of(frame().endpoint)
+    node = WorkerId(name or client.endpoint.me.name, secrets.randbits(63))
+    join = Join(node=node, limits=limits, order=order)
+    return ActorRendezvous(client, run_id, join, timeouts or Timeouts(), standby=standby)
+
+
+def _create(params: RendezvousParameters) -> ActorRendezvous:
+    return rendezvous(
+        params.run_id,
+        min_nodes=params.min_nodes,
+        max_nodes=params.max_nodes,
+        name=params.local_addr,
+        timeouts=params.timeouts(),
+    )
+
+
+rendezvous_handler_registry = RendezvousHandlerRegistry()
+"""The backends that there are; ``"farref"`` is the service of the system that one is in."""
+rendezvous_handler_registry.register(BACKEND, _create)

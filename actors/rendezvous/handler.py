@@ -1,0 +1,201 @@
+"""The interface that the note names: handlers, their parameters, and a registry of backends."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.rendezvous import Limits, Timeouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TIMES = {
+    "join": "join_timeout",
+    "last_call": "last_call_timeout",
+    "close": "close_timeout",
+    "heartbeat": "heartbeat_timeout",
+    "keep_alive": "keep_alive_interval",
+}
+_TRUE = ("1", "true", "t", "yes", "y")
+_FALSE = ("0", "false", "f", "no", "n")
+
+
+class RendezvousHandler(ABC):
+    """One node's side of the rendezvous of one run, whatever is behind it."""
+
+    @abstractmethod
+    def get_backend(self) -> str:
+        """The name of what is behind it."""
+
+    @abstractmethod
+    def get_run_id(self) -> str:
+        """The run."""
+
+    @abstractmethod
+    def next_rendezvous(self) -> Any:
+        """Take part in the next round; blocks until it is formed.
+
+        Raises:
+            RendezvousClosedError: the run was closed (`RendezvousGracefulExitError` for a spare).
+            RendezvousTimeoutError: too few came in time. Trying again will not help.
+            RendezvousConnectionError: the service or backend cannot be reached.
+            RendezvousStateError: what it has is corrupt, or not what this node relies on.
+        """
+
+    @abstractmethod
+    def is_closed(self) -> bool:
+        """Whether the run was closed, so that no further round will be formed."""
+
+    @abstractmethod
+    def set_closed(self) -> None:
+        """Close the run, for everybody."""
+
+    @abstractmethod
+    def num_nodes_waiting(self) -> int:
+        """How many nodes came late, and wait for the next round."""
+
+    @abstractmethod
+    def shutdown(self) -> bool:
+        """Close the run and leave it; whether that could be done. Safe to call again."""
+
+
+class RendezvousParameters:
+    """What a handler is made of.
+
+    Args:
+        backend: the name of a registered backend.
+        endpoint: where it is reached, usually ``host[:port]``.
+        run_id: the run.
+        min_nodes: that a round has at least.
+        max_nodes: that a round has at most.
+        local_addr: how the others reach this node.
+        config: more, for the backend.
+
+    Raises:
+        ValueError: the backend or the run has no name, or the numbers are out of range.
+    """
+
+    def __init__(  # noqa: PLR0917 - the note's, by position too
+        self,
+        backend: str,
+        endpoint: str,
+        run_id: str,
+        min_nodes: int,
+        max_nodes: int,
+        local_addr: str | None = None,
+        **config: Any,
+    ) -> None:
+        if not backend:
+            raise ValueError("the rendezvous backend has no name: it must be a non-empty text")
+        if not run_id:
+            raise ValueError("the run has no id: it must be a non-empty text")
+        self.limits = Limits(min_nodes, max_nodes)
+        self.backend = backend
+        self.endpoint = endpoint
+        self.run_id = run_id
+        self.local_addr = local_addr
+        self.config = config
+
+    @property
+    def min_nodes(self) -> int:
+        """That a round has at least."""
+        return self.limits.min_nodes
+
+    @property
+    def max_nodes(self) -> int:
+        """That a round has at most."""
+        return self.limits.max_nodes
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """What *config* has for *key*."""
+        return self.config.get(key, default)
+
+    def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:
+        """The same, as yes or no. Raises `ValueError` if it is neither."""
+        value = self.get(key, default)
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            value = str(value)
+        if isinstance(value, str) and value.lower() in (*_TRUE, *_FALSE):
+            return value.lower() in _TRUE
+        raise ValueError(f"the rendezvous option {key!r} is yes or no, not {value!r}")
+
+    def get_as_int(self, key: str, default: int | None = None) -> int | None:
+        """The same, as a whole number. Raises `ValueError` if it is none."""
+        value = self.get(key, default)
+        if value is None:
+            return None
+        try:
+            return int(value)
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"the rendezvous option {key!r} is a whole number, not {value!r}"
+            ) from None
+
+    def get_as_float(self, key: str, default: float | None = None) -> float | None:
+        """The same, as a number. Raises `ValueError` if it is none."""
+        value = self.get(key, default)
+        if value is None:
+            return None
+        try:
+            return float(value)
+        except (ValueError, TypeError):
+            raise ValueError(f"the rendezvous option {key!r} is a number, not {value!r}") from None
+
+    def timeouts(self) -> Timeouts:
+        """What *config* says of the timeouts.
+
+        ``join_timeout``, ``last_call_timeout``, ``close_timeout``, ``heartbeat_timeout`` and
+        ``keep_alive_interval``, in seconds; and ``keep_alive_max_attempt``, a whole number.
+
+        Raises:
+            ValueError: one of them is not positive, or no number.
+        """
+        given = {name: self.get_as_float(option) for name, option in _TIMES.items()}
+        given["attempts"] = self.get_as_int("keep_alive_max_attempt")
+        known = {name: value for name, value in given.items() if value is not None}
+        return Timeouts(**known)  # type: ignore[arg-type] # mypy knows not which
+
+
+class RendezvousHandlerRegistry:
+    """Makes handlers by the names of their backends."""
+
+    def __init__(self) -> None:
+        self._creators: dict[str, Callable[[RendezvousParameters], RendezvousHandler]] = {}
+
+    def register(
+        self, backend: str, creator: Callable[[RendezvousParameters], RendezvousHandler]
+    ) -> None:
+        """Have *creator* make the handlers of *backend*.
+
+        Raises:
+            ValueError: it has no name, or another creator makes them.
+        """
+        if not backend:
+            raise ValueError("a rendezvous backend needs a name: a non-empty text")
+        known = self._creators.setdefault(backend, creator)
+        if known is not creator:
+            raise ValueError(f"the handlers of backend {backend!r} are made by {known!r} already")
+
+    def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
+        """A handler for *params*.
+
+        Raises:
+            ValueError: nobody makes handlers of that backend.
+            RuntimeError: the handler that was made is of another backend.
+        """
+        creator = self._creators.get(params.backend)
+        if creator is None:
+            known = ", ".join(sorted(self._creators)) or "none"
+            raise ValueError(
+                f"there is no rendezvous backend {params.backend!r}; registered are: {known}"
+            )
+        handler = creator(params)
+        if handler.get_backend() != params.backend:
+            raise RuntimeError(
+                f"a handler of backend {params.backend!r} was wanted, and one of "
+                f"{handler.get_backend()!r} made"
+            )
+        return handler

@@ -1,0 +1,264 @@
+"""What the service keeps of one run: its state, where its nodes live, and its round's store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import RendezvousStateError
+from ...protocol.rendezvous import Join, Leave, Run, State
+from ...protocol.store import Op, Table
+
+if TYPE_CHECKING:
+    from ...protocol.ids import WorkerId
+    from ...protocol.rendezvous import Command, Timeouts
+    from ..wire import WorkerInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where a node lives: its endpoint, and whether it is heard of again and again."""
+
+    info: WorkerInfo
+    beats: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run is kept from now on."""
+
+    run: str
+    state: State
+    timeouts: Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command that changed the state. *home*: that of the node that joins by it."""
+
+    run: str
+    command: Command
+    home: Home | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A change of the store of the round."""
+
+    run: str
+    op: Op
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What clients keep of a run that they run by themselves, by compare-and-set."""
+
+    run: str
+    state: bytes
+    version: int
+
+
+Entry = Begun | Done | Stored | Kept
+"""What a standby repeats, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Formed:
+    """Service -> node: the round that it is a member of, and where each member lives.
+
+    *members* is made once for all of them, and once read by all in one process: of each, its name
+    and which of *homes* is its. A thousand lists of a thousand members would be a million objects.
+    """
+
+    round: int
+    rank: int
+    members: str
+    homes: tuple[WorkerInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What all members of a round are told."""
+
+    round: int
+    ranks: dict[WorkerId, int]
+    text_and_homes: tuple[str, tuple[WorkerInfo, ...]]
+
+
+@dataclass(slots=True)
+class Copy:
+    """All that is kept of one run, for a standby that begins."""
+
+    run: str
+    state: State
+    timeouts: Timeouts
+    homes: dict[WorkerId, Home]
+    table: Table
+
+
+class Hosted:
+    """One run. Only the service's loop touches it."""
+
+    def __init__(self, name: str, state: State, timeouts: Timeouts) -> None:
+        self.name = name
+        self.timeouts = timeouts
+        self.run = Run(state, timeouts, time.monotonic())
+        self.homes: dict[WorkerId, Home] = {}
+        self.table = Table()
+        """The store of the round; a new one when the next begins."""
+        self._list: _Listed | None = None
+        self._changed = asyncio.Event()
+        self._wanted: dict[str, list[asyncio.Future[None]]] = {}
+        """Those who wait for a key."""
+
+    @property
+    def state(self) -> State:
+        """Its state."""
+        return self.run.state
+
+    # ---- what changes
+
+    def do(self, command: Command) -> list[Entry]:
+        """Carry out *command*, and what follows by the clock; what a standby is to repeat."""
+        before = self.state
+        self.run.do(command, time.monotonic())
+        return self._after(before)
+
+    def tick(self) -> list[Entry]:
+        """Do what is due."""
+        before = self.state
+        for node in before.seats():
+            home = self.homes.get(node)
+            if home is not None and not home.beats:
+                self.run.heard(node, time.monotonic())
+        self.run.tick(time.monotonic())
+        return self._after(before)
+
+    def repeat(self, command: Command) -> None:
+        """A standby: do what was done."""
+        before = self.state
+        self.run.state = before.apply(command)
+        self._after(before)
+
+    def change(self, op: Op) -> object:
+        """Change the store; the answer."""
+        answer = self.table.do(op)
+        for key in op.keys:
+            for waiter in self._wanted.pop(key, ()):
+                if not waiter.done():
+                    waiter.set_result(None)
+        return answer
+
+    def _after(self, before: State) -> list[Entry]:
+        log, self.run.log = self.run.log, []
+        after = self.state
+        if after is before:
+            return []
+        begun = after.round != before.round
+        if begun:
+            self.table = Table()
+        fewer = _count(after) < _count(before)
+        if fewer or begun:
+            needed = after.seats().keys() | {member.node for member in after.members}
+            self.homes = {node: home for node, home in self.homes.items() if node in needed}
+        if fewer or begun or after.closed or after.complete:
+            self._wake()  # one more who joins while a round forms is news to nobody
+        return [
+            Done(self.name, each, self.homes.get(each.node) if isinstance(each, Join) else None)
+            for each in log
+        ]
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+        wanted, self._wanted = self._wanted, {}
+        for waiters in wanted.values():
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    # ---- who waits
+
+    async def changes(self) -> None:
+        """Wait until something has changed that somebody may wait for."""
+        await self._changed.wait()
+
+    async def comes(self, keys: tuple[str, ...]) -> None:
+        """Wait until one of *keys* that are missing may be there."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        missing = next(key for key in keys if key not in self.table.values)
+        self._wanted.setdefault(missing, []).append(waiter)
+        try:
+            await waiter
+        finally:
+            waiters = self._wanted.get(missing, [])
+            if waiter in waiters:
+                waiters.remove(waiter)
+            if not waiters:
+                self._wanted.pop(missing, None)
+
+    # ---- questions
+
+    def formed(self, join: Join) -> Formed | None:
+        """The round that *join* wanted, once it is formed."""
+        state = self.state
+        if not state.complete or state.round <= join.after or join.node not in state.participants:
+            return None
+        if self._list is None or self._list.round != state.round:
+            self._list = self._listed()
+        return Formed(state.round, self._list.ranks[join.node], *self._list.text_and_homes)
+
+    def _listed(self) -> _Listed:
+        members = [member.node for member in self.state.members]
+        infos = [self.homes[node].info for node in members]
+        homes = {info: place for place, info in enumerate(dict.fromkeys(infos))}
+        rows = [(node.name, homes[info]) for node, info in zip(members, infos, strict=True)]
+        ranks = {node: rank for rank, node in enumerate(members)}
+        return _Listed(self.state.round, ranks, (json.dumps(rows), tuple(homes)))
+
+    def check_member(self, node: WorkerId, number: int) -> None:
+        """Raise `RendezvousStateError` unless *node* is a member of round *number*, which is on."""
+        state = self.state
+        if not state.complete or state.round != number or node not in state.participants:
+            raise RendezvousStateError(
+                f"the store of round {number} of run {self.name!r} is not for {node}: "
+                + (
+                    f"round {number} is over"
+                    if state.round != number or not state.complete
+                    else "it is no member of it, or has left it; join, and use the store you get"
+                )
+            )
+
+    def of_endpoint(self, worker: WorkerId) -> Leave | None:
+        """What the death of *worker* means for this run."""
+        nodes = tuple(n for n in self.state.seats() if self._lives_at(n, worker))
+        self.table.forget(worker)
+        return Leave(nodes) if nodes else None
+
+    def _lives_at(self, node: WorkerId, worker: WorkerId) -> bool:
+        home = self.homes.get(node)
+        return home is not None and home.info.id == worker
+
+    # ---- a standby
+
+    def copy(self) -> Copy:
+        """All of it."""
+        return Copy(self.name, self.state, self.timeouts, self.homes, self.table)
+
+    @classmethod
+    def of(cls, copy: Copy) -> Hosted:
+        """The same, elsewhere."""
+        self = cls(copy.run, copy.state, copy.timeouts)
+        self.homes, self.table = copy.homes, copy.table
+        return self
+
+    def begin_anew(self) -> None:
+        """The standby takes over: its own clock counts from now."""
+        self.run = Run(self.state, self.timeouts, time.monotonic())
+
+
+def _count(state: State) -> int:
+    return len(state.participants) + len(state.waiting) + len(state.spares)

@@ -1,0 +1,327 @@
+"""The service: an actor that keeps every run of its system, and what clients ask of it.
+
+Clients call the functions at the end of this module on the service's endpoint. They are `async`, so
+they run on the actor's loop, one step at a time: nothing here needs a lock, nobody contends for
+anything, and who waits (for a round, for a key, for news) holds up nobody. Time is the service's
+own monotonic clock. A node is removed when its endpoint dies (the registrar tells), when it is
+silent, or when it leaves.
+
+Nothing is answered before a standby has it, if there is one: see `standby`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import (
+    FetchTimeoutError,
+    ProtocolError,
+    RendezvousConnectionError,
+    RendezvousError,
+    RendezvousStateError,
+)
+from ...protocol.rendezvous import Close, Leave, State
+from ..current import frame
+from ..ref_actor import RefActor
+from .hosted import Begun, Copy, Done, Hosted, Kept, Stored
+from .standby import Standby
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...protocol.ids import WorkerId
+    from ...protocol.rendezvous import Command, Join, Timeouts
+    from ...protocol.store import Op
+    from ..endpoint import Endpoint
+    from .hosted import Entry, Formed, Home
+
+log = logging.getLogger("farref")
+
+NAME = "farref rendezvous"
+"""The service's name; a standby's is this and a number."""
+
+
+class RendezvousService(RefActor):
+    """The actor in which the service, or its standby, lives. It handles no messages itself."""
+
+
+class Service:
+    """All runs of one system. Only the loop of its actor touches it."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.runs: dict[str, Hosted] = {}
+        self.cells: dict[str, Kept] = {}
+        """Of runs that clients run by themselves: of what is in it nothing is known here."""
+        self.leads = endpoint.me.name == NAME
+        """Whether this is the one that answers; a standby does not, until it takes over."""
+        self.standby = Standby(self)
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        endpoint.deaths.listeners.append(self._died)
+
+    # ---- what clients ask
+
+    async def join(self, run: str, timeouts: Timeouts, join: Join, home: Home) -> Formed:
+        """Take part in the next round; returns when it is formed."""
+        hosted = self._hosted(run, timeouts, join)
+        known = hosted.homes.setdefault(join.node, home)
+        if known != home:
+            raise RendezvousStateError(f"{join.node} takes part in run {run!r} from elsewhere")
+        try:
+            self.do(hosted, join)
+            while (formed := hosted.formed(join)) is None:
+                await hosted.changes()
+                if hosted.state.seat(join.node) is None:
+                    raise RendezvousStateError(
+                        f"{join.node} was waiting for a round of run {run!r} and is not in it any "
+                        "more: it left, or counts as dead; join again"
+                    )
+                self.do(hosted, join)  # it changes nothing, and raises if the run was closed
+        except RendezvousError:
+            self.do(hosted, Leave((join.node,)) if hosted.state.seat(join.node) else None)
+            if hosted.state.seat(join.node) is None:
+                hosted.homes.pop(join.node, None)
+            await self.standby.committed()
+            raise
+        await self.standby.committed()
+        return formed
+
+    async def watch(self, run: str, node: WorkerId, number: int) -> str:
+        """Why *node*, member of round *number*, should join again; returns once there is a why."""
+        hosted = self._known(run)
+        while (news := hosted.state.news(node, number)) is None:
+            await hosted.changes()
+        await self.standby.committed()
+        return news
+
+    async def leave(self, run: str, node: WorkerId) -> None:
+        """*node* goes."""
+        if run in self.runs:
+            self.do(self.runs[run], Leave((node,)))
+            await self.standby.committed()
+
+    async def close(self, run: str, timeouts: Timeouts, join: Join) -> None:
+        """The run ends."""
+        self.do(self._hosted(run, timeouts, join), Close())
+        await self.standby.committed()
+
+    async def beat(self, nodes: Iterable[tuple[str, WorkerId]]) -> None:
+        """These are alive."""
+        for run, node in nodes:
+            if run in self.runs:
+                self.runs[run].run.heard(node, time.monotonic())
+
+    async def about(self, run: str) -> tuple[bool, int]:
+        """Whether the run is closed, and how many wait for its next round."""
+        await self.standby.committed()  # what is answered is never taken back
+        hosted = self.runs.get(run)
+        return (hosted.state.closed, len(hosted.state.waiting)) if hosted else (False, 0)
+
+    # ---- the store
+
+    async def change(self, run: str, number: int, node: WorkerId, op: Op) -> object:
+        """Change the store of round *number*, once."""
+        hosted = self._known(run)
+        hosted.check_member(node, number)
+        answer = hosted.change(op)
+        self.standby.note(Stored(run, op))
+        await self.standby.committed()
+        return answer
+
+    async def values(
+        self, run: str, number: int, node: WorkerId, keys: tuple[str, ...], seconds: float
+    ) -> list[bytes]:
+        """The values of *keys*, once all are there."""
+        hosted = self._known(run)
+        try:
+            async with asyncio.timeout(seconds):
+                hosted.check_member(node, number)
+                while not hosted.table.has(keys):
+                    await hosted.comes(keys)
+                    hosted.check_member(node, number)
+        except TimeoutError:
+            missing = [key for key in keys if key not in hosted.table.values]
+            raise FetchTimeoutError(
+                f"the store of round {number} of run {run!r} had no value of {missing[:5]} within "
+                f"{seconds:g} s; wait again, or with a longer timeout"
+            ) from None
+        found = [hosted.table.values[key] for key in keys]
+        await self.standby.committed()
+        return found
+
+    async def keys(self, run: str, number: int, node: WorkerId) -> list[str]:
+        """The keys that are there."""
+        hosted = self._known(run)
+        hosted.check_member(node, number)
+        found = list(hosted.table.values)
+        await self.standby.committed()
+        return found
+
+    # ---- a backend, for those who bring the machine themselves
+
+    async def cell(self, run: str) -> tuple[bytes, int] | None:
+        """What is kept of *run*, and its version."""
+        kept = self.cells.get(run)
+        await self.standby.committed()
+        return None if kept is None else (kept.state, kept.version)
+
+    async def keep(
+        self, run: str, state: bytes, version: int | None
+    ) -> tuple[bytes, int, bool] | None:
+        """Keep *state* if *version* is kept still (None: if nothing is); what is kept then."""
+        kept = self.cells.get(run)
+        fits = version == (None if kept is None else kept.version)
+        if fits:
+            kept = self.cells[run] = Kept(run, state, (version or 0) + 1)
+            self.standby.note(kept)
+        await self.standby.committed()
+        return None if kept is None else (kept.state, kept.version, fits)
+
+    # ---- inside
+
+    def _hosted(self, run: str, timeouts: Timeouts, join: Join) -> Hosted:
+        if run not in self.runs:
+            self.runs[run] = Hosted(run, State(join.limits), timeouts)
+            self.standby.note(Begun(run, State(join.limits), timeouts))
+        return self.runs[run]
+
+    def _known(self, run: str) -> Hosted:
+        if run not in self.runs:
+            raise RendezvousStateError(f"nobody has joined run {run!r}")
+        return self.runs[run]
+
+    def do(self, hosted: Hosted, command: Command | None) -> None:
+        """Carry out *command*, and have the standby repeat it."""
+        if command is not None:
+            self._noted(hosted.do(command))
+
+    def _noted(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self.standby.note(entry)
+        if entries:
+            self._arm()
+
+    def _arm(self) -> None:
+        """One timer for everything that is due some time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        pauses = [hosted.run.pause() for hosted in self.runs.values()] if self.leads else []
+        pause = min((each for each in pauses if each is not None), default=None)
+        if pause is not None and not self.endpoint.closed:
+            self._timer = self._loop.call_later(max(pause, 0.01), self._tick)
+
+    def _tick(self) -> None:
+        for hosted in self.runs.values():
+            self._noted(hosted.tick())
+        self._arm()
+
+    # ---- deaths, and the standby
+
+    def _died(self, workers: tuple[WorkerId, ...]) -> None:
+        """In the mailbox thread."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._bury, workers)
+
+    def _bury(self, workers: tuple[WorkerId, ...]) -> None:
+        for worker in workers:
+            self.standby.died(worker)
+            if self.leads:
+                for hosted in self.runs.values():
+                    self.do(hosted, hosted.of_endpoint(worker))
+
+    def repeat(self, entry: Entry) -> None:
+        """A standby: do what was done."""
+        match entry:
+            case Begun(run, state, timeouts):
+                self.runs[run] = Hosted(run, state, timeouts)
+            case Done(run, command, home):
+                if home is not None:
+                    self.runs[run].homes[command.node] = home  # type: ignore[union-attr]
+                self.runs[run].repeat(command)
+            case Stored(run, op):
+                self.runs[run].change(op)
+            case Kept(run):
+                self.cells[run] = entry
+
+    def copy(self) -> list[Copy | Kept]:
+        """Everything, for a standby that begins."""
+        return [*(hosted.copy() for hosted in self.runs.values()), *self.cells.values()]
+
+    def adopt(self, copies: list[Copy | Kept]) -> None:
+        """A standby that begins."""
+        self.runs = {copy.run: Hosted.of(copy) for copy in copies if isinstance(copy, Copy)}
+        self.cells = {kept.run: kept for kept in copies if isinstance(kept, Kept)}
+
+    def take_over(self) -> None:
+        """The one that answered is gone: answer."""
+        self.leads = True
+        for hosted in self.runs.values():
+            hosted.begin_anew()
+            for worker in list(self.endpoint.context.dead):  # some may have died meanwhile
+                self.do(hosted, hosted.of_endpoint(worker))
+        self._arm()
+        log.warning("%s took over: %d runs", self.endpoint.me, len(self.runs))
+
+
+_services: dict[Endpoint, Service] = {}
+
+
+def _service() -> Service:
+    """The one that lives in the endpoint that this runs in."""
+    endpoint = frame().endpoint
+    if endpoint not in _services:
+        if not endpoint.me.name.startswith(NAME):
+            raise ProtocolError(f"{endpoint.me} is no rendezvous service")
+        for ended in [each for each in _services if each.closed]:
+            del _services[ended]
+        _services[endpoint] = Service(endpoint)
+    return _services[endpoint]
+
+
+ASKED = frozenset({"join", "leave", "close", "watch", "beat", "about"}) | frozenset(
+    {"change", "values", "keys", "cell", "keep"}
+)
+"""What clients may ask for."""
+
+
+class NotLeadingError(RendezvousConnectionError):
+    """Asked of a standby."""
+
+
+# ---- what clients, and the two services, call on the service's endpoint
+
+
+async def ask(what: str, *args: Any) -> Any:
+    """Have the service do *what*; raises `NotLeadingError` at a standby."""
+    service = _service()
+    if not service.leads:
+        raise NotLeadingError(f"{service.endpoint.me} stands by")
+    # Whoever waits here when the actor ends waits no more, and the loop has no word for that but a
+    # complaint, made by the collector wherever it happens to run.
+    asyncio.current_task()._log_destroy_pending = False  # type: ignore[union-attr]
+    if what not in ASKED:
+        raise ProtocolError(f"the rendezvous service is not asked for {what!r:.80}")
+    return await getattr(service, what)(*args)
+
+
+async def leads(standby: bool) -> bool:
+    """Whether this service answers. The first who asks says whether it wants a standby."""
+    service = _service()
+    service.standby.want(standby)
+    return service.leads
+
+
+async def stand_by(copies: list[Copy | Kept], leader: WorkerId, pid: int, host: str) -> None:
+    """Leader -> standby: have all this; take over when the process *pid* is gone."""
+    _service().standby.begin(copies, leader, pid, host)
+
+
+async def repeat(entries: list[Entry]) -> None:
+    """Leader -> standby: this was done."""
+    _service().standby.repeat(entries)

@@ -1,0 +1,194 @@
+"""A second process that has what the service has, and takes over when that one's end is witnessed.
+
+The leader sends every entry of its log, and answers nobody before the standby has it: what was
+answered is never lost, so members keep their ranks, and no second group can form. A standby that
+dies is replaced; until the new one has everything, answers wait for it. Where no other process can
+be had, the service goes on alone.
+
+The standby takes over when the leader's *process* is gone, and it sees that itself: that nothing is
+heard of it any more proves nothing. One that is stopped, or cut off, and comes back finds that
+nobody took its place. So there are never two who answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+
+from ...protocol.errors import FarrefError
+from .. import processes
+from ..settings import LONGEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...protocol.ids import WorkerId
+    from ..wire import WorkerInfo
+    from .hosted import Copy, Entry, Kept
+    from .service import Service
+
+log = logging.getLogger("farref")
+
+LOOK = 0.1
+"""Seconds between two looks whether the process of a leader that counts as dead is gone."""
+
+
+class Standby:
+    """The service's side of it: the leader's, or the standby's own."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        name = service.endpoint.me.name
+        self._number = int(name.rpartition(" ")[2]) if name[-1].isdigit() else 1
+        """That of the last service that was started, as far as this one knows."""
+        self._wanted: bool | None = None
+        self._log: list[Entry] = []
+        self._noted = 0
+        self._acknowledged = 0
+        self._news = asyncio.Event()
+        self._acked = asyncio.Event()
+        self._sender: asyncio.Task[None] | None = None
+        self._leader: tuple[WorkerId, processes.Watched | None, bool] | None = None
+        self._waiting: asyncio.Task[None] | None = None
+
+    # ---- at the leader
+
+    def want(self, wanted: bool) -> None:
+        """Have a standby from now on; who asks first decides."""
+        if self._wanted is None and self._service.leads:
+            self._wanted = wanted and self._service.endpoint.port.runs_by_itself
+            if self._wanted:
+                self._sender = asyncio.get_running_loop().create_task(self._send())
+
+    def note(self, entry: Entry) -> None:
+        """Something was done."""
+        if self._wanted:
+            self._log.append(entry)
+            self._noted += 1
+            self._news.set()
+
+    async def committed(self) -> None:
+        """Wait until the standby has all that was done so far; not at all if there is none."""
+        number = self._noted
+        while self._wanted and self._acknowledged < number:
+            await self._acked.wait()
+
+    async def _send(self) -> None:
+        try:
+            while True:
+                try:
+                    await self._feed(await self._recruit())
+                except FarrefError as error:
+                    if self._service.endpoint.closed:
+                        return
+                    log.warning("the rendezvous has lost its standby: %s", error)
+        except Exception as error:  # none can be had
+            log.warning("the rendezvous goes on without a standby: %s", error)
+        finally:
+            self._wanted = False
+            self._acknowledge(self._noted)
+
+    async def _recruit(self) -> WorkerInfo:
+        from .service import NAME, RendezvousService, stand_by  # noqa: PLC0415 - each needs the other
+
+        endpoint = self._service.endpoint
+        self._number += 1
+        spawn = functools.partial(
+            endpoint.registry.spawn,
+            actor_class=cloudpickle.dumps(RendezvousService),
+            name=f"{NAME} {self._number}",
+            requirements=None,
+            threads=None,
+        )
+        try:
+            info: WorkerInfo = await self._in_pool(spawn)
+        except FarrefError as error:
+            raise RuntimeError(str(error)) from error
+        self._log.clear()  # the copy has it
+        number = self._noted
+        copies, host = self._service.copy(), processes.host()
+        await self.call(info, stand_by, copies, endpoint.me, os.getpid(), host)
+        self._acknowledge(number)
+        return info
+
+    async def _feed(self, standby: WorkerInfo) -> None:
+        from .service import repeat  # noqa: PLC0415 - each needs the other
+
+        while True:
+            batch, self._log = self._log, []
+            if batch:
+                await self.call(standby, repeat, batch)
+                self._acknowledge(self._acknowledged + len(batch))
+            else:
+                self._news.clear()
+                await self._alive(standby)
+
+    async def _alive(self, standby: WorkerInfo) -> None:
+        """Wait for something to send; raises if the standby dies meanwhile."""
+        await self._news.wait()
+        if standby.id in self._service.endpoint.context.dead:
+            raise FarrefError(f"{standby} died")
+
+    def _acknowledge(self, number: int) -> None:
+        self._acknowledged = number
+        acked, self._acked = self._acked, asyncio.Event()
+        acked.set()
+
+    async def call(self, to: WorkerInfo, function: Any, *args: Any) -> Any:
+        """Call *function* on another service; as long as it lives, it answers."""
+        return await self._service.endpoint.calls.call(to, (function, args, {}), LONGEST, ())
+
+    async def _in_pool(self, function: Callable[[], Any]) -> Any:
+        """Run what blocks in a thread of the endpoint's pool."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+
+        def run() -> None:
+            try:
+                result = function()
+            except Exception as error:
+                loop.call_soon_threadsafe(done.set_exception, error)
+            else:
+                loop.call_soon_threadsafe(done.set_result, result)
+
+        self._service.endpoint.chores.submit(run)
+        return await done
+
+    # ---- at both
+
+    def died(self, worker: WorkerId) -> None:
+        """An endpoint is dead, or counts as dead."""
+        self._news.set()  # maybe the standby
+        if self._leader is not None and self._leader[0] == worker and not self._service.leads:
+            self._waiting = asyncio.get_running_loop().create_task(self._wait_for_the_end())
+
+    # ---- at the standby
+
+    def begin(self, copies: list[Copy | Kept], leader: WorkerId, pid: int, host: str) -> None:
+        """Have all this."""
+        self._service.adopt(copies)
+        here = host == processes.host()
+        self._leader = leader, processes.Watched.of(pid) if here else None, here
+
+    def repeat(self, entries: list[Entry]) -> None:
+        """The leader did this."""
+        if self._service.leads:
+            raise FarrefError(f"{self._service.endpoint.me} leads, and repeats for nobody")
+        for entry in entries:
+            self._service.repeat(entry)
+
+    async def _wait_for_the_end(self) -> None:
+        assert self._leader is not None  # noqa: S101 - `died` has looked
+        leader, process, here = self._leader
+        if not here:
+            log.warning("%s was on another host: its end cannot be witnessed", leader)
+            return
+        while process is not None and process.alive():  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(LOOK)
+        self._service.take_over()
+        self.want(True)

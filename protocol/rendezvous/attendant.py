@@ -1,0 +1,163 @@
+"""One node, where the state of the run is shared by compare-and-set.
+
+There is no service: each node looks at the stored state, decides what it should be, and tries to
+store that. If another was faster, it looks again. So a decision is a function of what was seen,
+and counts only once it is stored: then it was made about the state as it was.
+
+    look at the stored state -> `Decision.state` -> store it, if nobody stored another since
+         ^                                             |              |
+         +---------------- another was faster ---------+              +-> `Decision.outcome` holds
+
+Every node is an `Observer` with a clock of its own, and so removes those that are silent and
+finishes the last call; whoever does so first does it for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..errors import (
+    RendezvousClosedError,
+    RendezvousError,
+    RendezvousStateError,
+    RendezvousTimeoutError,
+)
+from .commands import Beat, Close, Join, Leave
+from .observer import Observer
+from .state import Membership, State
+
+if TYPE_CHECKING:
+    from ..ids import WorkerId
+    from .limits import Limits, Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What should be stored, and what holds once it is (at once, if it is stored already)."""
+
+    state: State
+    outcome: Membership | RendezvousError | None = None
+    """The round is formed; or it failed for this node; or it goes on: look again later."""
+
+
+class Attendant:
+    """What one node does about one run."""
+
+    __slots__ = (
+        "_after",
+        "_deadline",
+        "_join",
+        "_lived",
+        "_observer",
+        "_said",
+        "_timeouts",
+        "node",
+    )
+
+    def __init__(
+        self,
+        node: WorkerId,
+        limits: Limits,
+        timeouts: Timeouts,
+        now: float,
+        *,
+        address: str = "",
+        order: int | None = None,
+    ) -> None:
+        self.node = node
+        self._timeouts = timeouts
+        self._observer = Observer(timeouts, now)
+        self._join = Join(node=node, limits=limits, address=address, order=order)
+        self._after = -1
+        self._said: tuple[int, float] | None = None
+        """The beat that this node last wanted to store, and when."""
+        self._lived = now
+        """When it wanted to store the last beat that was stored."""
+        self._deadline: float | None = None
+        """When the round must be formed; None while this node wants none."""
+
+    @property
+    def joining(self) -> bool:
+        """Whether this node waits for a round to be formed."""
+        return self._deadline is not None
+
+    def begin(self, now: float, *, address: str | None = None) -> None:
+        """Want a round, or, as a member of one, a later one; with another *address*, if given."""
+        if address is not None:
+            self._join = replace(self._join, address=address)
+        self._deadline = now + self._timeouts.join
+
+    def look(self, stored: State | None, now: float) -> Decision:
+        """What this node makes of the *stored* state; None if nothing is stored yet."""
+        state = stored or State(self._join.limits)
+        seat = state.seat(self.node)
+        if seat is not None and self._said is not None and self._said[0] == seat.beat:
+            self._lived = self._said[1]
+        for command in self._observer.look(state, now):
+            if isinstance(command, Leave):  # whoever looks is alive
+                command = Leave(tuple(n for n in command.nodes if n != self.node))  # noqa: PLW2901
+            state = state.apply(command)
+        if self._deadline is not None:
+            decision = self._seek(state, now, self._deadline)
+        elif seat is None:
+            decision = Decision(state, self._gone(state))
+        else:
+            decision = Decision(self._beaten(state, now))
+        wanted = decision.state.seat(self.node)
+        if wanted is not None and (seat is None or wanted.beat != seat.beat):
+            self._said = wanted.beat, now
+        return decision
+
+    def _seek(self, state: State, now: float, deadline: float) -> Decision:
+        try:
+            joined = state.apply(replace(self._join, after=self._after))
+        except RendezvousError as error:
+            there = state.seat(self.node) is not None
+            unsure = not (state.empty or there or self._observer.lively) and now < deadline
+            if isinstance(error, RendezvousClosedError) and unsure:
+                # Perhaps all who closed it are dead, and its id is free once they are given up.
+                return Decision(state)
+            return Decision(self.leave(state) if there else state, error)
+        membership = joined.membership(self.node)
+        if membership is None and now >= deadline:
+            return Decision(self.leave(state), self._late(joined))
+        return Decision(self._beaten(joined, now), membership)
+
+    def settled(self, outcome: Membership | RendezvousError) -> None:
+        """A decision with this outcome is stored."""
+        self._deadline = None
+        if isinstance(outcome, Membership):
+            self._after = outcome.round
+
+    def leave(self, stored: State) -> State:
+        """What should be stored for this node to be gone."""
+        return stored.apply(Leave((self.node,)))
+
+    def close(self, stored: State | None) -> State:
+        """What should be stored for the run to be closed."""
+        return (stored or State(self._join.limits)).apply(Close())
+
+    def pause(self, now: float) -> float:
+        """Seconds after which to look again, if nothing else makes one look sooner."""
+        beat = self._lived + self._timeouts.keep_alive - now
+        observed = self._observer.pause()
+        return max(0.0, beat if observed is None else min(beat, observed))
+
+    def _beaten(self, state: State, now: float) -> State:
+        due = now - self._lived >= self._timeouts.keep_alive
+        return state.apply(Beat(self.node)) if due else state
+
+    def _late(self, state: State) -> RendezvousTimeoutError:
+        return RendezvousTimeoutError(
+            f"{self.node} waited {self._timeouts.join:g} s for round {state.round}: "
+            f"{len(state.participants)} of at least {state.limits.min_nodes} nodes "
+            + ("are still in it" if state.complete else "came")
+        )
+
+    def _gone(self, state: State) -> RendezvousStateError:
+        what = "the run is over" if state.round > self._after and state.empty else "others go on"
+        return RendezvousStateError(
+            f"{self.node} is not in the rendezvous any more ({what}): it left, or was silent for "
+            f"{self._timeouts.silence:g} s and was given up for dead; join again"
+        )

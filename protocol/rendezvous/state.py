@@ -1,0 +1,278 @@
+"""The state of one run, a plain value, and all its transitions.
+
+A *node* joins a *round* of a *run*. A round is a barrier: it is complete when `max_nodes` have
+come, or when at least `min_nodes` have and the last call for others is over::
+
+              join                     max nodes, or last call over
+    forming --------> more nodes there ----------------------------> complete
+       ^                                                                 |
+       |   every participant left, died, or joined again                 | those who come now wait;
+       +-----------------------------------------------------------------+ when full, as spares
+
+A node is in one of three lists: *participants* of this round; *waiting* for the next one; or
+*spares* (the redundancy list), for whom there is no room now. There are no times in it: `Observer`
+has the clock. Invariants (explored):
+
+* **exclusivity**: a round begins only when the one before it has no participant left: each of its
+  members has left, is dead, or has joined again. So there is one group at a time;
+* **consistency**: the members of a completed round, with their ranks, never change, whoever dies;
+  nobody else is ever a member of it;
+* participants and waiting together are at most `max_nodes`; a spare waits only while they are just
+  as many, and steps in as soon as a place frees;
+* the last call is open while at least `min_nodes` and fewer than `max_nodes` are there. Each
+  opening has a number, so that who saw one begin does not take a later one for it;
+* **rank 0 stays while it lives**, and everybody keeps their rank while the group is large enough;
+* **closed is final** for all who are there. When the last of them has left, the run is over, and
+  its id is free for another, with rounds of later numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, assert_never
+
+from ..errors import (
+    RendezvousClosedError,
+    RendezvousGracefulExitError,
+    RendezvousStateError,
+)
+from ..ids import WorkerId
+from .commands import Beat, Close, Command, Finish, Join, Leave
+from .limits import Limits
+from .ranks import ranked
+
+
+class Seat(NamedTuple):
+    """What is known of a node that is there."""
+
+    address: str = ""
+    order: int | None = None
+    beat: int = 0
+    """It grows with each keep-alive. Whoever sees it grow, knows that the node lives."""
+
+
+class Member(NamedTuple):
+    """A member of a completed round; its rank is its place in the list."""
+
+    node: WorkerId
+    address: str
+
+
+class Membership(NamedTuple):
+    """What a node has of a completed round that it is a member of."""
+
+    round: int
+    rank: int
+    members: tuple[Member, ...]
+
+
+Seats = Mapping[WorkerId, Seat]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One run. Its mappings are never changed."""
+
+    limits: Limits
+    round: int = 0
+    """The number of the round that is being formed or, when *complete*, that is on."""
+    complete: bool = False
+    closed: bool = False
+    call: int = 0
+    """How many last calls were opened so far."""
+    members: tuple[Member, ...] = ()
+    """Those of this round, if it is complete; else of the one before it. By rank."""
+    participants: Seats = field(default_factory=dict)
+    waiting: Seats = field(default_factory=dict)
+    spares: Seats = field(default_factory=dict)
+
+    # ---- questions
+
+    @property
+    def calling(self) -> bool:
+        """Whether the last call is open."""
+        return (
+            not self.complete
+            and not self.closed
+            and len(self.participants) >= self.limits.min_nodes
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody is there."""
+        return not (self.participants or self.waiting or self.spares)
+
+    def seat(self, node: WorkerId) -> Seat | None:
+        """Where *node* sits; None if it is not there (any more)."""
+        return self.participants.get(node) or self.waiting.get(node) or self.spares.get(node)
+
+    def seats(self) -> dict[WorkerId, Seat]:
+        """Everybody who is there."""
+        return {**self.participants, **self.waiting, **self.spares}
+
+    def membership(self, node: WorkerId) -> Membership | None:
+        """What *node* has of this round, if it is complete and *node* is in it still."""
+        if not self.complete or node not in self.participants:
+            return None
+        rank = next(rank for rank, member in enumerate(self.members) if member.node == node)
+        return Membership(self.round, rank, self.members)
+
+    def lost(self) -> list[WorkerId]:
+        """Members of the completed round who left or died: it will not be whole again."""
+        if not self.complete:
+            return []
+        here = (self.participants, self.waiting)
+        return [m.node for m in self.members if not any(m.node in seats for seats in here)]
+
+    def news(self, node: WorkerId, number: int) -> str | None:
+        """Why *node*, member of round *number*, should meet the others again; None: all is well."""
+        if self.closed:
+            return "the run was closed"
+        if self.round != number or not self.complete:
+            return f"round {number} is over"
+        if node not in self.participants:
+            return f"{node} has left it, or was given up for dead"
+        if lost := self.lost():
+            return f"lost: {', '.join(map(str, lost))}"
+        if self.waiting:
+            return f"waiting: {', '.join(map(str, self.waiting))}"
+        return None
+
+    # ---- transitions
+
+    def apply(self, command: Command) -> State:
+        """The state after *command*; this very one if it changes nothing.
+
+        Raises `RendezvousError`, and there is no other state then.
+        """
+        match command:
+            case Join():
+                return self._join(command)
+            case Leave(nodes):
+                return self._leave(nodes)
+            case Finish():
+                return self._completed() if self.calling else self
+            case Beat(node):
+                return self._beat(node)
+            case Close():
+                return self if self.closed else replace(self, closed=True)
+            case _:
+                assert_never(command)
+
+    def _join(self, join: Join) -> State:
+        node = join.node
+        if self.closed:
+            self._refuse(node)
+        if self.limits != join.limits and not self.empty:
+            raise RendezvousStateError(
+                f"{node} asks for {_nodes(join.limits)}, but this run is for "
+                f"{_nodes(self.limits)}; give all nodes the same numbers"
+            )
+        if node in self.waiting or node in self.spares:
+            return self
+        if node in self.participants:
+            return self._join_again(join)
+        seat = Seat(join.address, join.order)
+        state = self
+        if self.limits != join.limits:  # nobody is there, so nobody keeps a rank
+            state = replace(self, limits=join.limits, members=())
+        if not self.complete:
+            state = replace(state, participants={**self.participants, node: seat})
+        elif len(self.participants) + len(self.waiting) < self.limits.max_nodes:
+            state = replace(state, waiting={**self.waiting, node: seat})
+        else:
+            state = replace(state, spares={**self.spares, node: seat})
+        return state._settled(self)
+
+    def _join_again(self, join: Join) -> State:
+        node = join.node
+        if not self.complete or self.round > join.after:
+            return self  # it is said again
+        seat = Seat(join.address, join.order, self.participants[node].beat)
+        return replace(
+            self,
+            participants=_without(self.participants, (node,)),
+            waiting={**self.waiting, node: seat},
+        )._settled(self)
+
+    def _refuse(self, node: WorkerId) -> None:
+        if node in self.spares:
+            raise RendezvousGracefulExitError(
+                f"the run was closed while {node} stood by as a spare; it was not needed, and ends"
+            )
+        raise RendezvousClosedError(
+            f"{node} cannot join: the run was closed. When all its nodes have left (the "
+            "dead, once they are given up) its id can be used again"
+        )
+
+    def _leave(self, nodes: tuple[WorkerId, ...]) -> State:
+        state = replace(
+            self,
+            participants=_without(self.participants, nodes),
+            waiting=_without(self.waiting, nodes),
+            spares=_without(self.spares, nodes),
+        )
+        if state.closed and state.empty:
+            return State(self.limits, self.round + 1, call=self.call)
+        return self if state == self else state._settled(self)
+
+    def _beat(self, node: WorkerId) -> State:
+        seat = self.seat(node)
+        if seat is None:
+            return self
+        beaten = {node: seat._replace(beat=seat.beat + 1)}
+        if node in self.participants:
+            return replace(self, participants={**self.participants, **beaten})
+        if node in self.waiting:
+            return replace(self, waiting={**self.waiting, **beaten})
+        return replace(self, spares={**self.spares, **beaten})
+
+    # ---- what follows of itself
+
+    def _settled(self, before: State) -> State:
+        """This state once what nobody needs to be asked for has happened."""
+        if self.closed:
+            return self
+        state = self
+        if state.complete and not state.participants:  # exclusivity: not a moment sooner
+            state = replace(
+                state,
+                round=state.round + 1,
+                complete=False,
+                participants=state.waiting,
+                waiting={},
+            )
+        state = state._filled()
+        if len(state.participants) >= state.limits.max_nodes and not state.complete:
+            return state._completed()
+        if state.calling and not before.calling:
+            state = replace(state, call=state.call + 1)
+        return state
+
+    def _filled(self) -> State:
+        """Spares step in where there is room, in the order in which they came."""
+        room = self.limits.max_nodes - len(self.participants) - len(self.waiting)
+        if not self.spares:
+            return self
+        called = dict(list(self.spares.items())[:room])
+        spares = _without(self.spares, called)
+        if self.complete:
+            return replace(self, waiting={**self.waiting, **called}, spares=spares)
+        return replace(self, participants={**self.participants, **called}, spares=spares)
+
+    def _completed(self) -> State:
+        orders = {node: seat.order for node, seat in self.participants.items()}
+        nodes = ranked(orders, [member.node for member in self.members])
+        members = tuple(Member(node, self.participants[node].address) for node in nodes)
+        return replace(self, complete=True, members=members)
+
+
+def _without(seats: Seats, nodes: Mapping[WorkerId, object] | tuple[WorkerId, ...]) -> Seats:
+    if not any(node in seats for node in nodes):
+        return seats
+    return {node: seat for node, seat in seats.items() if node not in nodes}
+
+
+def _nodes(limits: Limits) -> str:
+    return f"{limits.min_nodes} to {limits.max_nodes} nodes"

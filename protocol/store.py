@@ -1,0 +1,102 @@
+"""The store of a round: keys and values, and what each operation does to them.
+
+The names and the meaning are those of `torch.distributed.Store`, with what was measured there:
+`compare_set` of a missing key creates it if "" is expected, and otherwise returns what was
+*expected*; `add` keeps decimal digits. Nothing here waits: who wants a key that is not there yet
+asks again when a `changed` key is among those it wants.
+
+Exactly once: an operation that is sent again, because its answer was lost with the one that gave
+it, must not take effect twice. So each has its caller and a number, and the answer is kept until
+the caller says that it has come (`settled`: it waits for no smaller number). A standby that repeats
+the operations in their order has the same keys, and the same answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, assert_never
+
+if TYPE_CHECKING:
+    from .ids import WorkerId
+
+Change = Literal["set", "add", "append", "compare_set", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One change. *values* are the keys'; of `compare_set` what is expected, and desired."""
+
+    caller: WorkerId
+    number: int
+    settled: int
+    """The caller waits for no operation of a smaller number."""
+    what: Change
+    keys: tuple[str, ...]
+    values: tuple[bytes, ...] = ()
+    amount: int = 0
+
+
+Answer = bytes | int | bool | str | None
+"""A `str` is why it could not be done."""
+
+
+class Table:
+    """The keys and values of one round."""
+
+    __slots__ = ("_answers", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self._answers: dict[WorkerId, dict[int, Answer]] = {}
+
+    def has(self, keys: tuple[str, ...]) -> bool:
+        """Whether all of them are there."""
+        return all(key in self.values for key in keys)
+
+    def do(self, op: Op) -> Answer:
+        """Make a change, once; its answer, also when it is asked again."""
+        answers = self._answers.setdefault(op.caller, {})
+        if op.number not in answers:
+            answers[op.number] = self._change(op)
+        answer = answers[op.number]
+        for number in [n for n in answers if n < op.settled]:
+            del answers[number]
+        return answer
+
+    def forget(self, caller: WorkerId) -> None:
+        """*caller* will ask for no answer again."""
+        self._answers.pop(caller, None)
+
+    def _change(self, op: Op) -> Answer:
+        match op.what:
+            case "set":
+                self.values.update(zip(op.keys, op.values, strict=True))
+                return None
+            case "add":
+                return self._add(op.keys[0], op.amount)
+            case "append":
+                self.values[op.keys[0]] = self.values.get(op.keys[0], b"") + op.values[0]
+                return None
+            case "compare_set":
+                return self._compare_set(op.keys[0], *op.values)
+            case "delete":
+                return self.values.pop(op.keys[0], None) is not None
+            case _:
+                assert_never(op.what)
+
+    def _add(self, key: str, amount: int) -> int | str:
+        try:
+            number = int(self.values.get(key, b"0")) + amount
+        except ValueError:
+            return f"the value of {key!r} is no whole number, so nothing can be added to it"
+        self.values[key] = str(number).encode()
+        return number
+
+    def _compare_set(self, key: str, expected: bytes, desired: bytes) -> bytes:
+        current = self.values.get(key)
+        if current is None and expected:
+            return expected
+        if current is not None and current != expected:
+            return current
+        self.values[key] = desired
+        return desired

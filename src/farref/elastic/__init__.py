@@ -1,0 +1,57 @@
+"""Rendezvous by the names that users of torch know, over a backend of one's choice.
+
+    backend = EtcdRendezvousBackend(Etcd3Client("localhost"), "my_run_id")
+    handler = DynamicRendezvousHandler.from_backend(
+        run_id="my_run_id", store=store, backend=backend, min_nodes=2, max_nodes=4
+    )
+    info = handler.next_rendezvous()
+
+`ServiceRendezvousBackend` keeps the state in the actor system that one is in; `farref.elastic.etcd`
+and `farref.elastic.c10d` have the other backends, each with its optional extra;
+`farref.elastic.torchrun` is ``torchrun --rdzv-backend=farref``.
+"""
+
+from ..actors.rendezvous.handler import (
+    RendezvousHandler,
+    RendezvousHandlerRegistry,
+    RendezvousParameters,
+)
+from ..protocol.errors import (
+    RendezvousClosedError,
+    RendezvousConnectionError,
+    RendezvousError,
+    RendezvousGracefulExitError,
+    RendezvousStateError,
+    RendezvousTimeoutError,
+)
+from ..protocol.rendezvous import Member, Timeouts
+from .api import (
+    PrefixStore,
+    RendezvousBackend,
+    RendezvousInfo,
+    RendezvousStoreInfo,
+    Token,
+)
+from .handler import DynamicRendezvousHandler
+from .service import ServiceRendezvousBackend
+
+__all__ = [
+    "DynamicRendezvousHandler",
+    "Member",
+    "PrefixStore",
+    "RendezvousBackend",
+    "RendezvousClosedError",
+    "RendezvousConnectionError",
+    "RendezvousError",
+    "RendezvousGracefulExitError",
+    "RendezvousHandler",
+    "RendezvousHandlerRegistry",
+    "RendezvousInfo",
+    "RendezvousParameters",
+    "RendezvousStateError",
+    "RendezvousStoreInfo",
+    "RendezvousTimeoutError",
+    "ServiceRendezvousBackend",
+    "Timeouts",
+    "Token",
+]

@@ -1,0 +1,317 @@
+"""One node's attendance at one run: the thread that looks, beats, and stores.
+
+The state is shared by compare-and-set, and an `Attendant` decides what should be stored; here is
+what it needs of the world. One thread does all that touches the backend, and whoever asks for
+something waits for it with a deadline of their own. So a backend that never answers (a stopped
+process, a stranger on the port, a library that ignores signals) costs its caller the timeout and a
+named error, and no more. Times are of this machine's monotonic clock alone.
+
+    caller                    thread                          backend
+    join() ----------------> begin, look, store, look ... --> get_state, set_state
+      waits <---- outcome -- the round is formed
+    view() <---------------- the state, as of the last look (at most a second ago)
+
+A node that waits for a round looks often, one in a round once a second; a node leaves when its
+program ends, also by a signal that Python turns into an exception.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from ..protocol.errors import RendezvousConnectionError, RendezvousError
+from ..protocol.rendezvous import Attendant, Membership, State, decode, encode
+
+if TYPE_CHECKING:
+    from ..protocol.ids import WorkerId
+    from ..protocol.rendezvous import Limits, Timeouts
+    from .api import RendezvousBackend
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between two looks of a node that is in a round."""
+
+Change = Callable[["State | None"], "State | None"]
+"""What to store, given what is stored; None: let it be."""
+
+
+class Attendance:
+    """Thread-safe. It has no thread before it is asked for something, and none once it ended."""
+
+    def __init__(
+        self,
+        node: WorkerId,
+        backend: RendezvousBackend,
+        limits: Limits,
+        timeouts: Timeouts,
+        *,
+        order: int | None = None,
+    ) -> None:
+        self.node = node
+        self.membership: Membership | None = None
+        """What it has of the last round that it was a member of."""
+        self._backend = backend
+        self._timeouts = timeouts
+        self._attendant = Attendant(node, limits, timeouts, time.monotonic(), order=order)
+        self._wake = threading.Condition()
+        self._requests: deque[tuple[Change, Future[State]]] = deque()
+        self._nothing = State(limits)
+        self._wanted: tuple[float, str] | None = None
+        """A round is asked for: since when, and by which address."""
+        self._outcome: Membership | BaseException | None = None
+        self._seen: State | None = None
+        """The stored state, as of the last look."""
+        self._failing: tuple[float, type[RendezvousError], str] | None = None
+        """Since when looks fail, and how the last one did; not the error, which holds frames."""
+        self._present = False
+        """Whether to look and to beat; else only what is requested is done."""
+        self._thread: threading.Thread | None = None
+
+    # ---- for callers
+
+    def join(self, address: str) -> Membership:
+        """Meet the others in a round later than the last one; they reach this node by *address*.
+
+        Raises `RendezvousError`; this node is not in the run then.
+        """
+        with self._wake:
+            now = time.monotonic()
+            self._outcome, self._failing, self._present = None, None, True
+            self._wanted = (now, address)
+            self._started()
+            try:
+                # The thread keeps the deadline, unless the backend keeps the thread.
+                outcome = self._awaited(now + self._timeouts.join + self._timeouts.heartbeat)
+            except BaseException:
+                self._absent()
+                raise
+            self._outcome = None
+            if isinstance(outcome, BaseException):
+                self._absent()
+                try:
+                    raise outcome
+                finally:
+                    del outcome, self  # an error's traceback holds this frame
+            return outcome
+
+    def view(self) -> State:
+        """The state as it was within the last seconds.
+
+        Raises `RendezvousError` if it is corrupt, or could not be read for as long as a node may
+        be silent.
+        """
+        with self._wake:
+            if self._present and self._thread is not None and self._seen is not None:
+                if self._failing is None:
+                    return self._seen
+                since, kind, said = self._failing
+                if time.monotonic() - since < self._timeouts.silence:
+                    return self._seen
+                raise kind(said)
+        return self.change(lambda _: None, self._timeouts.heartbeat, "the state was not read")
+
+    def close(self) -> None:
+        """Close the run. Raises `RendezvousError`."""
+        self.change(self._attendant.close, self._timeouts.close, "the run was not closed")
+
+    def end(self, *, close: bool) -> None:
+        """Leave; and *close* the run first, if this node takes part in it."""
+
+        def gone(stored: State | None) -> State | None:
+            if stored is None or stored.seat(self.node) is None:
+                return None
+            return self._attendant.leave(self._attendant.close(stored) if close else stored)
+
+        with self._wake:
+            self._present, self._wanted = False, None
+        self.change(gone, self._timeouts.close if close else self._timeouts.heartbeat, "not left")
+
+    def change(self, change: Change, timeout: float, what: str) -> State:
+        """Store what *change* makes of the stored state (None: let it be); returns that."""
+        done: Future[State] = Future()
+        with self._wake:
+            self._requests.append((change, done))
+            self._started()
+        try:
+            return done.result(timeout)
+        except TimeoutError:
+            if done.done():  # with a timeout of its own, or just now
+                return done.result()
+            raise self._unanswered(what) from None
+        finally:
+            del done, self  # an error's traceback holds this frame
+
+    def abandon(self) -> None:
+        """Leave, some time soon; nobody waits for that."""
+        with self._wake:
+            self._absent()
+
+    # ---- with the lock held
+
+    def _awaited(self, late: float) -> Membership | BaseException:
+        while (outcome := self._outcome) is None:
+            left = late - time.monotonic()
+            if left <= 0:
+                return self._unanswered(f"{self.node} waited for a round")
+            # A signal may have been another thread's to take, and only wakes this one by chance.
+            self._wake.wait(min(left, 0.5))
+        return outcome
+
+    def _started(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(
+                target=self._run, name=f"farref-rendezvous-{self.node}", daemon=True
+            )
+            self._thread.start()
+            # Not sooner: what the backend needs ends later, as its own exit was registered before.
+            atexit.register(self._leave_at_exit)
+        self._wake.notify_all()
+
+    def _absent(self) -> None:
+        if self._present:
+            self._present, self._wanted = False, None
+            self._requests.append((self._left, Future()))
+            self._wake.notify_all()
+
+    def _left(self, stored: State | None) -> State | None:
+        return self._attendant.leave(stored) if stored is not None else None
+
+    def _unanswered(self, what: str) -> RendezvousError:
+        if self._failing is not None:
+            _, kind, said = self._failing
+            return kind(said)
+        return RendezvousConnectionError(
+            f"{what}: {self._backend.name} did not answer in time; is it stopped, or is something "
+            "else there?"
+        )
+
+    def _leave_at_exit(self) -> None:
+        """Programs that end leave: the others need not wait until they are given up."""
+        if self._thread is None or not self._thread.is_alive():
+            return  # this is a fork of its process
+        try:
+            self.end(close=False)
+        except RendezvousError as error:
+            log.warning("%s could not leave its rendezvous: %s", self.node, error)
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                if not self._requests and not self._present:
+                    self._thread = None
+                    atexit.unregister(self._leave_at_exit)
+                    return
+                request = self._requests.popleft() if self._requests else None
+                wanted, self._wanted = self._wanted, None
+            if wanted is not None:
+                since, address = wanted
+                self._attendant.begin(since, address=address)
+            if request is not None:
+                self._serve(*request)
+            else:
+                self._attend()
+                with self._wake:
+                    if self._idle():
+                        self._wake.wait(self._pause())
+
+    def _idle(self) -> bool:
+        return self._present and self._wanted is None and not self._requests
+
+    def _serve(self, change: Change, done: Future[State]) -> None:
+        try:
+            done.set_result(self._stored(change))
+        except BaseException as error:  # whoever asked is told
+            done.set_exception(error)
+        finally:
+            del change, done, self  # an error's traceback holds this frame
+
+    def _attend(self) -> None:
+        outcome: Membership | BaseException | None = None
+
+        def look(stored: State | None) -> State:
+            nonlocal outcome
+            decision = self._attendant.look(stored, time.monotonic())
+            outcome = decision.outcome
+            return decision.state
+
+        joining = self._attendant.joining
+        try:
+            seen = self._stored(look)
+        except RendezvousConnectionError as error:
+            outcome = self._unreached(error)
+        except Exception as error:
+            outcome = error
+            self._spoilt(error)
+        else:
+            with self._wake:
+                self._seen, self._failing = seen, None
+        if joining and outcome is not None:
+            self._settle(outcome)
+
+    def _unreached(self, error: RendezvousConnectionError) -> RendezvousConnectionError | None:
+        """What comes of a look that failed: for some time nothing, as all may be well again."""
+        now = time.monotonic()
+        with self._wake:
+            since = now if self._failing is None else self._failing[0]
+            self._failing = (since, type(error), str(error))
+        if since == now:
+            log.warning("rendezvous of %s: %s; trying again", self.node, error)
+        patience = min(self._timeouts.silence, self._timeouts.join)
+        return error if now - since >= patience else None
+
+    def _spoilt(self, error: Exception) -> None:
+        """The state is no state: whoever wants to see it is told at once."""
+        if self._failing is None:
+            log.warning("rendezvous of %s: %s", self.node, error)
+        kind, said = type(error), str(error)
+        if not issubclass(kind, RendezvousError):
+            kind, said = RendezvousError, f"{kind.__name__} in {self._backend.name}: {said}"
+        with self._wake:
+            self._failing = (time.monotonic() - self._timeouts.silence, kind, said)
+
+    def _settle(self, outcome: Membership | BaseException) -> None:
+        if isinstance(outcome, Membership | RendezvousError):
+            self._attendant.settled(outcome)
+        with self._wake:
+            if isinstance(outcome, Membership):
+                self.membership = outcome
+            if self._wanted is None:  # nobody asked again
+                self._outcome = outcome
+                self._wake.notify_all()
+
+    def _pause(self) -> float:
+        pause = self._attendant.pause(time.monotonic())
+        if self._failing is not None:
+            return min(LOOK, self._timeouts.keep_alive)
+        if not self._attendant.joining:
+            return min(pause, LOOK, self._timeouts.keep_alive)
+        # All of them together look a few hundred times a second, however many there are.
+        here = 1 if self._seen is None else len(self._seen.seats())
+        return min(pause, LOOK, 0.05 + 0.003 * here) * random.uniform(0.7, 1.0)  # noqa: S311
+
+    def _stored(self, change: Change) -> State:
+        """What is stored after *change*: made again for as long as others are faster."""
+        found = self._backend.get_state()
+        faster = 0
+        while True:
+            stored = None if found is None else decode(found[0])
+            wanted = change(stored)
+            if wanted is None or wanted == (stored or self._nothing):
+                return stored or self._nothing
+            answer = self._backend.set_state(encode(wanted), found[1] if found else None)
+            if answer is not None and answer[2]:
+                return wanted
+            found = None if answer is None else (answer[0], answer[1])
+            faster = min(faster + 1, 6)
+            time.sleep(random.uniform(0, 0.001 * 2**faster))  # noqa: S311

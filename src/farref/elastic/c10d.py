@@ -1,0 +1,82 @@
+"""The state of a run in torch's own `TCPStore`. Wants the extra `torch`.
+
+A comparison there is of values, not of versions, and a node that stored and one that found the
+same stored get the same answer. So each value ends with a mark that no other value has.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from typing import Any
+
+from ..protocol.errors import RendezvousConnectionError, RendezvousStateError
+from .api import RendezvousBackend, Token, checked_run_id
+
+_NEVER = "farref: nothing is stored"
+"""No state. A store that has no value returns what was expected, so this asks without waiting."""
+
+
+class C10dRendezvousBackend(RendezvousBackend):
+    """Keeps the state under ``farref/rendezvous/<run id>``.
+
+    Args:
+        store: a `torch.distributed.TCPStore`, or another that has `compare_set`.
+        run_id: which run.
+
+    Raises:
+        ValueError: the run id is empty.
+    """
+
+    def __init__(self, store: Any, run_id: str) -> None:
+        self._store = store
+        self._key = f"farref/rendezvous/{checked_run_id(run_id)}"
+
+    @property
+    def name(self) -> str:
+        """``c10d``."""
+        return "c10d"
+
+    def get_state(self) -> tuple[bytes, Token] | None:
+        """See `RendezvousBackend`."""
+        found = self._compare_set(_NEVER, _NEVER)  # creates nothing
+        return None if found == _NEVER.encode() else (_state(found), found)
+
+    def set_state(
+        self, state: bytes, token: Token | None = None
+    ) -> tuple[bytes, Token, bool] | None:
+        """See `RendezvousBackend`."""
+        expected = "" if token is None else _text(token)
+        if expected or token is None:
+            value = f"{base64.b64encode(state).decode('ascii')} {secrets.token_hex(16)}"
+            if self._compare_set(expected, value) == value.encode():
+                return state, value.encode(), True
+        current = self.get_state()  # a missing key, too, is answered with what was expected
+        return None if current is None else (*current, False)
+
+    def _compare_set(self, expected: str, value: str) -> bytes:
+        try:
+            return bytes(self._store.compare_set(self._key, expected, value))
+        except Exception as error:
+            raise RendezvousConnectionError(
+                f"the c10d store cannot be reached: {str(error).splitlines()[0]}"
+            ) from error
+
+
+def _state(value: bytes) -> bytes:
+    try:
+        coded, _ = value.split(b" ")
+        return base64.b64decode(coded, validate=True)
+    except ValueError as error:
+        raise RendezvousStateError(
+            f"the stored state of the rendezvous is corrupt: {value[:40]!r} is none of ours; was "
+            "something else stored under its key?"
+        ) from error
+
+
+def _text(token: Token) -> str:
+    """What to compare with, for a token that `get_state` gave; else nothing."""
+    try:
+        return bytes(token).decode() if isinstance(token, bytes) else ""
+    except UnicodeDecodeError:
+        return ""

@@ -1,0 +1,115 @@
+"""The state of a run in etcd, version 3, by its HTTP gateway. Wants the extra `etcd`.
+
+One key per run. A token is the revision at which the key was stored last, so a comparison and a
+store are one transaction of etcd's.
+"""
+
+from __future__ import annotations
+
+import base64
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.errors import RendezvousConnectionError
+from .api import RendezvousBackend, Token, checked_run_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def client(host: str, port: int, *, timeout: float = 5.0, **options: Any) -> Any:
+    """A client of the etcd at *host* and *port*, which waits *timeout* seconds for an answer.
+
+    *options* are `etcd3gw.Etcd3Client`'s: ``protocol="https"``, ``ca_cert``, ``cert_cert``,
+    ``cert_key``.
+
+    Raises:
+        ImportError: the package `etcd3gw` is not installed.
+    """
+    try:
+        from etcd3gw import Etcd3Client  # noqa: PLC0415 - an optional extra
+    except ImportError as error:
+        raise ImportError(
+            "rendezvous over etcd needs the package etcd3gw: pip install 'farref[etcd]'"
+        ) from error
+    return Etcd3Client(host=host, port=port, timeout=timeout, **options)
+
+
+class EtcdRendezvousBackend(RendezvousBackend):
+    """Keeps the state under ``farref/rendezvous/<run id>``.
+
+    Args:
+        client: an `etcd3gw.Etcd3Client`, see `client`; it should have a timeout.
+        run_id: which run.
+
+    Raises:
+        ValueError: the run id is empty.
+    """
+
+    def __init__(self, client: Any, run_id: str) -> None:
+        self._client = client
+        self._key = _coded(f"farref/rendezvous/{checked_run_id(run_id)}".encode())
+
+    @property
+    def name(self) -> str:
+        """``etcd``."""
+        return "etcd"
+
+    def get_state(self) -> tuple[bytes, Token] | None:
+        """See `RendezvousBackend`."""
+        with self._asking():
+            return _found(self._post("/kv/range", {"key": self._key}).get("kvs"))
+
+    def set_state(
+        self, state: bytes, token: Token | None = None
+    ) -> tuple[bytes, Token, bool] | None:
+        """See `RendezvousBackend`."""
+        if token is None:
+            token = 0  # the revision of a key that is not there
+        if type(token) is not int or not 0 <= token < 1 << 63:
+            found = self.get_state()
+            return None if found is None else (*found, False)
+        key = {"key": self._key}
+        body = {
+            "compare": [{**key, "result": "EQUAL", "target": "MOD", "mod_revision": token}],
+            "success": [{"request_put": {**key, "value": _coded(state)}}],
+            "failure": [{"request_range": key}],
+        }
+        with self._asking():
+            answer = self._post("/kv/txn", body)
+            if answer.get("succeeded"):
+                return state, int(answer["header"]["revision"]), True
+            (response,) = answer["responses"]
+            found = _found(response["response_range"].get("kvs"))
+            return None if found is None else (*found, False)
+
+    def _post(self, path: str, body: dict[str, Any]) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._client.post(self._client.get_url(path), json=body)
+        return answer
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        where = getattr(self._client, "base_url", "etcd")
+        try:
+            yield
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RendezvousConnectionError(
+                f"what answers at {where} is not etcd 3: {type(error).__name__}: {error}"
+            ) from error
+        except Exception as error:
+            # etcd3gw's exceptions have what happened beside their text.
+            said = getattr(error, "detail_text", None) or error
+            raise RendezvousConnectionError(
+                f"etcd at {where} cannot be reached: {type(error).__name__}: {said}"
+            ) from error
+
+
+def _coded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _found(rows: list[Mapping[str, Any]] | None) -> tuple[bytes, Token] | None:
+    if not rows:
+        return None
+    (row,) = rows
+    return base64.b64decode(row.get("value", "")), int(row["mod_revision"])

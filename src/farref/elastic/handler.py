@@ -1,0 +1,177 @@
+"""The rendezvous handler that is independent of the backend behind it."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from ..actors.rendezvous.handler import RendezvousHandler
+from ..protocol.errors import RendezvousError
+from ..protocol.ids import WorkerId
+from ..protocol.rendezvous import Limits, Timeouts
+from .api import PrefixStore, RendezvousInfo, RendezvousStoreInfo, checked_run_id
+from .attendance import Attendance
+
+if TYPE_CHECKING:
+    from ..protocol.rendezvous import Membership
+    from .api import RendezvousBackend
+
+log = logging.getLogger(__name__)
+
+
+class DynamicRendezvousHandler(RendezvousHandler):
+    """A node of a run whose state a `RendezvousBackend` keeps. Made by `from_backend`.
+
+    While it takes part, a thread of it looks at the state once a second and says that this node
+    lives; a node that was silent for ``keep_alive * attempts`` seconds, by the clocks of those who
+    look, is given up for dead. A handler that nobody has any more, and a program that ends, leave.
+    """
+
+    def __init__(
+        self, run_id: str, store: Any, backend: RendezvousBackend, node: str, attendance: Attendance
+    ) -> None:
+        self._run_id = run_id
+        self._store = store
+        self._backend = backend
+        self._host = node
+        self._attendance = attendance
+        weakref.finalize(self, attendance.abandon).atexit = False
+
+    @classmethod
+    def from_backend(  # noqa: PLR0917 - the order is torch's
+        cls,
+        run_id: str,
+        store: Any,
+        backend: RendezvousBackend,
+        min_nodes: int,
+        max_nodes: int,
+        local_addr: str | None = None,
+        timeout: Timeouts | None = None,
+        *,
+        order: int | None = None,
+    ) -> DynamicRendezvousHandler:
+        """The handler of one node.
+
+        Args:
+            run_id: which run; all its nodes give the same.
+            store: what the rounds' stores are views of: an object with torch's store methods.
+            backend: where the state of the run is kept.
+            min_nodes: how many nodes a round needs.
+            max_nodes: how many it may have.
+            local_addr: the address by which the others reach this node, and its name among them;
+                by default the name of this machine.
+            timeout: how long things may take, in seconds.
+            order: newcomers get their ranks in this order; those without one follow, in the
+                natural order of their names.
+
+        Raises:
+            ValueError: the run id is empty, a number of nodes or a timeout not positive, or
+                `max_nodes` below `min_nodes`.
+        """
+        checked_run_id(run_id)
+        host = local_addr or socket.getfqdn()
+        attendance = Attendance(
+            WorkerId(host, secrets.randbits(63)),
+            backend,
+            Limits(min_nodes, max_nodes),
+            timeout or Timeouts(),
+            order=order,
+        )
+        return cls(run_id, store, backend, host, attendance)
+
+    @property
+    def node(self) -> WorkerId:
+        """Who this node is, in the lists of members."""
+        return self._attendance.node
+
+    def get_backend(self) -> str:
+        """What the backend is called."""
+        return self._backend.name
+
+    def get_run_id(self) -> str:
+        """Which run this is a rendezvous of."""
+        return self._run_id
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Join, and wait until a round is formed with this node in it.
+
+        A member of a round that calls it leaves that round for the next. Should it raise, this
+        node is not in the run; so also when a signal interrupts it.
+
+        Raises:
+            RendezvousClosedError: the run was closed.
+            RendezvousGracefulExitError: the same, while this node was a spare: all is well.
+            RendezvousTimeoutError: no round was formed in time; this node has left.
+            RendezvousStateError: the stored state is corrupt, or of other numbers of nodes.
+            RendezvousConnectionError: the backend cannot be reached.
+        """
+        membership = self.join(f"{self._host}:{free_port()}")
+        prefix = f"farref/{self._run_id}/{membership.round}"
+        return RendezvousInfo(
+            store=PrefixStore(prefix, self._store),
+            rank=membership.rank,
+            world_size=len(membership.members),
+            bootstrap_store_info=RendezvousStoreInfo.of(membership.members[0]),
+            round=membership.round,
+            members=membership.members,
+        )
+
+    def join(self, address: str) -> Membership:
+        """`next_rendezvous` of a node that the others reach by *address*; the bare membership."""
+        log.info("%s joins run %s", self.node, self._run_id)
+        membership = self._attendance.join(address)
+        log.info(
+            "%s is rank %d of %d in round %d of run %s",
+            self.node,
+            membership.rank,
+            len(membership.members),
+            membership.round,
+            self._run_id,
+        )
+        return membership
+
+    def is_closed(self) -> bool:
+        """Whether the run was closed, as of a second ago. Raises `RendezvousError`."""
+        return self._attendance.view().closed
+
+    def set_closed(self) -> None:
+        """Close the run, for all: there will be no further round. Raises `RendezvousError`."""
+        self._attendance.close()
+
+    def num_nodes_waiting(self) -> int:
+        """How many nodes wait for the next round; if above 0, call `next_rendezvous`.
+
+        At least 1 if this node's round is not whole any more: a member left, died, has gone to
+        meet others, or this node itself was given up for dead. 0 once the run is closed. Raises
+        `RendezvousError`.
+        """
+        state = self._attendance.view()
+        if state.closed:
+            return 0
+        membership = self._attendance.membership
+        waiting = len(state.waiting)
+        if membership is not None and state.news(self.node, membership.round) is not None:
+            return max(1, waiting)
+        return waiting
+
+    def shutdown(self) -> bool:
+        """Close the run if this node takes part in it, and leave. False if that failed.
+
+        When the last of its nodes has left, the id of the run can be used again.
+        """
+        try:
+            self._attendance.end(close=True)
+        except RendezvousError as error:
+            log.warning("run %s was not shut down: %s", self._run_id, error)
+            return False
+        return True
+
+
+def free_port() -> int:
+    """A port on which nobody listens now."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,71 @@
+"""The state of a run in the rendezvous service of a farref system.
+
+The service is an actor, started with the first who asks, with a standby in another process: when
+the service's process dies, the standby goes on with the same states. Who may speak with it is who
+is in the system.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+from ..actors.current import frame
+from ..actors.rendezvous.client import client_of
+from ..protocol.errors import FarrefError, RendezvousConnectionError
+from .api import RendezvousBackend, Token, checked_run_id
+
+if TYPE_CHECKING:
+    from ..actors.endpoint import Endpoint
+
+
+class ServiceRendezvousBackend(RendezvousBackend):
+    """Keeps the state in the service of the system that one is in, or that of *endpoint*.
+
+    Args:
+        run_id: which run. It has nothing to do with a run of that name of `farref.rendezvous`.
+        endpoint: the endpoint that asks; that of this program or actor, if not said.
+        timeout: how long to wait for an answer, in seconds.
+
+    Raises:
+        ValueError: the run id is empty.
+        SystemDownError: outside any system.
+    """
+
+    def __init__(
+        self, run_id: str, *, endpoint: Endpoint | None = None, timeout: float = 5.0
+    ) -> None:
+        self._run = checked_run_id(run_id)
+        self._client = client_of(endpoint or frame().endpoint)
+        self._timeout = timeout
+
+    @property
+    def name(self) -> str:
+        """``farref``."""
+        return "farref"
+
+    def get_state(self) -> tuple[bytes, Token] | None:
+        """See `RendezvousBackend`."""
+        found: tuple[bytes, Token] | None = self._ask("cell", self._run)
+        return found
+
+    def set_state(
+        self, state: bytes, token: Token | None = None
+    ) -> tuple[bytes, Token, bool] | None:
+        """See `RendezvousBackend`."""
+        if token is not None and type(token) is not int:
+            found = self.get_state()
+            return None if found is None else (*found, False)
+        stored: tuple[bytes, Token, bool] | None = self._ask("keep", self._run, state, token)
+        return stored
+
+    def _ask(self, what: str, *args: Any) -> Any:
+        try:
+            asked = self._client.submit(self._client.ask(what, *args, seconds=self._timeout))
+            return asked.result(60 + self._timeout)  # it has its own timeouts, this is but the last
+        except RendezvousConnectionError:
+            raise
+        except (FarrefError, TimeoutError, CancelledError) as error:
+            raise RendezvousConnectionError(
+                f"the rendezvous service cannot be reached: {error}"
+            ) from error

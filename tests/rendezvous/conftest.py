@@ -1,0 +1,65 @@
+"""The backends, each with what it needs."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref import System
+from farref.elastic import ServiceRendezvousBackend
+from farref.elastic.c10d import C10dRendezvousBackend
+from farref.elastic.etcd import EtcdRendezvousBackend, client
+
+from .kit import MemoryBackend, etcd_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from farref.elastic import RendezvousBackend
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of an etcd for all tests."""
+    with etcd_server(tmp_path_factory.mktemp("etcd")) as port:
+        yield port
+
+
+@pytest.fixture(scope="session")
+def tcp_store() -> Any:
+    """A TCPStore for all tests."""
+    distributed = pytest.importorskip("torch.distributed", reason="torch is not installed here")
+    return distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    """A system for the tests of a module; others have tests of where there is none."""
+    with System(name=f"rendezvous-{uuid.uuid4().hex[:8]}") as system:
+        yield system
+
+
+@pytest.fixture(
+    params=["memory", pytest.param("service", marks=pytest.mark.processes), "etcd", "c10d"]
+)
+def backend_of(request: pytest.FixtureRequest) -> Callable[[str], RendezvousBackend]:
+    """Makes backends of a run; those of one run have one state, in each kind of backend."""
+    unique = uuid.uuid4().hex
+    runs: dict[str, MemoryBackend] = {}
+
+    def made(run_id: str) -> RendezvousBackend:
+        if request.param == "memory":
+            return runs.setdefault(run_id, MemoryBackend())
+        if request.param == "service":
+            there = request.getfixturevalue("system").endpoint
+            return ServiceRendezvousBackend(f"{run_id}-{unique}", endpoint=there)
+        if request.param == "etcd":
+            there = client("127.0.0.1", request.getfixturevalue("etcd"))
+            return EtcdRendezvousBackend(there, f"{run_id}-{unique}")
+        store = request.getfixturevalue("tcp_store")
+        return C10dRendezvousBackend(store.clone(), f"{run_id}-{unique}")
+
+    made("any")  # skips here, if it has to
+    return made

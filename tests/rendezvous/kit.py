@@ -1,0 +1,192 @@
+"""Backends and stores for the tests: one in memory, a real etcd, torch's TCPStore."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref.elastic import (
+    RendezvousBackend,
+    RendezvousConnectionError,
+    Timeouts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SHORT = Timeouts(join=30, last_call=0.3, close=10, heartbeat=5, keep_alive=0.4, attempts=5)
+
+
+class MemoryBackend(RendezvousBackend):
+    """The state of one run, for threads of one process. It can be spoilt, cut off and stopped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.stored: tuple[bytes, int] | None = None
+        self.versions = 0
+
+    @property
+    def name(self) -> str:
+        return "memory"
+
+    def get_state(self) -> tuple[bytes, Any] | None:
+        with self._lock:
+            return self.stored
+
+    def set_state(self, state: bytes, token: Any = None) -> tuple[bytes, Any, bool] | None:
+        with self._lock:
+            now = None if self.stored is None else self.stored[1]
+            has_set = type(token) is type(now) and token == now
+            if has_set:
+                self.versions += 1
+                self.stored = state, self.versions
+            return None if self.stored is None else (*self.stored, has_set)
+
+
+class Line(RendezvousBackend):
+    """One node's way to a backend; it can be cut, and it can hang."""
+
+    def __init__(self, backend: RendezvousBackend) -> None:
+        self._backend = backend
+        self.cut = False
+        self.open = threading.Event()
+        self.open.set()
+
+    @property
+    def name(self) -> str:
+        return self._backend.name
+
+    def _pass(self) -> None:
+        self.open.wait(60)
+        if self.cut:
+            raise RendezvousConnectionError("the line is cut")
+
+    def get_state(self) -> tuple[bytes, Any] | None:
+        self._pass()
+        return self._backend.get_state()
+
+    def set_state(self, state: bytes, token: Any = None) -> tuple[bytes, Any, bool] | None:
+        self._pass()
+        return self._backend.set_state(state, token)
+
+
+class MemoryStore:
+    """What the rounds' stores are views of, for threads of one process."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, bytes] = {}
+        self._changed = threading.Condition()
+        self.timeout = timedelta(seconds=10)
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        self.timeout = timeout
+
+    def set(self, key: str, value: bytes | str) -> None:
+        with self._changed:
+            self._values[key] = value.encode() if isinstance(value, str) else value
+            self._changed.notify_all()
+
+    def get(self, key: str) -> bytes:
+        self.wait([key])
+        return self._values[key]
+
+    def multi_get(self, keys: list[str]) -> list[bytes]:
+        return [self.get(key) for key in keys]
+
+    def multi_set(self, keys: list[str], values: list[bytes | str]) -> None:
+        for key, value in zip(keys, values, strict=True):
+            self.set(key, value)
+
+    def add(self, key: str, amount: int) -> int:
+        with self._changed:
+            total = int(self._values.get(key, b"0")) + amount
+            self.set(key, str(total))
+            return total
+
+    def append(self, key: str, value: bytes | str) -> None:
+        more = value.encode() if isinstance(value, str) else value
+        with self._changed:
+            self.set(key, self._values.get(key, b"") + more)
+
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
+        seconds = (timeout or self.timeout).total_seconds()
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.check(keys), seconds):
+                raise TimeoutError(f"{keys} were not set in {seconds} s")
+
+    def check(self, keys: list[str]) -> bool:
+        return all(key in self._values for key in keys)
+
+    def compare_set(self, key: str, expected: str, value: str) -> bytes:
+        with self._changed:
+            if key not in self._values and expected:
+                return expected.encode()
+            if self._values.get(key, b"") == expected.encode():
+                self.set(key, value)
+            return self._values[key]
+
+    def delete_key(self, key: str) -> bool:
+        with self._changed:
+            return self._values.pop(key, None) is not None
+
+    def num_keys(self) -> int:
+        return len(self._values)
+
+
+def free_ports(number: int) -> list[int]:
+    probes = [socket.socket() for _ in range(number)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [int(probe.getsockname()[1]) for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+@contextmanager
+def etcd_server(folder: Path) -> Iterator[int]:
+    """A real etcd on loopback, for as long as the context lasts; the port of its clients."""
+    program = shutil.which("etcd")
+    if program is None:
+        pytest.skip("no etcd here: install the Debian package etcd-server")
+    pytest.importorskip("etcd3gw", reason="no etcd3gw here: pip install 'farref[etcd]'")
+    port, peers = free_ports(2)
+    here, there = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peers}"
+    command = [program, "--data-dir", str(folder / "etcd"), "--name", "farref-tests"]
+    command += ["--listen-client-urls", here, "--advertise-client-urls", here]
+    command += ["--listen-peer-urls", there, "--initial-advertise-peer-urls", there]
+    command += ["--initial-cluster", f"farref-tests={there}", "--unsafe-no-fsync"]
+    with (folder / "etcd.log").open("wb") as said:
+        server = subprocess.Popen(command, stdout=said, stderr=said, cwd=folder)
+        try:
+            eventually(lambda: healthy(f"{here}/health"), "etcd is healthy", seconds=60)
+            yield port
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return b'"health":"true"' in answer.read()
+    except OSError:
+        return False
+
+
+def eventually(what: Callable[[], object], name: str, seconds: float = 30) -> None:
+    """Wait until *what* is true. Never how long: only that it will be."""
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, f"not in {seconds} s: {name}"
+        time.sleep(0.02)

@@ -1,0 +1,182 @@
+"""What every backend keeps to: the same tests for each of them, and a run over each."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from farref.elastic import DynamicRendezvousHandler, RendezvousStateError
+from farref.elastic.c10d import C10dRendezvousBackend
+from farref.elastic.etcd import EtcdRendezvousBackend
+
+from .kit import SHORT, MemoryStore, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from farref.elastic import RendezvousBackend, RendezvousInfo
+
+    Backends = Callable[[str], RendezvousBackend]
+
+MALFORMED = [object(), -1, 2.5, "", "text", b"", b"bytes", b"\xff\xfe", [], {"a": 1}, 1 << 70, True]
+
+
+def test_nothing_is_stored_at_first(backend_of: Backends) -> None:
+    assert backend_of("run").get_state() is None
+
+
+def test_what_is_stored_comes_back_with_its_token(backend_of: Backends) -> None:
+    backend, other = backend_of("run"), backend_of("run")
+    stored = backend.set_state(b"\x00first\xff")
+    assert stored is not None
+    state, token, has_set = stored
+    assert (state, has_set) == (b"\x00first\xff", True)
+    assert other.get_state() == (b"\x00first\xff", token)
+
+
+def test_the_token_of_what_is_stored_lets_one_store(backend_of: Backends) -> None:
+    backend = backend_of("run")
+    _, token, _ = backend.set_state(b"first") or pytest.fail("nothing stored")
+    second = backend.set_state(b"second", token)
+    assert second is not None
+    assert (second[0], second[2]) == (b"second", True)
+    _, token, _ = second
+    third = backend.set_state(b"third", token)
+    assert third is not None
+    assert third[2]
+    assert backend.get_state() == third[:2]
+
+
+def test_a_stale_token_gives_the_current_state(backend_of: Backends) -> None:
+    backend = backend_of("run")
+    _, stale, _ = backend.set_state(b"first") or pytest.fail("nothing stored")
+    current = backend.set_state(b"second", stale)
+    assert current is not None
+    assert backend.set_state(b"third", stale) == (*current[:2], False)
+    assert backend.get_state() == current[:2]
+
+
+def test_without_a_token_only_the_first_is_stored(backend_of: Backends) -> None:
+    backend = backend_of("run")
+    first = backend.set_state(b"first", None)
+    assert first is not None
+    assert backend.set_state(b"second", None) == (*first[:2], False)
+
+
+@pytest.mark.parametrize("token", MALFORMED, ids=repr)
+def test_a_malformed_token_fits_nothing(backend_of: Backends, token: object) -> None:
+    backend = backend_of("run")
+    assert backend.set_state(b"first", token) is None
+    assert backend.get_state() is None
+    current = backend.set_state(b"second")
+    assert current is not None
+    assert backend.set_state(b"third", token) == (*current[:2], False)
+
+
+def test_runs_are_apart(backend_of: Backends) -> None:
+    one, other = backend_of("one"), backend_of("other")
+    one.set_state(b"state")
+    assert other.get_state() is None
+
+
+def test_of_many_who_store_at_once_one_does(backend_of: Backends) -> None:
+    threads, each = 8, 10
+    backend_of("run").set_state(b"0")
+
+    def count(backend: RendezvousBackend) -> None:
+        done = 0
+        while done < each:
+            found = backend.get_state()
+            assert found is not None
+            stored = backend.set_state(str(int(found[0]) + 1).encode(), found[1])
+            assert stored is not None
+            done += stored[2]
+
+    workers = [threading.Thread(target=count, args=(backend_of("run"),)) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    found = backend_of("run").get_state()
+    assert found is not None
+    assert found[0] == str(threads * each).encode()
+
+
+@pytest.mark.parametrize("kind", [EtcdRendezvousBackend, C10dRendezvousBackend])
+def test_a_run_has_an_id(kind: Callable[[object, str], RendezvousBackend]) -> None:
+    with pytest.raises(ValueError, match="no id"):
+        kind(object(), "")
+
+
+def test_a_state_that_is_none_is_named(backend_of: Backends) -> None:
+    backend = backend_of("run")
+    backend.set_state(b"what is this?")
+    handler = DynamicRendezvousHandler.from_backend(
+        "run", MemoryStore(), backend_of("run"), 1, 1, "a", SHORT
+    )
+    with pytest.raises(RendezvousStateError, match="corrupt"):
+        handler.next_rendezvous()
+    with pytest.raises(RendezvousStateError, match="corrupt"):
+        handler.is_closed()
+    assert not handler.shutdown()
+
+
+def test_a_run_over_it(backend_of: Backends) -> None:
+    store = MemoryStore()
+    nodes = [
+        DynamicRendezvousHandler.from_backend("run", store, backend_of("run"), 2, 3, name, SHORT)
+        for name in ("node10", "node2", "node1")
+    ]
+    a, b, c = nodes
+    first = meet(a, b)
+    assert [info.rank for info in first] == [1, 0]  # the natural order of their names
+    assert len({info.members for info in first}) == 1
+    assert len({info.bootstrap_store_info for info in first}) == 1
+    first[0].store.set("key", "value")
+    assert first[1].store.get("key") == b"value"
+
+    late = Meeting(c)
+    eventually(lambda: a.num_nodes_waiting() == b.num_nodes_waiting() == 1, "both see who waits")
+    second = [*meet(a, b), late.info()]
+    assert [info.rank for info in second] == [1, 0, 2]  # who was there keeps the rank
+    assert not second[0].store.check(["key"])
+
+    assert a.shutdown()
+    eventually(b.is_closed, "the others are told")
+    assert b.num_nodes_waiting() == 0
+    assert b.shutdown()
+    assert c.shutdown()
+
+
+class Meeting:
+    """A node that joins, in a thread of its own."""
+
+    def __init__(self, handler: DynamicRendezvousHandler) -> None:
+        self._found: RendezvousInfo | BaseException | None = None
+
+        def join() -> None:
+            try:
+                self._found = handler.next_rendezvous()
+            except BaseException as error:
+                self._found = error
+
+        self._thread = threading.Thread(target=join, daemon=True)
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        return not self._thread.is_alive()
+
+    def info(self) -> RendezvousInfo:
+        self._thread.join(60)
+        assert self._found is not None, "it still waits"
+        if isinstance(self._found, BaseException):
+            raise self._found
+        return self._found
+
+
+def meet(*handlers: DynamicRendezvousHandler) -> list[RendezvousInfo]:
+    """They join at once; what each of them has of the round."""
+    return [meeting.info() for meeting in [Meeting(handler) for handler in handlers]]

@@ -1,0 +1,312 @@
+"""The real `torchrun`, several agents on this machine, each taking itself for a node."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref import System
+from farref.elastic import RendezvousConnectionError
+from farref.elastic.etcd import EtcdRendezvousBackend, client
+from farref.elastic.torchrun import Endpoint, is_here, own_address, within
+from farref.protocol.rendezvous import decode
+
+from .kit import eventually, free_ports
+from .test_handler import answers, stranger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed here"
+)
+TRAINER = Path(__file__).with_name("trainer.py")
+QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=6"
+PATIENCE = 120.0  # seconds, of machines that are busy with something else
+
+
+class Job:
+    """A run of torchrun on several nodes, all of them here."""
+
+    def __init__(self, folder: Path, endpoint: str, nodes: str, mode: str, run_id: str) -> None:
+        self.folder = folder
+        self.endpoint, self.nodes, self.mode, self.run_id = endpoint, nodes, mode, run_id
+        self.agents: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, *names: str, **addresses: str) -> None:
+        """Starts agents; those without an address get one each, in the order of their names."""
+        for name in (*names, *addresses):
+            address = addresses.get(name, f"127.0.0.{ord(name)}")
+            command = [sys.executable, "-m", "torch.distributed.run"]
+            command += [f"--nnodes={self.nodes}", "--nproc-per-node=1", "--max-restarts=5"]
+            command += ["--rdzv-backend=farref", f"--rdzv-endpoint={self.endpoint}"]
+            command += [f"--rdzv-id={self.run_id}", f"--rdzv-conf={QUICK}"]
+            command += [f"--local-addr={address}", str(TRAINER), str(self.folder), name, self.mode]
+            env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+            with (self.folder / f"{name}.log").open("wb") as said:
+                self.agents[name] = subprocess.Popen(
+                    command, stdout=said, stderr=said, env=env, cwd=self.folder
+                )
+
+    def notes(self, name: str) -> list[dict[str, Any]]:
+        try:
+            lines = (self.folder / name).read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines]
+
+    def group(self, *names: str) -> list[str]:
+        """Waits until these, and no others, are a group; they are returned by rank."""
+
+        def groups() -> set[tuple[str, ...]]:
+            notes = [self.notes(name) for name in names]
+            return {tuple(each[-1]["group"]) if each else () for each in notes}
+
+        def formed() -> bool:
+            for name, agent in self.agents.items():
+                assert name not in names or agent.poll() is None, self.log(name)
+            now = groups()
+            return len(now) == 1 and sorted(next(iter(now))) == sorted(names)
+
+        eventually(formed, f"{names} are a group: {self.log()}", PATIENCE)
+        return list(groups().pop())
+
+    def partner(self, first: str, *others: str) -> str:
+        """Waits until *first* is rank 0 of a group with one of *others*, who is returned."""
+
+        def found() -> list[str]:
+            now = self.notes(first)[-1]["group"]
+            return [n for n in others if now == [first, n] and self.notes(n)]
+
+        eventually(found, f"{first} has a new partner: {self.log()}", PATIENCE)
+        return found()[0]
+
+    def kill(self, name: str) -> None:
+        """The death of a machine: the agent and its trainer are gone at once."""
+        agent = self.agents.pop(name)
+        agent.kill()
+        os.kill(self.notes(name)[-1]["pid"], signal.SIGKILL)
+        agent.wait()
+
+    def terminate(self, name: str) -> None:
+        self.agents[name].send_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Lets the trainers end; all agents end well, with nothing to be said."""
+        (self.folder / "stop").touch()
+        for name in list(self.agents):
+            assert self.agents[name].wait(PATIENCE) == 0, self.log(name)
+            del self.agents[name]
+        (self.folder / "stop").unlink()
+
+    def log(self, *names: str) -> str:
+        logs = [self.folder / f"{name}.log" for name in names or self.agents]
+        return "\n".join(f"--- {log.name}\n{log.read_text()[-3000:]}" for log in logs)
+
+    def end(self) -> None:
+        for name, agent in self.agents.items():
+            agent.kill()
+            agent.wait()
+            for pid in {note["pid"] for note in self.notes(name)[-1:]}:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+
+@pytest.fixture
+def job_of(tmp_path: Path) -> Iterator[Any]:
+    jobs: list[Job] = []
+
+    def made(endpoint: str, nodes: str, mode: str) -> Job:
+        jobs.append(Job(tmp_path, endpoint, nodes, mode, tmp_path.name))
+        return jobs[-1]
+
+    yield made
+    for job in jobs:
+        job.end()
+
+
+@torch
+@pytest.mark.processes
+@pytest.mark.timeout(300)
+def test_two_agents_train_over_the_service(job_of: Any, system: System) -> None:
+    job = job_of(f"farref://{system.name}", "2", "train")
+    job.start("a", "b")
+    job.group("a", "b")
+    job.stop()
+
+
+@torch
+@pytest.mark.processes
+@pytest.mark.timeout(300)
+def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
+    job = job_of(f"c10d://127.0.0.1:{free_ports(1)[0]}", "2", "train")
+    job.start("a", "b")
+    job.group("a", "b")
+    job.stop()
+
+
+@torch
+@pytest.mark.processes
+@pytest.mark.timeout(300)
+def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any, etcd: int) -> None:
+    job = job_of(f"etcd://127.0.0.1:{etcd}", "1:3", "train")
+    job.start(a="127.0.0.3")
+    assert job.group("a") == ["a"]
+    job.start(b="127.0.0.2", c="127.0.0.20")  # that of b sorts first: rank 0 stays nevertheless
+    assert job.group("a", "b", "c")[0] == "a"
+    job.kill("a")
+    job.group("b", "c")
+    job.stop()
+
+
+@torch
+@pytest.mark.processes
+@pytest.mark.timeout(300)
+def test_spares_and_signals_while_nobody_is_in_a_collective(job_of: Any, etcd: int) -> None:
+    job = job_of(f"etcd://127.0.0.1:{etcd}", "2", "idle")
+    backend = EtcdRendezvousBackend(client("127.0.0.1", etcd), job.run_id)
+
+    def spares() -> int:
+        found = backend.get_state()
+        return 0 if found is None else len(decode(found[0]).spares)
+
+    job.start("a", "b")
+    job.group("a", "b")
+    job.start("c", "d", "e")  # redundant, until they are needed
+    eventually(lambda: spares() == 3, f"they stand by: {job.log()}", PATIENCE)
+    job.kill("b")
+    second = job.partner("a", "c", "d", "e")
+    job.terminate(second)
+    assert job.agents.pop(second).wait(PATIENCE) != 0
+    third = job.partner("a", *({"c", "d", "e"} - {second}))
+    job.stop()  # the redundant one ends as well as they do
+    (redundant,) = {"c", "d", "e"} - {second, third}
+    assert job.notes(redundant) == []
+
+    job.start("f", "g")  # the same run id
+    job.group("f", "g")
+    job.stop()
+
+
+# --- The handler's parts ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("etcd://host:1", ("etcd", "host", 1)),
+        ("etcd://host", ("etcd", "host", 2379)),
+        ("c10d://[::1]:5", ("c10d", "::1", 5)),
+        (" host:7/ ", ("c10d", "host", 7)),
+        ("host", ("c10d", "host", 29400)),
+        ("farref://My-System", ("farref", "My-System", 0)),
+    ],
+)
+def test_endpoints(text: str, found: tuple[str, str, int]) -> None:
+    endpoint = Endpoint(text)
+    assert (endpoint.scheme, endpoint.host, endpoint.port) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "://", "etcd://", "http://host:1", "host:port", "host:99999", "host:1/path", "u@host:1"],
+)
+def test_wrong_endpoints(text: str) -> None:
+    with pytest.raises(ValueError, match=r"endpoint .*"):
+        Endpoint(text)
+
+
+def test_addresses() -> None:
+    assert is_here("127.0.0.1")
+    assert not is_here("192.0.2.1")  # of documents, and of nobody
+    assert not is_here("no-such-host.invalid")
+    assert own_address("127.0.0.1", 1) == "127.0.0.1"
+    assert own_address("no-such-host.invalid", 1)
+
+
+def test_what_hangs_is_named() -> None:
+    with pytest.raises(RendezvousConnectionError, match=r"it did not answer in 0\.05 s"):
+        within(0.05, "it", lambda: eventually(lambda: False, "never", seconds=0.3))
+    with pytest.raises(RendezvousConnectionError, match="before the group changed"):
+        within(60, "it", lambda: eventually(lambda: False, "never", 0.3), unless=lambda: True)
+    with pytest.raises(RendezvousConnectionError, match=r"it cannot be reached: no"):
+        within(60, "it", refuse)
+    assert within(60, "it", lambda: 3) == 3
+
+
+def refuse() -> None:
+    raise TimeoutError("no\nat all")
+
+
+def params(endpoint: str, **config: Any) -> Any:
+    from torch.distributed.elastic.rendezvous import RendezvousParameters
+
+    return RendezvousParameters("farref", endpoint, "run", 1, 2, "127.0.0.1", **config)
+
+
+def create(endpoint: str, **config: Any) -> Any:
+    from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
+
+    return get_rendezvous_handler(params(endpoint, **config))
+
+
+@torch
+def test_torch_makes_the_handler(etcd: int) -> None:
+    handler = create(f"etcd://127.0.0.1:{etcd}", last_call_timeout="0.1")
+    assert handler.get_backend() == "farref"
+    assert handler.get_run_id() == "run"
+    info = handler.next_rendezvous()
+    assert (info.rank, info.world_size) == (0, 1)
+    info.store.set("key", "value")
+    assert info.store.get("key") == b"value"
+    assert not handler.is_closed()
+    assert handler.num_nodes_waiting() == 0
+    assert handler.shutdown()
+    alive = weakref.ref(handler)
+    del handler, info
+    assert alive() is None  # and with it the store that it served
+
+
+@torch
+def test_errors_are_torchs(etcd: int) -> None:
+    from torch.distributed.elastic.rendezvous import api
+
+    short = {"connect_timeout": "0.5", "join_timeout": "0.5", "last_call_timeout": "0.1"}
+    (nobody,) = free_ports(1)
+    with pytest.raises(api.RendezvousConnectionError, match=str(nobody)):
+        create(f"etcd://127.0.0.1:{nobody}", **short)
+    with pytest.raises(api.RendezvousConnectionError, match=str(nobody)):
+        create(f"c10d://127.0.0.1:{nobody}", is_host="no", **short)
+    with pytest.raises(ValueError, match="scheme"):
+        create("http://127.0.0.1")
+    with pytest.raises(ValueError, match="read_timeout"):
+        create(f"etcd://127.0.0.1:{etcd}", read_timeout="0")
+    handler = create(f"etcd://127.0.0.1:{etcd}", **short)
+    handler.set_closed()
+    with pytest.raises(api.RendezvousClosedError):
+        handler.next_rendezvous()
+
+
+@torch
+@pytest.mark.parametrize("data", [b"\xff" * 64, b"HTTP/1.1 400 Bad\r\n\r\n", None])
+def test_a_stranger_instead_of_a_store(data: bytes | None) -> None:
+    from torch.distributed.elastic.rendezvous import api
+
+    def silent(line: Any) -> None:
+        while line.recv(65536):
+            continue
+
+    serve = silent if data is None else answers(data)
+    with stranger(serve) as port, pytest.raises(api.RendezvousConnectionError, match=str(port)):
+        create(f"c10d://127.0.0.1:{port}", is_host="no", connect_timeout="1")

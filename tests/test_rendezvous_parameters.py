@@ -1,0 +1,102 @@
+"""Every check of the note's parameters, and its registry of handlers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from farref import RendezvousHandler, RendezvousHandlerRegistry, RendezvousParameters
+
+
+def params(**more: Any) -> RendezvousParameters:
+    given: dict[str, Any] = {
+        "backend": "b",
+        "endpoint": "e",
+        "run_id": "r",
+        "min_nodes": 1,
+        "max_nodes": 2,
+    }
+    return RendezvousParameters(**{**given, **more})
+
+
+def test_what_was_given_is_there() -> None:
+    given = params(local_addr="here", colour="red")
+    assert (given.backend, given.endpoint, given.run_id) == ("b", "e", "r")
+    assert (given.min_nodes, given.max_nodes, given.local_addr) == (1, 2, "here")
+    assert given.get("colour") == "red"
+    assert given.get("size") is None
+    assert given.get("size", 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"backend": ""}, "backend"),
+        ({"backend": None}, "backend"),
+        ({"run_id": ""}, "run"),
+        ({"min_nodes": 0}, "at least 1 node"),
+        ({"min_nodes": -1}, "at least 1 node"),
+        ({"min_nodes": 3}, "less than min_nodes"),
+    ],
+)
+def test_what_is_out_of_range(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        params(**wrong)
+
+
+@pytest.mark.parametrize("value", ["1", "True", "t", "yes", "y", 1, True])
+def test_yes(value: object) -> None:
+    assert params(x=value).get_as_bool("x") is True
+
+
+@pytest.mark.parametrize("value", ["0", "False", "f", "NO", "n", 0, False])
+def test_no(value: object) -> None:
+    assert params(x=value).get_as_bool("x") is False
+
+
+@pytest.mark.parametrize("value", ["maybe", "", 2, 1.0, []])
+def test_neither(value: object) -> None:
+    with pytest.raises(ValueError, match="'x' is yes or no"):
+        params(x=value).get_as_bool("x")
+
+
+def test_whole_numbers() -> None:
+    assert params(x="7").get_as_int("x") == 7
+    assert params().get_as_int("x") is None
+    assert params().get_as_int("x", 3) == 3
+    assert params().get_as_bool("x") is None
+    assert params().get_as_bool("x", True) is True
+    wrongs: tuple[object, ...] = ("seven", [], "")
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match="'x' is a whole number"):
+            params(x=wrong).get_as_int("x")
+
+
+class Named:
+    """A handler, as far as a registry looks at it."""
+
+    def __init__(self, backend: str) -> None:
+        self.backend = backend
+
+    def get_backend(self) -> str:
+        return self.backend
+
+
+def make(given: RendezvousParameters) -> RendezvousHandler:
+    return cast("RendezvousHandler", Named(given.get("says", given.backend)))
+
+
+def test_a_registry_makes_handlers_by_name() -> None:
+    registry = RendezvousHandlerRegistry()
+    registry.register("b", make)
+    registry.register("b", make)
+    assert registry.create_handler(params()).get_backend() == "b"
+    with pytest.raises(ValueError, match="made by"):
+        registry.register("b", lambda _: make(params()))
+    with pytest.raises(ValueError, match="needs a name"):
+        registry.register("", make)
+    with pytest.raises(ValueError, match="registered are: b"):
+        registry.create_handler(params(backend="c"))
+    with pytest.raises(RuntimeError, match="'other'"):
+        registry.create_handler(params(says="other"))
