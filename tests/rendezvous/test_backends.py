@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Backends = Callable[[str], RendezvousBackend]
 
-MALFORMED = [object(), -1, 2.5, "", "text", b"", b"bytes", b"\xff\xfe", [], {"a": 1}, 1 << 70, True]
+MALFORMED = [object, -1, 2.5, "", "text", b"", b"bytes", b"\xff\xfe", [], {"a": 1}, 1 << 70, True]
 
 
 def test_nothing_is_stored_at_first(backend_of: Backends) -> None:
