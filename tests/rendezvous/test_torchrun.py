@@ -16,8 +16,9 @@ import pytest
 
 from farref import System
 from farref.elastic import RendezvousConnectionError
+from farref.elastic.endpoints import Endpoint
 from farref.elastic.etcd import EtcdRendezvousBackend, client
-from farref.elastic.torchrun import Endpoint, is_here, own_address, within
+from farref.elastic.network import is_here, own_address, within
 from farref.protocol.rendezvous import decode
 
 from .kit import eventually, free_ports
@@ -205,17 +206,19 @@ def test_spares_and_signals_while_nobody_is_in_a_collective(job_of: Any, etcd: i
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("etcd://host:1", ("etcd", "host", 1)),
-        ("etcd://host", ("etcd", "host", 2379)),
-        ("c10d://[::1]:5", ("c10d", "::1", 5)),
-        (" host:7/ ", ("c10d", "host", 7)),
-        ("host", ("c10d", "host", 29400)),
-        ("farref://My-System", ("farref", "My-System", 0)),
+        ("etcd://host:1", ("etcd", "host", 1, False)),
+        ("etcd://host", ("etcd", "host", 2379, False)),
+        ("c10d://[::1]:5", ("c10d", "::1", 5, False)),
+        ("c10d://host", ("c10d", "host", 29400, False)),
+        (" host:7/ ", ("farref", "host", 7, False)),
+        ("host", ("farref", "host", 29400, False)),
+        ("farref://host:29400", ("farref", "host", 29400, False)),
+        ("farref://My-System", ("farref", "My-System", 29400, True)),
     ],
 )
-def test_endpoints(text: str, found: tuple[str, str, int]) -> None:
+def test_endpoints(text: str, found: tuple[str, str, int, bool]) -> None:
     endpoint = Endpoint(text)
-    assert (endpoint.scheme, endpoint.host, endpoint.port) == found
+    assert (endpoint.scheme, endpoint.host, endpoint.port, endpoint.named) == found
 
 
 @pytest.mark.parametrize(
