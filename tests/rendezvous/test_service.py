@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import uuid
 
 import pytest
 
@@ -14,9 +17,10 @@ from farref.elastic import (
     DynamicRendezvousHandler,
     RendezvousConnectionError,
     ServiceRendezvousBackend,
+    embedded,
 )
 
-from .kit import SHORT, MemoryStore
+from .kit import SHORT, MemoryStore, eventually
 from .test_backends import meet
 
 pytestmark = pytest.mark.processes
@@ -48,6 +52,60 @@ def test_a_standby_goes_on_with_the_same_states() -> None:
         assert [info.rank for info in first] == [info.rank for info in second]
         assert {info.round for info in second} == {first[0].round + 1}
         assert [node.shutdown() for node in nodes] == [True, True]
+
+
+STOPPED = """
+import sys, time
+from farref import System
+from farref.elastic import RendezvousConnectionError, embedded
+backend = embedded.backend(lambda _: System.attach(sys.argv[1]), "run", 10, 5)
+backend.set_state(b"before")
+print("ready", flush=True)
+sys.stdin.readline()
+while True:
+    try:
+        state, token = backend.get_state()
+        break
+    except RendezvousConnectionError:
+        time.sleep(0.1)
+print(state.decode(), backend.set_state(b"after", token)[2], flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_one_that_was_stopped_and_given_up_enters_again() -> None:
+    with System(timeout=20, silence=1) as system:
+        command = [sys.executable, "-c", STOPPED, system.name]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as agent:
+            assert agent.stdin is not None
+            assert agent.stdout is not None
+            try:
+                assert agent.stdout.readline() == "ready\n"
+                me = f"program-{agent.pid}"
+                agent.send_signal(signal.SIGSTOP)
+                eventually(
+                    lambda: me not in {info.name for info in system.workers()}, "it is given up"
+                )
+                agent.send_signal(signal.SIGCONT)
+                agent.stdin.write("\n")
+                agent.stdin.flush()
+                assert agent.stdout.readline() == "before True\n"
+                assert me in {info.name for info in system.workers()}
+            finally:
+                agent.kill()
+
+
+def test_another_system_of_that_name_is_not_taken_for_it() -> None:
+    """It knows nothing of who is in a round."""
+    name = f"again-{uuid.uuid4().hex[:8]}"
+    with System(name=name):
+        backend = embedded.backend(lambda _: System.attach(name), "run", 10, 5)
+        backend.set_state(b"before")
+    with System(name=name):
+        ServiceRendezvousBackend("run").set_state(b"of another group")
+        with pytest.raises(RendezvousConnectionError, match="known to nobody"):
+            backend.get_state()
 
 
 def test_a_system_that_ended_is_named() -> None:
