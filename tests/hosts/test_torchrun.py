@@ -19,7 +19,7 @@ import pytest
 
 from farref import System
 
-from .network import Network, Pair, address
+from .network import Network, Pair, address, run
 from .test_readme import SCP
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def test_the_lines_of_the_docs_work_as_they_stand(pair: Pair, tmp_path: Path) ->
 
 
 @torch
+@pytest.mark.slow  # tests/rendezvous has the same on one machine
 def test_the_agent_on_the_endpoints_machine_dies(
     network: Network, key: Path, tmp_path: Path
 ) -> None:
@@ -137,23 +138,32 @@ def wait_for(folder: Path, name: str, group: list[str]) -> None:
         time.sleep(0.05)
 
 
-@torch
-def test_who_has_another_key_is_told_so_at_once(
-    network: Network, key: Path, tmp_path: Path
-) -> None:
+DIAL = """
+import sys
+from farref import RendezvousError, RendezvousParameters, RendezvousTimeouts
+from farref.elastic.endpoints import Endpoint
+config = dict(each.split("=") for each in sys.argv[2:])
+params = RendezvousParameters("farref", sys.argv[1], "run", 1, 1, **config)
+try:
+    print(Endpoint(sys.argv[1]).backend(params, RendezvousTimeouts()).get_state())
+except (RendezvousError, ValueError) as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_who_has_another_key_is_told_so(network: Network, key: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.key"
     other.write_text(secrets.token_hex())
+
+    def dial(port: int, *config: str) -> str:
+        command = [sys.executable, "-c", DIAL, f"{address('A')}:{port}", *config]
+        return run(*network.command("B"), *command)
+
     with network.on("A"), System(host=address("A"), port=29400, key=key):
-        said = refused(network, f"key={other}")
-        assert "RendezvousConnectionError" in said
+        assert dial(29400, f"key={key}") == "None\n"
+        said = dial(29400, f"key={other}")
+        assert said.startswith("RendezvousConnectionError")
         assert "another key" in said
-        assert "--rdzv-conf=key=FILE" in refused(network, "last_call_timeout=1")
-
-
-def refused(network: Network, conf: str) -> str:
-    command = [*network.command("B"), sys.executable, "-m", "torch.distributed.run"]
-    command += ["--nnodes=1", "--rdzv-backend=farref", f"--rdzv-endpoint={address('A')}:29400"]
-    command += ["--rdzv-id=job", f"--rdzv-conf={conf}", str(TRAINER)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode != 0
-    return done.stderr
+        assert "--rdzv-conf=key=FILE" in dial(29400)
+        said = dial(29401, f"key={key}", "connect_timeout=0.3")
+        assert said.startswith("RendezvousConnectionError nobody answers")

@@ -7,20 +7,26 @@ import signal
 import subprocess
 import sys
 import uuid
+from typing import Any
 
+import psutil
 import pytest
 
 import farref
 from farref import System
+from farref.actors import directory
 from farref.actors.rendezvous.service import NAME
 from farref.elastic import (
     DynamicRendezvousHandler,
     RendezvousConnectionError,
+    RendezvousParameters,
     ServiceRendezvousBackend,
+    Timeouts,
     embedded,
 )
+from farref.elastic.endpoints import Endpoint
 
-from .kit import SHORT, MemoryStore, eventually
+from .kit import SHORT, MemoryStore, eventually, free_ports
 from .test_backends import meet
 
 pytestmark = pytest.mark.processes
@@ -106,6 +112,29 @@ def test_another_system_of_that_name_is_not_taken_for_it() -> None:
         ServiceRendezvousBackend("run").set_state(b"of another group")
         with pytest.raises(RendezvousConnectionError, match="known to nobody"):
             backend.get_state()
+
+
+def test_a_service_by_hand_ends_in_order() -> None:
+    command = [sys.executable, "-m", "farref", "rendezvous", f"127.0.0.1:{free_ports(1)[0]}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdout is not None
+        assert service.stdout.readline().startswith("agents meet at farref://127.0.0.1:")
+        service.terminate()
+        assert service.wait(30) == 0
+
+
+def test_a_service_that_is_killed_is_not_started_again() -> None:
+    """Who is in a round still is known to nobody."""
+    endpoint = Endpoint(f"127.0.0.1:{free_ports(1)[0]}")
+    found: Any = endpoint.backend(RendezvousParameters("farref", "x", "run", 1, 1), Timeouts())
+    found.set_state(b"before")
+    (service,) = (child for child in psutil.Process().children() if "rendezvous" in child.cmdline())
+    service.kill()
+    eventually(lambda: found._system.endpoint.closed, "this program is told")
+    with pytest.raises(RendezvousConnectionError, match="has ended"):
+        found.get_state()
+    assert directory.at("127.0.0.1", endpoint.port) is None
+    found._system.shutdown()
 
 
 def test_a_system_that_ended_is_named() -> None:

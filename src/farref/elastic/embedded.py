@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ..actors import directory
 from ..actors.base import addresses, tcp
@@ -31,9 +31,6 @@ from .api import RendezvousBackend, Token
 from .network import within
 from .service import ServiceRendezvousBackend
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 log = logging.getLogger(__name__)
 
 KEY = "FARREF_KEY"
@@ -42,6 +39,9 @@ IDLE = 3.0
 """Seconds without an agent after which the service that agents started ends."""
 LOOK = 0.3
 """Seconds between two tries."""
+
+Enter = Callable[[float], System]
+"""Enters a system; raises `SystemDownError`, after so many seconds at most."""
 
 
 class Place:
@@ -76,12 +76,19 @@ class Place:
         Raises:
             SystemDownError: that cannot be done, now.
         """
+        if directory.at(self.host, self.port) is None:
+            self._start(patience)
+        return self.attach(patience)
+
+    def attach(self, _patience: float) -> System:
+        """Enter the system at this address of this machine.
+
+        Raises:
+            SystemDownError: there is none.
+        """
         name = directory.at(self.host, self.port)
         if name is None:
-            self._start(patience)
-            name = directory.at(self.host, self.port)
-        if name is None:
-            raise SystemDownError(f"the rendezvous service at {self} has just ended")
+            raise SystemDownError(f"the rendezvous service at {self} has ended")
         return System.attach(name)
 
     def join(self, patience: float) -> System:
@@ -125,11 +132,12 @@ class Place:
 
 
 def backend(
-    enter: Callable[[float], System], run_id: str, patience: float, timeout: float
+    enter: Enter, run_id: str, patience: float, timeout: float, *, again: Enter | None = None
 ) -> RendezvousBackend:
     """The backend of a run in the service of the system that *enter* enters.
 
-    It may take *patience* seconds until the system is there, and each answer *timeout*.
+    It may take *patience* seconds until the system is there, and each answer *timeout*. *again*
+    enters it when it is there, if it is not *enter* that does.
 
     Raises:
         RendezvousConnectionError: it is not, or has another key.
@@ -137,7 +145,8 @@ def backend(
     end = time.monotonic() + patience
     while True:
         try:
-            return _Reentering(enter, run_id, max(LOOK, end - time.monotonic()), timeout)
+            system = enter(max(LOOK, end - time.monotonic()))
+            return _Reentering(system, again or enter, run_id, timeout)
         except (SystemDownError, RendezvousConnectionError) as error:
             if time.monotonic() >= end or isinstance(error.__cause__, HandshakeError):
                 raise RendezvousConnectionError(str(error)) from error
@@ -148,13 +157,11 @@ def backend(
 class _Reentering(RendezvousBackend):
     """Enters the system again when this program's endpoint was given up."""
 
-    def __init__(
-        self, enter: Callable[[float], System], run_id: str, patience: float, timeout: float
-    ) -> None:
+    def __init__(self, system: System, enter: Enter, run_id: str, timeout: float) -> None:
         self._enter = enter
         self._run_id = run_id
         self._timeout = timeout
-        self._system = enter(patience)  # until this program ends
+        self._system = system  # until this program ends
         self._service = self._asked()
         try:
             self.get_state()

@@ -97,8 +97,10 @@ class Endpoint:
                 lambda _: System.attach(self.host), params.run_id, patience, timeout
             )
         place = embedded.Place(self.host, self.port, params.get("key"))
-        enter = place.serve if self._serves(params) else place.join
-        return embedded.backend(enter, params.run_id, patience, timeout)
+        enter, again = place.join, place.join
+        if self._serves(params):
+            enter, again = place.serve, place.attach
+        return embedded.backend(enter, params.run_id, patience, timeout, again=again)
 
     def _etcd(
         self, params: RendezvousParameters, patience: float, timeout: float
