@@ -14,6 +14,7 @@ PARALLEL = -n $(JOBS) --dist loadfile
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =
+# What it tells bench/rendezvous.py (--nodes, --patience).
 BENCH_OPTIONS =
 # What it tells `python -m tests.simulation` (--seconds N, --first SEED, --acts N).
 SIMULATE_OPTIONS =

@@ -80,7 +80,7 @@ class Place:
             self._start(patience)
         return self.attach(patience)
 
-    def attach(self, _patience: float) -> System:
+    def attach(self, patience: float) -> System:  # noqa: ARG002 - an `Enter`
         """Enter the system at this address of this machine.
 
         Raises:
