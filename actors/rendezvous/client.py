@@ -276,8 +276,8 @@ class Client:
                 found = [await asyncio.to_thread(self._start)]
         except WorkerDiedError:
             raise RendezvousConnectionError(
-                "the rendezvous service died, and it was alone: who is in a round still is known "
-                "to nobody. End the members, and start them in a new system"
+                "the rendezvous service died, alone or with its standby: who is in a round is "
+                "known to nobody. End the members, and start them in a new system"
             ) from None
         except (SystemDownError, FetchTimeoutError) as error:
             raise RendezvousConnectionError(f"no rendezvous service: {error}") from None

@@ -419,9 +419,9 @@ def test_a_service_that_is_alone_and_killed_is_named_so(ours: System) -> None:
     meet(b, c)
     assert services(ours) == [NAME]
     os.kill(pid_of(ours, NAME), signal.SIGKILL)
-    assert "it was alone" in b.rpc_sync().news()
+    assert "alone or with its standby" in b.rpc_sync().news()
     for doing in ("call", "is_closed"), ("store", "num_keys"), ("meet",):
-        with pytest.raises(RendezvousConnectionError, match="it was alone"):
+        with pytest.raises(RendezvousConnectionError, match="alone or with its standby"):
             getattr(c.rpc_sync(), doing[0])(*doing[1:])
 
 
@@ -703,10 +703,9 @@ alone = farref.rendezvous("alone", min_nodes=1)
 group = alone.next_rendezvous()
 while not group.members: time.sleep(0.01)
 """
-    for _ in range(3):
-        command = [sys.executable, "-c", program]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def test_what_is_asked_for_when_all_is_over_is_refused() -> None:
