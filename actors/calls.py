@@ -128,6 +128,7 @@ class Calls:
         cargo = self._endpoint.packer.pack(
             message,
             lambda rref: self._endpoint.context.fork(rref, to.id),
+            to.id,
             (*tag, name) if tag else name,
         )
         self._step(cargo, lambda: self._endpoint.context.tell(to.id, cargo))
@@ -192,7 +193,7 @@ class Calls:
         self._admit(to)
         context = self._endpoint.context
         return self._endpoint.packer.pack(
-            what, lambda rref: context.lend(rref, to.id, replies=replies), _label(what)
+            what, lambda rref: context.lend(rref, to.id, replies=replies), to.id, _label(what)
         )
 
     def _request(

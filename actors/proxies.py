@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .current import chain_in
+from .freezing import Freezing
 
 if TYPE_CHECKING:
     from .rref import RRef
@@ -30,10 +31,13 @@ class Proxy:
     `rpc_async` or `remote`.
     """
 
-    __slots__ = ("_how", "_rref", "_timeout")
+    __slots__ = ("_frozen", "_how", "_rref", "_timeout")
 
-    def __init__(self, rref: RRef[Any], how: str, timeout: float | None) -> None:
+    def __init__(
+        self, rref: RRef[Any], how: str, timeout: float | None, *, frozen: bool = False
+    ) -> None:
         self._rref = rref
+        self._frozen = frozen
         self._how = how
         self._timeout = timeout
 
@@ -81,7 +85,8 @@ class Member:
 def _ask(proxy: Proxy, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     rref, endpoint, what = proxy._rref, proxy._rref._endpoint, (name, args, kwargs)
     if proxy._how == "remote":
-        made = endpoint.calls.remote_method(rref, what)
+        to_do = (Freezing(name), args, kwargs) if proxy._frozen else what
+        made = endpoint.calls.remote_method(rref, to_do)
         made._timeout = proxy._timeout
         return made
     if proxy._how == "async":

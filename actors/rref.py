@@ -33,10 +33,19 @@ class RRef(Reference, Generic[T]):
     copy). *on_delete*, if given, is called with the value, in a thread of the owner's pool,
     once nobody anywhere refers to it any more.
 
+    ``RRef(value, frozen=True)`` declares that nobody will change it: the value is copied once, now,
+    its large buffers into shared memory. Then a fetch on the same host copies nothing, however large
+    it is: arrays are mapped, read-only, and writing to one raises `ValueError` ("assignment
+    destination is read-only"), since all who fetched it, and its owner, read the same memory. To
+    change one, copy it: ``ref.to_here().copy()``. `local_value` is such a value, too, and not the
+    object that was passed, which stays the program's own. See docs/values.md.
+
     Equal and hashable by `id`: two handles of one object are equal.
 
     Raises:
         SystemDownError: outside any system.
+        SerializationError: it is to be frozen, and cannot be pickled.
+        SharedMemoryFullError: it is to be frozen, and there is no memory for that.
     """
 
     __slots__ = ("__weakref__", "_endpoint", "_id", "_pid", "_timeout")
@@ -47,9 +56,16 @@ class RRef(Reference, Generic[T]):
     _timeout: float | None
     """Seconds: the default of waits for the value, or None for the system's."""
 
-    def __init__(self, value: T, on_delete: Callable[[T], object] | None = None) -> None:
+    def __init__(
+        self,
+        value: T,
+        on_delete: Callable[[T], object] | None = None,
+        *,
+        frozen: bool = False,
+    ) -> None:
         endpoint = frame().endpoint
-        self._attach(endpoint, endpoint.objects.own(value, on_delete))
+        kept = endpoint.packer.freeze(value) if frozen else value
+        self._attach(endpoint, endpoint.objects.own(kept, on_delete))
 
     @classmethod
     def _of(cls, endpoint: Endpoint, rref: RRefId) -> RRef[Any]:
@@ -127,7 +143,7 @@ class RRef(Reference, Generic[T]):
             del future, self  # an error's traceback holds this frame
 
     def local_value(self) -> T:
-        """The very object, at its owner (not a copy).
+        """The very object, at its owner (not a copy); of a frozen one, its value, read-only.
 
         Raises:
             ValueError: this endpoint is not the owner; use `to_here`.
@@ -174,13 +190,14 @@ class RRef(Reference, Generic[T]):
         """``rref.rpc_async().method(*args)``: the same, returning a `Future`."""
         return Proxy(self, "async", timeout)
 
-    def remote(self, timeout: float | None = None) -> Any:
+    def remote(self, timeout: float | None = None, *, frozen: bool = False) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
         *timeout* is in seconds: the default of every wait for the value through that handle.
+        *frozen* is as in `farref.remote`.
         """
         check_timeout(timeout, self._endpoint.settings.timeout)
-        return Proxy(self, "remote", timeout)
+        return Proxy(self, "remote", timeout, frozen=frozen)
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented
