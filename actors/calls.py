@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Cargo
+    from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
     from .resolving import Invocation
     from .wire import WorkerInfo
@@ -120,6 +121,14 @@ class Calls:
             None,
             lambda: context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
         )
+
+    def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
+        """What was fetched once and never changes. Raises what a fetch from the dead does."""
+        self._endpoint.check_open()
+        self._endpoint.owner(rref)
+        future = self._future(f"the value of {rref}", timeout, rref)
+        future.known(frozen.thaw())
+        return future
 
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """Send a one-way message."""

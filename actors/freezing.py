@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
 
 @dataclass(frozen=True)
 class Freezing:
-    """A function, or an operation on an object, the result of which is to be frozen."""
+    """A function, or the name of a method, the result of which is to be frozen."""
 
-    function: Callable[..., Any] | str
+    function: Any
 
     @property
     def __name__(self) -> str:
@@ -28,8 +28,6 @@ class Freezing:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns, `ToFreeze`, maybe when it has been awaited."""
-        if isinstance(self.function, str):
-            raise AssertionError(f"{self.function!r} was not looked up")
         result = self.function(*args, **kwargs)
         return _awaited(result) if inspect.iscoroutine(result) else ToFreeze(result)
 

@@ -93,7 +93,9 @@ class Packer:
         hooks = _Hooks(self._endpoint, fork)
         near = partial(self._endpoint.registry.near, to)
         if isinstance(value, Frozen):
-            payload, descriptors = share(value.pickled, hooks, peers=self._introduce, tag=tag)
+            payload, descriptors = share(
+                value.pickled, hooks, peers=self._introduce, tag=tag, frozen=True
+            )
             payload = payload if not value.shared or near() else payload.grounded()
         else:
             payload, descriptors = dumps(
@@ -123,7 +125,15 @@ class Packer:
 
     def freeze(self, value: object) -> Frozen:
         """*value* as it is now, for ever. Raises `SerializationError`, `SharedMemoryFullError`."""
-        return Frozen(value, ActorAddress)
+        return Frozen.of(value, ActorAddress)
+
+    def open_frozen(self, cargo: Cargo) -> Frozen | None:
+        """What came, if it is frozen, to be kept; None if it is not. Raises `SenderDiedError`."""
+        payload = cargo.payload
+        if not isinstance(payload, Payload) or not payload.frozen:
+            return None
+        hooks = _Hooks(self._endpoint, _share_nothing)
+        return Frozen.arrived(payload, tuple(map(hooks.join, cargo.descriptors)))
 
     def _introduce(
         self, descriptors: list[Descriptor], addresses: list[Any]

@@ -6,6 +6,9 @@ elsewhere, has it made anew from these, on the same read-only buffers. So a fetc
 that is large, and nobody can ever see a value that another has changed: not the owner's either,
 which has no other than this.
 
+Where it has been fetched it is kept in the same form, by the handle that it was fetched through: it
+cannot become stale, so to fetch it again takes no message.
+
 What has no buffers, such as a list or an array of objects, is made anew each time, and is
 everybody's own to change. Arrays with gaps (slices, strides) are made contiguous first.
 """
@@ -17,39 +20,58 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import shared
-from .payload import Buffer
-from .pickling import _DeepPickler, _Pickler, pickle_value, unpickle
+from .pickling import Pickled, _DeepPickler, _Pickler, opened, pickle_value, unpickle
 from .shared import Segment
 
 if TYPE_CHECKING:
-    from .pickling import Pickled, Reference
+    from .payload import Buffer, Payload
+    from .pickling import Reference
 
 
 class Frozen:
     """A value that nobody changes any more."""
 
-    __slots__ = ("kind", "pickled")
+    __slots__ = ("_opened", "kind", "pickled")
 
-    def __init__(self, value: object, inert: type) -> None:
-        """Freeze *value* as it is now.
+    def __init__(self, pickled: Pickled, kind: str, opened: list[Any] | None = None) -> None:
+        self.pickled = pickled
+        self.kind = kind
+        """The value's type, where it is owned."""
+        self._opened = opened
+        """The buffers, once somebody wants the value."""
+
+    @classmethod
+    def of(cls, value: object, inert: type) -> Frozen:
+        """*value* as it is now.
 
         Raises:
             SerializationError: something in it cannot be pickled.
             SharedMemoryFullError: there is no memory for it.
         """
-        self.kind = type(value).__name__
-        self.pickled: Pickled = pickle_value(value, inert, _placed, (_Freezer, _DeepFreezer))
+        pickled = pickle_value(value, inert, _placed, (_Freezer, _DeepFreezer))
+        return cls(pickled, type(value).__name__)
+
+    @classmethod
+    def arrived(cls, payload: Payload, references: tuple[Reference, ...]) -> Frozen:
+        """One that was fetched, with handles for the references in it.
+
+        Raises `SenderDiedError`: it was in shared memory, and is gone.
+        """
+        pickled = Pickled(payload.data, (), references, payload.inert)
+        return cls(pickled, "", [opened(each) for each in payload.buffers])
 
     @property
     def shared(self) -> int:
-        """Bytes of it in shared memory."""
+        """Bytes of it that are its owner's, in shared memory."""
         return sum(len(each) for each in self.pickled.buffers if isinstance(each, Segment))
 
     def thaw(self) -> Any:
-        """The value, made anew where it is kept. Raises `SerializationError`."""
+        """The value, made anew. Raises `SerializationError`."""
         pickled = self.pickled
+        if self._opened is None:
+            self._opened = [opened(each) for each in pickled.buffers]
         handles = [partial(_itself, reference) for reference in pickled.references]
-        return unpickle(pickled.data, pickled.buffers, pickled.inert, handles)
+        return unpickle(pickled.data, self._opened, pickled.inert, handles)
 
 
 class _Contiguous:

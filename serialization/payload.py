@@ -29,6 +29,8 @@ class Payload:
     inert: tuple[object, ...] = ()
     peers: tuple[object, ...] = ()
     tag: object = None
+    frozen: bool = False
+    """It is a value that will never be another."""
 
     @property
     def size(self) -> int:
@@ -38,12 +40,14 @@ class Payload:
     @property
     def framed(self) -> int:
         """Those that travel in the message itself."""
-        return len(self.data) + sum(len(each) for each in self.buffers if type(each) is not Segment)
+        return len(self.data) + sum(
+            len(each) for each in self.buffers if not isinstance(each, Segment)
+        )
 
     def take(self) -> None:
         """It has arrived: open what it says is in shared memory. Raises `ProtocolError`."""
         for each in self.buffers:
-            if type(each) is Segment:
+            if isinstance(each, Segment):
                 each.take()
 
     def grounded(self) -> Payload:
@@ -51,7 +55,7 @@ class Payload:
 
         Raises what `Segment.content` raises.
         """
-        if all(type(each) is not Segment for each in self.buffers):
+        if not any(isinstance(each, Segment) for each in self.buffers):
             return self
-        content = (each.content() if type(each) is Segment else each for each in self.buffers)
+        content = (each.content() if isinstance(each, Segment) else each for each in self.buffers)
         return replace(self, buffers=tuple(content))

@@ -250,6 +250,7 @@ def share(
     *,
     peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]],
     tag: object,
+    frozen: bool = False,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
     """Fork every reference in *pickled* for one receiver. Raises what a hook raises."""
     descriptors: list[Descriptor] = []
@@ -260,7 +261,7 @@ def share(
     except BaseException:
         hooks.abandon(descriptors)
         raise
-    payload = Payload(pickled.data, pickled.buffers, pickled.inert, introduced, tag)
+    payload = Payload(pickled.data, pickled.buffers, pickled.inert, introduced, tag, frozen)
     return payload, tuple(descriptors)
 
 
@@ -322,19 +323,24 @@ def loads(payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -
         SerializationError: it cannot be unpickled here. Handles made before are dropped.
     """
     handles = [partial(hooks.join, descriptor) for descriptor in descriptors]
-    return unpickle(payload.data, payload.buffers, payload.inert, handles)
+    buffers = [opened(each) for each in payload.buffers]
+    return unpickle(payload.data, buffers, payload.inert, handles)
+
+
+def opened(buffer: Buffer) -> bytes | bytearray | memoryview:
+    """Where a buffer's bytes are. Raises what `Segment.buffer` raises."""
+    return buffer.buffer() if isinstance(buffer, Segment) else buffer
 
 
 def unpickle(
     data: bytes,
-    buffers: tuple[Buffer, ...],
+    buffers: Sequence[bytes | bytearray | memoryview],
     inert: Sequence[object],
     handles: Sequence[Callable[[], Reference]],
 ) -> Any:
-    """The value again; each of *handles* makes one. Raises what `loads` raises."""
-    opened = [each.buffer() if type(each) is Segment else each for each in buffers]
+    """The value again; each of *handles* makes one. Raises `SerializationError`."""
     try:
-        return _Unpickler(data, opened, inert, handles).load()
+        return _Unpickler(data, buffers, inert, handles).load()
     except Exception as error:
         size = len(data) + sum(map(len, buffers))
         raise SerializationError(

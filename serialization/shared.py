@@ -202,8 +202,8 @@ class Segment:
     def _gone(self) -> SenderDiedError:
         return SenderDiedError(
             f"process {self._source[0]} ended, or gave this one up, when a message of its was on "
-            f"the way, and {self.size} bytes that it had left in shared memory are gone; create the "
-            "value again, or call another one if doing it twice does no harm"
+            f"the way, and {self.size} bytes that it had left in shared memory are gone; create "
+            "the value again, or call another one if doing it twice does no harm"
         )
 
     def _refused(self, error: OSError) -> SerializationError:
@@ -232,7 +232,7 @@ class Segment:
         self._descriptor = descriptor
 
 
-def _told_of(process: int, number: int, name: str, size: int, writable: bool) -> Segment:  # noqa: FBT001
+def _told_of(process: int, number: int, name: str, size: int, writable: bool) -> Segment:
     return Segment((process, number), name, size, writable=writable)
 
 
