@@ -100,8 +100,11 @@ def look(pid: int | None = None) -> tuple[int, int]:
 def assert_freed(system: System, *names: str) -> None:
     """Neither this process nor those of *names* have a segment open or mapped."""
     gc.collect()
-    looks = [lambda: look(), *(lambda n=name: farref.rpc_sync(n, look) for name in names)]  # type: ignore[misc]
-    assert until(system, lambda: all(each() == (0, 0) for each in looks)), [f() for f in looks]
+
+    def looks() -> set[tuple[int, int]]:
+        return {look(), *(farref.rpc_sync(name, look) for name in names)}
+
+    assert until(system, lambda: looks() == {(0, 0)}), looks()
 
 
 # ---- on every base
@@ -294,7 +297,7 @@ def _runs(pid: int) -> bool:
 def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     processes: System, tmp_path: Path
 ) -> None:
-    """C is stopped, so that the reply waits in its socket when B is gone, and the segment with it."""
+    """C is stopped, so that the reply waits in its socket when B and the segment are gone."""
     gate = tmp_path / "gate"
     ref = farref.remote("B", lambda gate: (hold(gate), sevens())[1], (gate,))
     b, c = pid_of("B"), pid_of("C")

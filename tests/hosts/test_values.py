@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
 import farref
@@ -21,10 +20,20 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
 
+class Looker:
+    """Tells whether what it gets is mapped."""
+
+    def look(self, array: Any) -> tuple[int, tuple[int, int]]:
+        return total(array), look()
+
+    def make(self) -> Any:
+        return sevens()
+
+
 def of_another(name: str, seconds: float) -> RRef[Any]:
     """Another worker's object; whoever asked for it asks us meanwhile."""
     time.sleep(seconds)
-    return farref.remote(name, sevens)
+    return farref.remote(name, Looker)
 
 
 def see(ref: RRef[Any]) -> tuple[int, bool]:
@@ -38,8 +47,8 @@ def see(ref: RRef[Any]) -> tuple[int, bool]:
 @pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
 def test_hosts(first: Starting, joined: Joining, base: str) -> None:
     with first(base) as system, joined("B", base=base):
-        for name, host in (("A1", "A"), ("A2", "A"), ("B1", "B"), ("B2", "B")):
-            system.worker(name, on=address(host))
+        for name in ("A1", "A2", "B1", "B2"):
+            system.worker(name, on=address(name[0]))
         ref = farref.remote("B1", sevens, frozen=True)
         assert farref.rpc_sync("B2", see, (ref,)) == (7 * SIZE, True)
         assert farref.rpc_sync("A1", see, (ref,)) == (7 * SIZE, False)
@@ -57,15 +66,20 @@ def test_hosts(first: Starting, joined: Joining, base: str) -> None:
 def test_what_is_relayed_goes_on_in_frames(first: Starting, joined: Joining) -> None:
     """The sender shares with who stands for the object; that one knows who cannot open it."""
     with first() as system, joined("B"):
-        for name, host in (("A1", "A"), ("B1", "B"), ("B2", "B")):
-            system.worker(name, on=address(host))
+        for name in ("A1", "A2", "B1", "B2"):
+            system.worker(name, on=address(name[0]))
         # From here to A1, near, and on to B1: the request.
         alias = farref.remote("A1", of_another, ("B1", 0.5))
-        asked = [alias.rpc_async().searchsorted(sevens()) for _ in range(2)]
-        assert [int(np.sum(each.result())) for each in asked] == [0, 0]
+        asked = [alias.rpc_async().look(sevens()) for _ in range(2)]
+        assert [each.result() for each in asked] == [(7 * SIZE, (0, 0))] * 2
         # From B2 to B1, near, and on to here: the reply.
         alias = farref.remote("B1", of_another, ("B2", 0.5))
-        asked = [alias.rpc_async().copy() for _ in range(2)]
+        asked = [alias.rpc_async().make() for _ in range(2)]
         assert [total(each.result()) for each in asked] == [7 * SIZE] * 2
+        assert look() == (0, 0)
+        # From here to A1, and on to A2: it stays shared, once A1 knows that A2 is near.
+        assert farref.rpc_sync("A1", farref.rpc_sync, ("A2", total, (sevens(),))) == 7 * SIZE
+        alias = farref.remote("A1", of_another, ("A2", 0.5))
+        assert alias.rpc_sync().look(sevens()) == (7 * SIZE, (0, 1))
         del alias, asked
         assert_nothing_held(system)

@@ -89,7 +89,7 @@ class Exporter:
     __hash__ = None  # type: ignore[assignment]
 
 
-VALUES = {
+VALUES: dict[str, Callable[[], Any]] = {
     "C order": lambda: np.arange(SIZE, dtype=np.uint8).reshape(1024, -1),
     "Fortran order": lambda: np.asfortranarray(np.arange(SIZE, dtype=np.uint16).reshape(1024, -1)),
     "gaps": lambda: np.arange(4 * SIZE).reshape(2048, -1)[::2, ::3],
@@ -107,9 +107,7 @@ VALUES = {
 
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) and one.dtype != object:
-        return (
-            type(other) is np.ndarray and one.dtype == other.dtype and np.array_equal(one, other)
-        )
+        return type(other) is np.ndarray and one.dtype == other.dtype and np.array_equal(one, other)
     if isinstance(one, np.ndarray | list):
         return all(same(a, b) for a, b in zip(one, other, strict=True))
     return type(one) is type(other) and bool(one == other)
@@ -262,7 +260,7 @@ def test_a_forked_child_keeps_no_segment_open() -> None:
             mine = os.dup(2)  # the same number, maybe
             segment.close()
             os.fstat(mine)
-            os._exit(error.errno)
+            os._exit(error.errno or 0)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == errno.EBADF
     assert opened(arrived(payload)).size == SIZE
