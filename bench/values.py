@@ -77,12 +77,17 @@ def torch_values(tensor: bool) -> Iterator[Callable[[int], Fetch]]:
     from torch.distributed import rpc
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(_free_port()))
-    code = "import os; from torch.distributed import rpc; rpc.init_rpc('B', rank=1, world_size=2)"
+    # A gigabyte takes it longer than its default of a minute where others compute, too.
+    join = (
+        "from torch.distributed import rpc; rpc.init_rpc({!r}, rank={}, world_size=2,"
+        "rpc_backend_options=rpc.TensorPipeRpcBackendOptions(rpc_timeout=600))"
+    )
     worker = subprocess.Popen(
-        [sys.executable, "-c", f"{code}; rpc.shutdown()"],
+        [sys.executable, "-c", f"{join.format('B', 1)}; rpc.shutdown()"],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
     )
-    rpc.init_rpc("A", rank=0, world_size=2)
+    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=600)
+    rpc.init_rpc("A", rank=0, world_size=2, rpc_backend_options=options)
     sys.path.insert(0, str(Path(__file__).parent))
     import values  # under the name that B imports it by
 
@@ -91,7 +96,7 @@ def torch_values(tensor: bool) -> Iterator[Callable[[int], Fetch]]:
             ref = rpc.remote("B", torch.arange, args=(size // 8,))
         else:
             ref = rpc.remote("B", values.made, args=(size,))
-        return lambda: ref.to_here(timeout=120)
+        return lambda: ref.to_here(timeout=600)
 
     try:
         yield fetch_of
