@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..protocol.errors import ReferenceLostError
 from .current import chain_in, frame
+from .freezing import Freezing
 from .resolving import ByValue
 from .rref import RRef
 from .settings import check_timeout
@@ -35,6 +36,7 @@ def remote(
     timeout: float | None = None,
     *,
     resolve: bool = False,
+    frozen: bool = False,
 ) -> RRef[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*, which owns the result; returns its reference at once.
 
@@ -49,6 +51,9 @@ def remote(
         resolve: pass references by value: *fn* gets the values of those that are arguments
             themselves (not of those deeper inside). *to* fetches them while the task waits for
             them, in no thread; what one of them raises takes the place of the result.
+        frozen: the result is made immutable, as by ``RRef(value, frozen=True)``: then fetches on
+            the same host copy no large buffer. If *fn* returns an `RRef`, it says nothing: the
+            object that the result stands for is as it was made.
 
     Raises:
         ValueError: the timeout is 0 or less.
@@ -57,7 +62,7 @@ def remote(
     """
     endpoint = frame().endpoint
     check_timeout(timeout, endpoint.settings.timeout)
-    what = _invocation(fn, args, kwargs, resolve=resolve)
+    what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen)
     ref = endpoint.calls.remote(endpoint.registry.find(to), what)
     ref._timeout = timeout
     return ref
@@ -118,9 +123,11 @@ def _invocation(
     kwargs: dict[str, Any] | None,
     *,
     resolve: bool,
+    frozen: bool = False,
 ) -> Invocation:
     if not callable(fn):
         raise TypeError(f"a function is needed to call, not {fn!r}")
+    fn = Freezing(fn) if frozen else fn
     return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
 

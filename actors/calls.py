@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Cargo
+    from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
     from .resolving import Invocation
     from .wire import WorkerInfo
@@ -122,6 +123,14 @@ class Calls:
             lambda: context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
         )
 
+    def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
+        """What was fetched once and never changes. Raises what a fetch from the dead does."""
+        self._endpoint.check_open()
+        self._endpoint.owner(rref)
+        future = self._future(f"the value of {rref}", timeout, rref)
+        future.known(frozen.thaw())
+        return future
+
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """Send a one-way message."""
         name = type(message).__name__  # for traces: the receiver's too, before it unpickles
@@ -129,6 +138,7 @@ class Calls:
         cargo = self._endpoint.packer.pack(
             message,
             lambda rref: self._endpoint.context.fork(rref, to.id),
+            to.id,
             (*tag, name) if tag else name,
         )
         self._step(cargo, lambda: self._endpoint.context.tell(to.id, cargo))
@@ -194,7 +204,7 @@ class Calls:
         self._admit(to)
         context = self._endpoint.context
         return self._endpoint.packer.pack(
-            what, lambda rref: context.lend(rref, to.id, replies=replies), _label(what)
+            what, lambda rref: context.lend(rref, to.id, replies=replies), to.id, _label(what)
         )
 
     def _request(

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import ProtocolError
 from ..protocol.messages import strangers_in
+from ..serialization import shared
 from ..serialization.failures import text_of
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
-from .packing import pieces
+from .packing import grounded, pieces
 from .wire import Envelope, Meddle, WorkerInfo
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Delivery:
             me = WorkerInfo(endpoint.me, endpoint.address)
             way = self._faulty or self._port
             try:
+                if shared.unread and not endpoint.registry.surely_near(worker):
+                    packet = grounded(packet)  # noqa: PLW2901 - it may relay what came shared
                 for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
                     way.post(address, Envelope(me, worker, piece, self._introduce(piece)))
             except Exception as error:  # it counts as lost, and is sent again

@@ -56,6 +56,7 @@ from .wire import (
     WorkerInfo,
     check_wire,
     introduced_in,
+    take_shared,
 )
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class Endpoint:
             check_message(message)
             self.tracer.received(sender, message)
         self.learn(*introduced_in(message))
+        take_shared(message)
         return self.context.receive(sender, message)
 
     def _refuse(self, what: str, error: Exception) -> None:

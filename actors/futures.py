@@ -13,6 +13,7 @@ import contextlib
 import os
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..protocol.errors import FetchTimeoutError, SelfWaitError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..protocol.ids import CallId, RRefId
     from ..protocol.messages import Cargo
     from .endpoint import Endpoint
+    from .rref import RRef
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -40,6 +42,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self.call: CallId | None = None
         self.moved = False
         """The answer was that the value is elsewhere; whoever asked knows where by now."""
+        self.asker: weakref.ref[RRef[T]] | None = None
+        """The handle that the value was asked for through; it keeps it if it is frozen."""
         self._endpoint = endpoint
         self._what = what
         self._rref = rref
@@ -60,6 +64,11 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             super().set_result(None)
         elif cargo.descriptors:
             self._endpoint.discards.message(cargo.descriptors)
+
+    def known(self, value: T) -> None:
+        """Nobody needs to be asked."""
+        self._taken = True
+        super().set_result(value)
 
     def elsewhere(self) -> None:
         """There is a value, with the object that this one is an alias of."""
@@ -215,7 +224,13 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             cargo = self._pop()
             if cargo is not None:
                 try:
-                    self._result = self._endpoint.packer.open(cargo)
+                    frozen = self._endpoint.packer.open_frozen(cargo)
+                    self._result = (
+                        self._endpoint.packer.open(cargo) if frozen is None else frozen.thaw()
+                    )
+                    keeper = self.asker() if frozen is not None and self.asker else None
+                    if keeper is not None:
+                        keeper._frozen = frozen
                 except BaseException as error:
                     # Without the frames on the way here: they hold the message, and so us.
                     self._exception = error.with_traceback(None)

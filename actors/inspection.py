@@ -14,6 +14,7 @@ from ..protocol.borrowing import BorrowingUser
 from ..protocol.lending import LendingOwner
 from ..protocol.owner import Owner
 from ..serialization.contains import references_in
+from ..serialization.frozen import Frozen
 from .current import frame
 from .endpoint import Endpoint
 from .rref import RRef
@@ -81,6 +82,10 @@ class ReferenceInfo:
     """The value's type, at the owner."""
     on_delete: bool
     """Whether the program is told when it is freed, at the owner."""
+    frozen: bool = False
+    """Whether nobody can change the value, at the owner."""
+    shared: int = 0
+    """Bytes of a frozen value that are in shared memory, at the owner."""
 
 
 def references() -> list[ReferenceInfo]:
@@ -148,6 +153,7 @@ def _row(
         state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
         waiting = len(entry.pending)
         forks, pins = {}, entry.children
+    frozen = stored.value if stored and isinstance(stored.value, Frozen) else None
     return ReferenceInfo(
         rref=str(entry.rref),
         role=role,
@@ -167,9 +173,18 @@ def _row(
         canonical=None if canonical is None else str(canonical),
         aliases=_spelled(entry.aliases if isinstance(entry, Owner) else {}),
         names=names,
-        type=type(stored.value).__name__ if stored else None,
+        type=_type(stored),
         on_delete=stored is not None and stored.on_delete is not None,
+        frozen=frozen is not None,
+        shared=frozen.shared if frozen is not None else 0,
     )
+
+
+def _type(stored: Stored | None) -> str | None:
+    if stored is None:
+        return None
+    value = stored.value
+    return value.kind if isinstance(value, Frozen) else type(value).__name__
 
 
 def _spelled(forks: Mapping[ForkId, WorkerId] | Mapping[RRefId, WorkerId]) -> Held:

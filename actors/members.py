@@ -24,6 +24,8 @@ class Member:
     process: Watched | None
     """On the registrar's host, if it can be watched."""
     program: bool
+    host: str
+    """See `Join.host`."""
 
 
 @dataclass(slots=True)

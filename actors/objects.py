@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.effects import Loss
 from ..protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
 from ..serialization.failures import Failure
+from ..serialization.frozen import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,10 @@ class Objects:
         return self._values.get(rref)
 
     def local_value(self, rref: RRefId) -> Any:
-        """The very object; raises what its creation raised, `ValueError` at a user."""
+        """The very object, if it is not frozen.
+
+        Raises what its creation raised, `ValueError` at a user.
+        """
         endpoint = self._endpoint
         with endpoint.lock:
             rref = endpoint.context.whereabouts(rref)
@@ -105,7 +109,7 @@ class Objects:
             raise ValueError(f"{rref} has no value yet; wait for it with to_here() or await")
         if isinstance(stored.value, Failure):
             raise stored.value.rebuild()
-        return stored.value
+        return stored.value.thaw() if isinstance(stored.value, Frozen) else stored.value
 
 
 def _let_go(values: list[object]) -> None:

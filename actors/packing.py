@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress
 
 from ..protocol.delivery import Packet
-from ..protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
+from ..protocol.errors import (
+    FarrefError,
+    ForeignReferenceError,
+    ProtocolError,
+    SerializationError,
+)
 from ..protocol.messages import Cargo
 from ..serialization.failures import Failure
+from ..serialization.frozen import Frozen
 from ..serialization.payload import Payload
-from ..serialization.pickling import dumps, loads
+from ..serialization.pickling import dumps, loads, share
 from .rref import RRef
 from .wire import WorkerInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..protocol.ids import RRefId
+    from ..protocol.ids import RRefId, WorkerId
     from ..protocol.messages import Descriptor
     from ..serialization.pickling import Reference
     from .endpoint import Endpoint
@@ -36,7 +44,8 @@ PER_REFERENCE = 300
 def bytes_of(cargo: Cargo) -> int:
     """What a message with *cargo* takes on the wire, or a little less than that."""
     payload = cargo.payload
-    size = payload.size if isinstance(payload, Payload | Failure) else 0
+    framed = payload.framed if isinstance(payload, Payload) else 0
+    size = payload.size if isinstance(payload, Failure) else framed
     return HEAD + size + PER_REFERENCE * len(cargo.descriptors)
 
 
@@ -53,21 +62,45 @@ def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
     yield Packet(packet.first + start, packet.messages[start:], packet.expects)
 
 
+def grounded(packet: Packet) -> Packet:
+    """*packet* with every buffer in it, and none in shared memory."""
+    return replace(packet, messages=tuple(map(_grounded, packet.messages)))
+
+
+def _grounded(message: Any) -> Any:
+    payload = getattr(getattr(message, "cargo", None), "payload", None)
+    if not isinstance(payload, Payload):
+        return message
+    try:
+        payload = payload.grounded()
+    except FarrefError:  # its sender is dead: its reader will be told so, as we would be
+        return message
+    return replace(message, cargo=replace(message.cargo, payload=payload))
+
+
 class Packer:
     """Packs what one endpoint sends and opens what it receives, in any thread of the user's."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
-    def pack(self, value: object, share: Share, tag: object = None) -> Cargo:
-        """Pickle *value*, sharing the references in it by *share* with whoever will get it.
+    def pack(self, value: object, fork: Share, to: WorkerId, tag: object = None) -> Cargo:
+        """Pickle *value* for *to*, sharing the references in it by *fork*; or take it `Frozen`.
 
-        Raises `SerializationError`, or what sharing raises; then nothing stays shared.
+        Raises `SerializationError`, `SharedMemoryFullError`, or what sharing raises; then nothing
+        stays shared.
         """
-        hooks = _Hooks(self._endpoint, share)
-        payload, descriptors = dumps(
-            value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag
-        )
+        hooks = _Hooks(self._endpoint, fork)
+        near = partial(self._endpoint.registry.near, to)
+        if isinstance(value, Frozen):
+            payload, descriptors = share(
+                value.pickled, hooks, peers=self._introduce, tag=tag, frozen=True
+            )
+            payload = payload if not value.shared or near() else payload.grounded()
+        else:
+            payload, descriptors = dumps(
+                value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag, near=near
+            )
         cargo = Cargo(payload=payload, descriptors=descriptors)
         size, limit = bytes_of(cargo), self._endpoint.port.largest()
         if size > limit:
@@ -89,6 +122,18 @@ class Packer:
         if isinstance(payload, Failure):
             raise payload.rebuild()
         return payload
+
+    def freeze(self, value: object) -> Frozen:
+        """*value* as it is now, for ever. Raises `SerializationError`, `SharedMemoryFullError`."""
+        return Frozen.of(value, ActorAddress)
+
+    def open_frozen(self, cargo: Cargo) -> Frozen | None:
+        """What came, if it is frozen, to be kept; None if it is not. Raises `SenderDiedError`."""
+        payload = cargo.payload
+        if not isinstance(payload, Payload) or not payload.frozen:
+            return None
+        hooks = _Hooks(self._endpoint, _share_nothing)
+        return Frozen.arrived(payload, tuple(map(hooks.join, cargo.descriptors)))
 
     def _introduce(
         self, descriptors: list[Descriptor], addresses: list[Any]

@@ -30,11 +30,11 @@ _STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 
 
 def host() -> str:
-    """What all processes have in common that see each other, and nobody else has."""
+    """What all processes have in common that may look into each other, and nobody else has."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
         spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net")]
-        return " ".join((boot, *spaces))
+        return " ".join((boot, *spaces, str(os.getuid())))
     except OSError:  # another system than Linux
         return f"{socket.gethostname()} {psutil.boot_time()}"
 

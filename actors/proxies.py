@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .current import chain_in
+from .freezing import Freezing
 
 if TYPE_CHECKING:
     from .rref import RRef
@@ -33,8 +34,10 @@ class Proxy:
 
     __slots__ = ("__way",)  # any other name may be an attribute of the object's
 
-    def __init__(self, rref: RRef[Any], how: str, timeout: float | None) -> None:
-        self.__way = Way(rref, how, timeout)
+    def __init__(
+        self, rref: RRef[Any], how: str, timeout: float | None, *, frozen: bool = False
+    ) -> None:
+        self.__way = Way(rref, how, timeout, frozen)
 
     def __getattr__(self, name: str) -> Member:
         if name.startswith("__") and name.endswith("__"):
@@ -84,12 +87,15 @@ class Way:
     rref: RRef[Any]
     how: str
     timeout: float | None
+    frozen: bool
+    """Whether the result of a `remote` is."""
 
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have the object do what *name* says."""
         endpoint, what = self.rref._endpoint, (name, args, kwargs)
         if self.how == "remote":
-            made = endpoint.calls.remote_method(self.rref, what)
+            to_do = (Freezing(name), args, kwargs) if self.frozen else what
+            made = endpoint.calls.remote_method(self.rref, to_do)
             made._timeout = self.timeout
             return made
         if self.how == "async":

@@ -214,7 +214,9 @@ class Registrar(Actor):
         place = message.place or self._here.address
         near = message.host == self._host and place == self._here.address
         process = processes.Watched.of(message.pid) if near else None
-        self._members[message.me] = Member(sender, place, message.pid, process, message.program)
+        self._members[message.me] = Member(
+            sender, place, message.pid, process, message.program, message.host
+        )
         if self._liveness and message.beats:
             self._liveness.watch(message.me)
         self._watch()
@@ -251,7 +253,8 @@ class Registrar(Actor):
         elif message.address is not None:
             infos = [info for info in infos if info.address == message.address]
             dead = not infos and any(a == message.address for a in self._dead_addresses)
-        return Found(message.token, tuple(infos), dead)
+        host = self._members[infos[0].id].host if len(infos) == 1 else ""
+        return Found(message.token, tuple(infos), dead, host=host)
 
     # ---- creating actors
 

@@ -21,6 +21,7 @@ from ..protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
+from . import processes
 from .wire import (
     Beat,
     Died,
@@ -41,6 +42,7 @@ from .wire import (
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from ..protocol.ids import WorkerId
     from .endpoint import Endpoint
     from .faults import Counts
     from .ports import Port
@@ -68,6 +70,7 @@ class Registry:
         self._tokens = itertools.count(1)
         self._asked: dict[int, concurrent.futures.Future[Any]] = {}
         self._names: dict[str, WorkerInfo] = {}
+        self._near: dict[WorkerId, bool] = {}
         self._plain: dict[Hashable, float] = {}
         """Addresses of actors that were no endpoints yet, and until when that is believed."""
 
@@ -115,6 +118,23 @@ class Registry:
         if key is not None:
             self._plain[key] = time.monotonic() + BELIEVED
         return None
+
+    def near(self, worker: WorkerId) -> bool:
+        """Whether *worker* sees this process, and so can open what it shares. Asks once."""
+        if worker == self._endpoint.me or not self._port.runs_by_itself:
+            return True  # the in-process base has one process
+        if worker not in self._near:
+            try:
+                found = self._ask(Lookup, PATIENCE, name=worker.name)
+            except FetchTimeoutError:
+                return False
+            there = any(info.id == worker for info in found.workers)
+            self._near[worker] = there and found.host == processes.host()
+        return self._near[worker]
+
+    def surely_near(self, worker: WorkerId) -> bool:
+        """Whether that is known already. Does not block."""
+        return not self._port.runs_by_itself or self._near.get(worker, False)
 
     def workers(self) -> list[WorkerInfo]:
         """Every living endpoint of the system, programs included, sorted by name."""
@@ -202,6 +222,8 @@ class Registry:
             return
         if isinstance(message, Died):
             self._endpoint.deaths.died(message.workers)
+            for worker in message.workers:
+                self._near.pop(worker, None)
             for name, info in list(self._names.items()):
                 if info.id in message.workers:
                     self._names.pop(name, None)

@@ -8,6 +8,7 @@ collected it only says so, lock-free; the endpoint does the rest in its own thre
 from __future__ import annotations
 
 import os
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..serialization.pickling import Reference
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from ..protocol.ids import RRefId
+    from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
     from .futures import Future
     from .wire import WorkerInfo
@@ -33,23 +35,41 @@ class RRef(Reference, Generic[T]):
     copy). *on_delete*, if given, is called with the value, in a thread of the owner's pool,
     once nobody anywhere refers to it any more.
 
+    ``RRef(value, frozen=True)`` declares that nobody will change it: the value is copied once, now,
+    its large buffers into shared memory. Then a fetch on the same host copies nothing, however
+    large it is: arrays are mapped, read-only, and writing to one raises `ValueError` ("assignment
+    destination is read-only"), since all who fetched it, and its owner, read the same memory. To
+    change one, copy it: ``ref.to_here().copy()``. `local_value` is such a value, too, and not the
+    object that was passed, which stays the program's own. See docs/values.md.
+
     Equal and hashable by `id`: two handles of one object are equal.
 
     Raises:
         SystemDownError: outside any system.
+        SerializationError: it is to be frozen, and cannot be pickled.
+        SharedMemoryFullError: it is to be frozen, and there is no memory for that.
     """
 
-    __slots__ = ("__weakref__", "_endpoint", "_id", "_pid", "_timeout")
+    __slots__ = ("__weakref__", "_endpoint", "_frozen", "_id", "_pid", "_timeout")
 
     _endpoint: Endpoint
     _id: RRefId
     _pid: int
+    _frozen: Frozen | None
+    """The value, if it has been fetched through this handle, and never changes."""
     _timeout: float | None
     """Seconds: the default of waits for the value, or None for the system's."""
 
-    def __init__(self, value: T, on_delete: Callable[[T], object] | None = None) -> None:
+    def __init__(
+        self,
+        value: T,
+        on_delete: Callable[[T], object] | None = None,
+        *,
+        frozen: bool = False,
+    ) -> None:
         endpoint = frame().endpoint
-        self._attach(endpoint, endpoint.objects.own(value, on_delete))
+        kept = endpoint.packer.freeze(value) if frozen else value
+        self._attach(endpoint, endpoint.objects.own(kept, on_delete))
 
     @classmethod
     def _of(cls, endpoint: Endpoint, rref: RRefId) -> RRef[Any]:
@@ -63,6 +83,7 @@ class RRef(Reference, Generic[T]):
         self._id = rref
         self._pid = os.getpid()
         self._timeout = None
+        self._frozen = None
 
     def __del__(self) -> None:
         endpoint = getattr(self, "_endpoint", None)
@@ -127,7 +148,7 @@ class RRef(Reference, Generic[T]):
             del future, self  # an error's traceback holds this frame
 
     def local_value(self) -> T:
-        """The very object, at its owner (not a copy).
+        """The very object, at its owner (not a copy); of a frozen one, its value, read-only.
 
         Raises:
             ValueError: this endpoint is not the owner; use `to_here`.
@@ -158,7 +179,11 @@ class RRef(Reference, Generic[T]):
     ) -> Future[T]:
         seconds = self._timeout if timeout is None else timeout
         calls = self._endpoint.calls
-        return calls.fetch(self._id, seconds, chain, direct=direct, follow=follow)
+        if self._frozen is not None:
+            return calls.known(self._id, seconds, self._frozen)
+        future = calls.fetch(self._id, seconds, chain, direct=direct, follow=follow)
+        future.asker = weakref.ref(self)
+        return future
 
     # ---- methods of the value
 
@@ -174,13 +199,14 @@ class RRef(Reference, Generic[T]):
         """``rref.rpc_async().method(*args)``: the same, returning a `Future`."""
         return Proxy(self, "async", timeout)
 
-    def remote(self, timeout: float | None = None) -> Any:
+    def remote(self, timeout: float | None = None, *, frozen: bool = False) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
         *timeout* is in seconds: the default of every wait for the value through that handle.
+        *frozen* is as in `farref.remote`.
         """
         check_timeout(timeout, self._endpoint.settings.timeout)
-        return Proxy(self, "remote", timeout)
+        return Proxy(self, "remote", timeout, frozen=frozen)
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented

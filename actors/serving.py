@@ -25,7 +25,9 @@ from ..protocol.effects import Refusal
 from ..protocol.errors import OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
 from ..serialization.failures import Failure
+from ..serialization.frozen import Frozen
 from .current import running_in
+from .freezing import Freezing, ToFreeze
 from .packing import HEAD
 from .resolving import ByValue, Resolving
 from .rref import RRef
@@ -135,7 +137,7 @@ class Server:
         def run() -> None:
             try:
                 with running_in(self._endpoint):
-                    on_delete(value)
+                    on_delete(value.thaw() if isinstance(value, Frozen) else value)
             except BaseException:
                 # As text: a log record that is kept would pin the value.
                 text = traceback.format_exc()
@@ -205,8 +207,12 @@ class Server:
         value = self._stored(target)
         if isinstance(value, Failure):
             raise value.rebuild()
-        operation = _OPERATIONS.get(what)
-        return getattr(value, what) if operation is None else operation(value), args, kwargs
+        if isinstance(value, Frozen):
+            value = value.thaw()
+        name = what.function if isinstance(what, Freezing) else what
+        operation = _OPERATIONS.get(name)
+        method = getattr(value, name) if operation is None else operation(value)
+        return method if name is what else Freezing(method), args, kwargs
 
     def _stored(self, rref: RRefId) -> object:
         stored = self._endpoint.objects.stored(rref)
@@ -273,6 +279,7 @@ class Server:
         """Reply, or store."""
         endpoint = self._endpoint
         if isinstance(request, Create):
+            self._freeze(request, box)
             made = box.content
             alias = isinstance(made, RRef) and made._endpoint is endpoint
             del made
@@ -281,6 +288,18 @@ class Server:
         else:
             cargo = self._outcome(request, box)
             endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
+
+    def _freeze(self, request: Request, box: Box) -> None:
+        """What is in *box* is to be stored: frozen, if that was asked for."""
+        if not isinstance(box.content, ToFreeze):
+            return
+        value = box.take().value
+        if not isinstance(value, RRef):  # the object that it stands for is as it was made
+            try:
+                value = self._endpoint.packer.freeze(value)
+            except BaseException as error:
+                value = self._failure(error, request)
+        box.content = value
 
     def _done(self, target: RRefId) -> list[Any]:
         owner = self._endpoint.context.owners.get(target)
@@ -296,7 +315,7 @@ class Server:
             return context.give_back(rref, call) or context.fork(rref, call.caller)
 
         try:
-            return self._endpoint.packer.pack(result, share)
+            return self._endpoint.packer.pack(result, share, call.caller)
         except BaseException as error:
             return Cargo(payload=self._failure(error, request))
 

@@ -214,6 +214,8 @@ class Found:
     workers: tuple[WorkerInfo, ...]
     dead: bool = False
     hosts: tuple[HostInfo, ...] = ()
+    host: str = ""
+    """Of a single one, as in `Join`: whether it can see the process of whoever asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,3 +365,13 @@ def introduced_in(message: object) -> tuple[WorkerInfo, ...]:
     for peer in payload.peers:
         check(peer, (WorkerInfo,), "introduction")
     return cast("tuple[WorkerInfo, ...]", payload.peers)
+
+
+def take_shared(message: object) -> None:
+    """Open what *message* says is in shared memory, before its sender may let go of it.
+
+    Raises `ProtocolError` for what cannot be.
+    """
+    payload = getattr(getattr(message, "cargo", None), "payload", None)
+    if isinstance(payload, Payload) and payload.buffers:
+        payload.take()

@@ -10,6 +10,7 @@
     │   └── RefLostError        never created, or freed before this reference was announced
     │       └── GivenUpError    this endpoint was silent for too long, and counts as dead
     ├── WorkerDiedError         the callee died before it replied
+    │   └── SenderDiedError     ... and what it sent is gone (an `OwnerDiedError`, too)
     ├── WorkerNotFoundError     no worker of that name, id or address in this system
     ├── RemoteError             a remote exception whose own type cannot be rebuilt here
     ├── FetchTimeoutError       the wait ended first (also a `TimeoutError`)
@@ -17,6 +18,7 @@
     │   └── SelfWaitError       a call that would wait for itself
     ├── OutOfBandPickleError    a reference pickled or copied outside a message
     ├── OverloadedError         a queue is full, and nothing was started; see docs/limits.md
+    ├── SharedMemoryFullError   no memory to share a large value (also a `MemoryError`)
     ├── SerializationError      something in a message cannot be pickled or unpickled
     ├── NotAnEndpointError      references sent to an actor that cannot hold any
     ├── ForeignReferenceError   a reference used in another system than its own
@@ -73,6 +75,13 @@ class WorkerDiedError(FarrefError):
     """The callee died before it replied; whether the call took effect is unknown."""
 
 
+class SenderDiedError(WorkerDiedError, OwnerDiedError):
+    """A message came, but its sender died before what it left in shared memory was taken over.
+
+    It may have been the reply of a callee, or the value that an owner was asked for.
+    """
+
+
 class WorkerNotFoundError(FarrefError):
     """No worker of that name, id or address is known in this system."""
 
@@ -106,6 +115,10 @@ class OverloadedError(FarrefError):
 
 class SerializationError(FarrefError):
     """Something in a message cannot be pickled, or not be unpickled where it arrived."""
+
+
+class SharedMemoryFullError(FarrefError, MemoryError):
+    """There is not enough memory to share a large value. Nothing was sent, and nothing shared."""
 
 
 class NotAnEndpointError(FarrefError):

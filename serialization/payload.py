@@ -2,13 +2,17 @@
 
 The framework may pickle an envelope again, later, or never; so everything that must happen
 exactly once (forking references) happens before, and the result contains nothing with
-hooks: bytes, out-of-band buffers, and a side list of addresses for the framework to
-translate in its own way.
+hooks: bytes, out-of-band buffers (or where in shared memory they are), and a side list of
+addresses for the framework to translate in its own way.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from .shared import Segment
+
+Buffer = bytes | bytearray | Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,37 @@ class Payload:
     """
 
     data: bytes
-    buffers: tuple[bytes | bytearray, ...] = ()
+    buffers: tuple[Buffer, ...] = ()
     inert: tuple[object, ...] = ()
     peers: tuple[object, ...] = ()
     tag: object = None
+    frozen: bool = False
+    """It is a value that will never be another."""
 
     @property
     def size(self) -> int:
-        """Bytes of the user's in this payload."""
+        """Bytes of the user's in this payload, wherever they are."""
         return len(self.data) + sum(map(len, self.buffers))
+
+    @property
+    def framed(self) -> int:
+        """Those that travel in the message itself."""
+        return len(self.data) + sum(
+            len(each) for each in self.buffers if not isinstance(each, Segment)
+        )
+
+    def take(self) -> None:
+        """It has arrived: open what it says is in shared memory. Raises `ProtocolError`."""
+        for each in self.buffers:
+            if isinstance(each, Segment):
+                each.take()
+
+    def grounded(self) -> Payload:
+        """The same with every buffer in the message itself, for a reader who may be anywhere.
+
+        Raises what `Segment.content` raises.
+        """
+        if not any(isinstance(each, Segment) for each in self.buffers):
+            return self
+        content = (each.content() if isinstance(each, Segment) else each for each in self.buffers)
+        return replace(self, buffers=tuple(content))

@@ -13,30 +13,40 @@ in the side list. The bytes therefore hold no reference and no address at all:
   again on the other side.
 
 Everything else is cloudpickle's: lambdas, closures, classes and functions of ``__main__``
-travel by value, nested to any depth (see `deep`). Large contiguous buffers (NumPy arrays and
-the like) go out of band; they are copied once, here, so that the sender may change them as
-soon as the call returns.
+travel by value, nested to any depth (see `deep`). Contiguous buffers (NumPy arrays and the
+like), and bytes objects that are large, go out of band; they are copied once, here, so that the
+sender may change them as soon as the call returns: into the message, or if they are large and
+the receiver is on this host, into memory that both share (see `shared`).
+
+A value is pickled first (`Pickled`), and then shared with a receiver; a frozen one (see
+`frozen`) with many.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import cloudpickle
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
-from . import deep
+from . import deep, shared
 from .payload import Payload
+from .shared import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..protocol.messages import Descriptor
+    from .payload import Buffer
 
 REFERENCE = "r"
 INERT = "i"
+BYTES = "b"
+BYTEARRAY = "a"
 
 MAX_REFERENCES = 1_000_000
 """Objects that one message may refer to."""
@@ -80,13 +90,34 @@ class Hooks(Protocol):
         """A handle for a reference that arrived."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pickled:
+    """A value as bytes, and what bytes cannot stand for. Nothing has been forked for it yet."""
+
+    data: bytes
+    buffers: tuple[Buffer, ...]
+    references: tuple[Reference, ...]
+    """One handle for each object that is referred to; they keep it alive."""
+    inert: tuple[object, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the user's."""
+        return len(self.data) + sum(map(len, self.buffers))
+
+
 class _PersistentIds:
-    """The two kinds of persistent ids, for either pickler."""
+    """The three kinds of persistent ids, for either pickler.
+
+    Large bytes objects are the third: pickle itself knows no way to have them out of band.
+    """
 
     def __init__(self, file: io.BytesIO, inert: type, **options: Any) -> None:
         super().__init__(file, **options)  # type: ignore[call-arg]
-        self._special = (Reference, inert)
+        self._special = (Reference, inert, bytes, bytearray)
         self._numbers: dict[Reference, int] = {}
+        self._bytes: dict[int, tuple[int, object]] = {}
+        """By their `id`s: the number of each, and itself, so that nothing else gets its `id`."""
         self.inert: list[object] = []
 
     @property
@@ -94,13 +125,26 @@ class _PersistentIds:
         """One handle for each object that is referred to."""
         return list(self._numbers)
 
-    def persistent_id(self, obj: object) -> tuple[str, int] | None:
+    def persistent_id(self, obj: object) -> tuple[object, ...] | None:
         if not isinstance(obj, self._special):
             return None
         if isinstance(obj, Reference):
             return REFERENCE, self._numbers.setdefault(obj, len(self._numbers))
+        if isinstance(obj, bytes | bytearray):
+            return self._bytes_id(obj)
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
+
+    def _bytes_id(self, obj: bytes | bytearray) -> tuple[object, ...] | None:
+        if len(obj) < shared.THRESHOLD or type(obj) not in {bytes, bytearray}:
+            return None
+        kind = BYTES if type(obj) is bytes else BYTEARRAY
+        known = self._bytes.get(id(obj))
+        if known is not None:
+            return kind, known[0], None
+        number = len(self._bytes)
+        self._bytes[id(obj)] = number, obj
+        return kind, number, pickle.PickleBuffer(obj)
 
 
 class _Pickler(_PersistentIds, cloudpickle.Pickler):  # type: ignore[misc]
@@ -112,18 +156,26 @@ class _DeepPickler(_PersistentIds, deep.DeepPickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """pickle with the two kinds of persistent ids."""
+    """pickle with the three kinds of persistent ids."""
 
-    def __init__(self, payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -> None:
-        super().__init__(io.BytesIO(payload.data), buffers=payload.buffers)
-        self._payload = payload
-        self._descriptors = descriptors
-        self._hooks = hooks
+    def __init__(
+        self,
+        data: bytes,
+        buffers: Iterable[Any],
+        inert: Sequence[object],
+        handles: Sequence[Callable[[], Reference]],
+    ) -> None:
+        super().__init__(io.BytesIO(data), buffers=buffers)
+        self._inert = inert
+        self._makers = handles
         self._handles: dict[int, Reference] = {}
+        self._bytes: dict[int, object] = {}
 
     def persistent_load(self, pid: Any) -> object:
-        kind, number = pid
-        known = self._payload.inert if kind == INERT else self._descriptors
+        kind, number, *buffer = pid
+        if kind in (BYTES, BYTEARRAY):
+            return self._bytes_of(bytes if kind == BYTES else bytearray, number, *buffer)
+        known = self._inert if kind == INERT else self._makers
         if type(number) is not int or not 0 <= number < len(known):  # -1 is not the last one's
             raise pickle.UnpicklingError(
                 f"it names one more than the {len(known)} that came with it"
@@ -132,8 +184,16 @@ class _Unpickler(pickle.Unpickler):
             return known[number]
         handle = self._handles.get(number)
         if handle is None:
-            handle = self._handles[number] = self._hooks.join(self._descriptors[number])
+            handle = self._handles[number] = self._makers[number]()
         return handle
+
+    def _bytes_of(self, kind: type[Any], number: int, buffer: object) -> object:
+        """What came out of band becomes an object again: a copy, unless it is one already."""
+        if buffer is None:
+            return self._bytes[number]
+        if not isinstance(buffer, bytes | bytearray | memoryview):
+            raise pickle.UnpicklingError(f"a {type(buffer).__name__} is no buffer")
+        return self._bytes.setdefault(number, buffer if type(buffer) is kind else kind(buffer))
 
 
 def dumps(
@@ -143,17 +203,31 @@ def dumps(
     inert: type,
     peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
     tag: object = None,
+    near: Callable[[], bool] = lambda: False,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
     """Pickle *value* for one receiver, forking every reference in it.
 
-    *peers* says, of the forks and of what is *inert* in the value, whom to introduce.
+    *peers* says, of the forks and of what is *inert* in the value, whom to introduce; *near*,
+    asked if there is something large, whether the receiver can open what this process shares.
 
     Raises:
         SerializationError: something in it cannot be pickled. Nothing was forked.
+        SharedMemoryFullError: there is no memory to share it. Nothing was forked.
         FarrefError: whatever a hook raised, for instance `OwnerDiedError`. Forks are undone.
     """
+    pickled = pickle_value(value, inert, lambda views: _placed(views, near))
+    return share(pickled, hooks, peers=peers, tag=tag)
+
+
+def pickle_value(
+    value: object,
+    inert: type,
+    place: Callable[[list[memoryview]], tuple[Buffer, ...]],
+    picklers: tuple[type[_Pickler | _DeepPickler], ...] | None = None,
+) -> Pickled:
+    """*value* as bytes; *place* copies the buffers beside them. Raises what `dumps` raises."""
     try:
-        data, buffers, pickler = _pickle(value, inert)
+        data, views, pickler = _pickle(value, inert, *(picklers or (_Pickler, _DeepPickler)))
     except FarrefError:
         raise
     except Exception as error:
@@ -161,64 +235,116 @@ def dumps(
             f"cannot pickle {_shorten(value)} for a message: {type(error).__name__}: {error}; "
             "pass something picklable, or keep it where it is and pass an RRef to it"
         ) from error
-    if len(pickler.references) > MAX_REFERENCES:
+    references = pickler.references
+    if len(references) > MAX_REFERENCES:
         raise SerializationError(
-            f"a message with {len(pickler.references)} references; one may have {MAX_REFERENCES}: "
+            f"a message with {len(references)} references; one may have {MAX_REFERENCES}: "
             "send them in several, or put them into one object and pass an RRef to it"
         )
+    return Pickled(data, place(views), tuple(references), tuple(pickler.inert))
+
+
+def share(
+    pickled: Pickled,
+    hooks: Hooks,
+    *,
+    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]],
+    tag: object,
+    frozen: bool = False,
+) -> tuple[Payload, tuple[Descriptor, ...]]:
+    """Fork every reference in *pickled* for one receiver. Raises what a hook raises."""
     descriptors: list[Descriptor] = []
     try:
-        for reference in pickler.references:
+        for reference in pickled.references:
             descriptors.append(hooks.fork(reference))  # noqa: PERF401 - to undo if the next fails
-        introduced = peers(descriptors, pickler.inert)
+        introduced = peers(descriptors, list(pickled.inert))
     except BaseException:
         hooks.abandon(descriptors)
         raise
-    return Payload(data, buffers, tuple(pickler.inert), introduced, tag), tuple(descriptors)
+    payload = Payload(pickled.data, pickled.buffers, pickled.inert, introduced, tag, frozen)
+    return payload, tuple(descriptors)
 
 
 def _pickle(
-    value: object, inert: type
-) -> tuple[bytes, tuple[bytes | bytearray, ...], _PersistentIds]:
+    value: object, inert: type, quick: type[Any], deeper: type[Any]
+) -> tuple[bytes, list[memoryview], _PersistentIds]:
     """The bytes, the buffers beside them, and the pickler that met the references."""
     try:
-        return _pickle_with(_Pickler, value, inert)
+        return _pickle_with(quick, value, inert)
     except Exception as error:
         if not deep.too_deep(error):
             raise
-    return _pickle_with(_DeepPickler, value, inert)
+    return _pickle_with(deeper, value, inert)
 
 
 def _pickle_with(
     kind: type[_Pickler | _DeepPickler], value: object, inert: type
-) -> tuple[bytes, tuple[bytes | bytearray, ...], _PersistentIds]:
-    buffers: list[bytes | bytearray] = []
+) -> tuple[bytes, list[memoryview], _PersistentIds]:
+    views: list[memoryview] = []
 
     def out_of_band(buffer: pickle.PickleBuffer) -> bool:
         try:
-            view = buffer.raw()
+            views.append(buffer.raw())
         except BufferError:  # not contiguous: let it go in band
             return True
-        buffers.append(bytes(view) if view.readonly else bytearray(view))
         return False
 
     file = io.BytesIO()
     pickler = kind(file, inert, protocol=5, buffer_callback=out_of_band)
     pickler.dump(value)
-    return file.getvalue(), tuple(buffers), pickler
+    return file.getvalue(), views, pickler
+
+
+def _placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, ...]:
+    """A copy of each: the large ones shared, if the receiver is near."""
+    large = sum(view.nbytes for view in views if view.nbytes >= shared.THRESHOLD)
+    if not large or not near():
+        return tuple(map(_copied, views))
+    shared.check_room(large)
+    return tuple(
+        (view.nbytes >= shared.THRESHOLD and Segment.of(view, writable=not view.readonly))
+        or _copied(view)
+        for view in views
+    )
+
+
+def _copied(view: memoryview) -> bytes | bytearray:
+    """For the message itself; what never changes needs no copy."""
+    if type(view.obj) is bytes and len(view.obj) == view.nbytes:
+        return view.obj
+    return bytes(view) if view.readonly else bytearray(view)
 
 
 def loads(payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -> Any:
     """Unpickle what `dumps` made, with a handle for every reference.
 
     Raises:
+        SenderDiedError: a part of it was in shared memory, and is gone.
         SerializationError: it cannot be unpickled here. Handles made before are dropped.
     """
+    handles = [partial(hooks.join, descriptor) for descriptor in descriptors]
+    buffers = [opened(each) for each in payload.buffers]
+    return unpickle(payload.data, buffers, payload.inert, handles)
+
+
+def opened(buffer: Buffer) -> bytes | bytearray | memoryview:
+    """Where a buffer's bytes are. Raises what `Segment.buffer` raises."""
+    return buffer.buffer() if isinstance(buffer, Segment) else buffer
+
+
+def unpickle(
+    data: bytes,
+    buffers: Sequence[bytes | bytearray | memoryview],
+    inert: Sequence[object],
+    handles: Sequence[Callable[[], Reference]],
+) -> Any:
+    """The value again; each of *handles* makes one. Raises `SerializationError`."""
     try:
-        return _Unpickler(payload, descriptors, hooks).load()
+        return _Unpickler(data, buffers, inert, handles).load()
     except Exception as error:
+        size = len(data) + sum(map(len, buffers))
         raise SerializationError(
-            f"cannot unpickle a message of {payload.size} bytes here: "
+            f"cannot unpickle a message of {size} bytes here: "
             f"{type(error).__name__}: {error}; the modules that it names must be importable "
             "in the receiving process"
         ) from error

@@ -1,0 +1,301 @@
+"""Large buffers between processes of one host: shared memory that the kernel frees.
+
+A buffer of `THRESHOLD` bytes or more, for a receiver that sees our process, is not in the message.
+It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``), sealed when it
+is written, so that nobody can change or shorten it any more. The message says where the segment is:
+which descriptor of which process, which is a name in ``/proc``, and how the kernel calls it.
+
+============================  ==================================================================
+the sender                    has the segment open until the message has been acknowledged: the
+                              channel keeps the message that long, to send it again, and the
+                              message the segment. A frozen value keeps its own besides.
+the message arrives           the receiver opens ``/proc/PID/fd/N`` before it acknowledges
+somebody wants the value      it is mapped, privately, and the descriptor is closed
+the last array is let go      it is unmapped
+============================  ==================================================================
+
+**Nothing can be left behind.** A segment never has a name in any folder. It is memory for as long
+as a process has it open or mapped, and no longer: that is the kernel's count, not ours, and
+``kill -9`` of anybody, or of everybody, only makes it smaller. No message is needed for freeing.
+
+**Nobody sees a change of another's.** What a message brings to be written to is mapped copy on
+write: pages are copied as they are written to. What is frozen is mapped for reading only, and so
+costs nothing, however large, until it is read.
+
+**The sender may die** when the message is on its way. Then the segment is gone before the receiver
+could open it, and whoever unpickles the message gets a `SenderDiedError`; references that came with
+it are settled as ever. Something else that has come to bear the same number is recognised by
+its name, and the kernel's seal, and is never taken for the segment.
+
+**Where it does not work** (another operating system, no descriptor to be had, a limit on the size
+of files) buffers are in the message, as they are between hosts. ``/dev/shm`` and its size
+play no part. If there is not enough memory, that is a `SharedMemoryFullError` before a reference
+has been shared or a byte sent, rather than a process that the kernel kills.
+
+A process that forks passes its mappings on, like all its memory, but not its open segments.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import errno
+import fcntl
+import os
+import resource
+import secrets
+from typing import Any
+
+from ..protocol.errors import (
+    FarrefError,
+    ProtocolError,
+    SenderDiedError,
+    SerializationError,
+    SharedMemoryFullError,
+)
+from .mapping import mapped
+from .memory import available
+
+THRESHOLD = 256 << 10
+"""Bytes of a buffer from which on it is shared. Of smaller ones, copies cost less than mappings."""
+LOOKED_AT = 16 << 20
+"""Bytes of one message from which on it is asked first whether there is memory for them."""
+SLOW_TO_FREE = 4 << 20
+"""Bytes of a segment that is closed in a thread of its own: freeing a gigabyte takes 0.5 s."""
+
+SEALS = (
+    fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | 0x10
+    if hasattr(fcntl, "F_SEAL_SEAL")
+    else 0
+)
+"""The last is F_SEAL_FUTURE_WRITE: nobody writes, or maps to be written, any more."""
+_GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENXIO})
+_FULL = frozenset({errno.ENOSPC, errno.ENOMEM})
+_open: dict[int, str] = {}
+"""The descriptors of this process that are segments', with their names."""
+unread: set[int] = set()
+"""Those of segments that came in messages which nobody has unpickled (an alias relays some)."""
+
+
+class Segment:
+    """A buffer in shared memory: of this process, or one that a message told of.
+
+    Pickled, it is only told of. Never changes, once it is `of` a buffer or has been `taken`.
+    """
+
+    __slots__ = ("__weakref__", "_descriptor", "_source", "_trouble", "name", "size", "writable")
+
+    def __init__(self, source: tuple[int, int], name: str, size: int, *, writable: bool) -> None:
+        self._source = source
+        """A process, and which of its descriptors it is."""
+        self._descriptor = -1
+        """Ours, while it is open here."""
+        self._trouble: FarrefError | None = None
+        self.name = name
+        self.size = size
+        self.writable = writable
+        """Whether whoever gets it may write to a copy of its own."""
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"<segment {self.name} of {self.size} bytes>"
+
+    # ---- at the sender
+
+    @classmethod
+    def of(cls, view: memoryview, *, writable: bool) -> Segment | None:
+        """A copy of *view*; None if there are no segments here, or no more.
+
+        Lets other threads run while it copies. Raises `SharedMemoryFullError`.
+        """
+        name = f"farref-{secrets.token_hex(12)}"
+        descriptor = _made(name)
+        if descriptor is None:
+            return None
+        self = cls((os.getpid(), descriptor), name, view.nbytes, writable=writable)
+        self._hold(descriptor)
+        try:
+            _write(descriptor, view)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
+        except OSError as error:
+            if error.errno in _FULL:
+                raise SharedMemoryFullError(_no_room(view.nbytes)) from error
+            return None
+        return self
+
+    def __reduce__(self) -> Any:
+        source = self._source if self._descriptor < 0 else (os.getpid(), self._descriptor)
+        return _told_of, (*source, self.name, self.size, self.writable)
+
+    # ---- at the receiver
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it came in a message; if it goes on in another, its reader may be anywhere."""
+        return self._source != (os.getpid(), self._descriptor)
+
+    def take(self) -> None:
+        """Open it here, if it is not: from now on its sender may let go of it.
+
+        Raises `ProtocolError` for what is no segment; that it is gone shows in `buffer`.
+        """
+        if self._descriptor >= 0 or self._trouble is not None:
+            return
+        numbers = all(type(number) is int and number >= 0 for number in (*self._source, self.size))
+        if not numbers or type(self.name) is not str or type(self.writable) is not bool:
+            raise ProtocolError("a segment whose fields are not what belongs there")
+        process, number = self._source
+        path = f"/proc/{process}/fd/{number}"
+        try:
+            self._hold(_with_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
+            unread.add(self._descriptor)
+        except OSError as error:
+            self._trouble = self._gone() if error.errno in _GONE else self._refused(error)
+            return
+        if not self._is_it():
+            self.close()
+            self._trouble = self._gone()
+
+    def buffer(self) -> memoryview:
+        """Its bytes, mapped for this process alone. One that came in a message is closed then.
+
+        Raises:
+            SenderDiedError: the process that sent it ended before it was taken.
+            SerializationError: it cannot be opened here.
+        """
+        self._check()
+        try:
+            return mapped(self._descriptor, self.size, writable=self.writable)
+        except (OSError, OverflowError, MemoryError):  # vm.max_map_count, or RLIMIT_AS
+            return memoryview(self.content())
+        finally:
+            if self.foreign:
+                self.close()
+
+    def content(self) -> bytes | bytearray:
+        """Its bytes, copied; it stays open. Raises what `buffer` raises."""
+        self._check()
+        copy = bytearray(self.size)
+        view, done = memoryview(copy), 0
+        while done < self.size:
+            done += os.preadv(self._descriptor, [view[done:]], done)
+        return copy if self.writable else bytes(copy)
+
+    def _check(self) -> None:
+        if self._trouble is not None:
+            raise type(self._trouble)(str(self._trouble))  # a new one: it would collect frames
+        if self._descriptor < 0:
+            raise AssertionError(f"{self!r} is not open: a message is unpickled once")
+
+    def _is_it(self) -> bool:
+        """Whether what was opened is the segment, and not what came after it in its place."""
+        descriptor = self._descriptor
+        link = os.readlink(f"/proc/self/fd/{descriptor}")
+        return (
+            link == f"/memfd:{self.name} (deleted)"
+            and os.fstat(descriptor).st_size == self.size
+            and fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) == SEALS
+        )
+
+    def _gone(self) -> SenderDiedError:
+        return SenderDiedError(
+            f"process {self._source[0]} ended, or gave this one up, when a message of its was on "
+            f"the way, and {self.size} bytes that it had left in shared memory are gone; create "
+            "the value again, or call another one if doing it twice does no harm"
+        )
+
+    def _refused(self, error: OSError) -> SerializationError:
+        return SerializationError(
+            f"{self.size} bytes that process {self._source[0]} left in shared memory cannot be "
+            f"opened here: {error}; raise `ulimit -n` if descriptors are short, or set "
+            "farref.serialization.shared.THRESHOLD so high that nothing is shared"
+        )
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Let go of it here. What has been mapped stays mapped."""
+        descriptor, self._descriptor = self._descriptor, -1
+        # A forked child has closed what it inherited, and may have given the number to another.
+        if descriptor >= 0 and _open.get(descriptor) == self.name:
+            del _open[descriptor]
+            unread.discard(descriptor)
+            _close(descriptor, self.size)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _hold(self, descriptor: int) -> None:
+        _open[descriptor] = self.name
+        self._descriptor = descriptor
+
+
+def _told_of(process: int, number: int, name: str, size: int, writable: bool) -> Segment:
+    return Segment((process, number), name, size, writable=writable)
+
+
+def check_room(size: int) -> None:
+    """Raise `SharedMemoryFullError` unless there is memory for *size* more bytes."""
+    if size >= LOOKED_AT and size > available():
+        raise SharedMemoryFullError(_no_room(size))
+
+
+def _no_room(size: int) -> str:
+    return (
+        f"{size} bytes are to go into shared memory, and of this machine's, or of the control "
+        f"group's, {available()} bytes are left; nothing was sent: free some, send it in parts, or "
+        "pass an RRef to it"
+    )
+
+
+def _made(name: str) -> int | None:
+    """A new segment's descriptor; None if there can be none."""
+    if not SEALS or not hasattr(os, "memfd_create"):
+        return None
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return _with_descriptors(lambda: os.memfd_create(name, flags))
+    except OSError:
+        return None
+
+
+def _with_descriptors(opening: Any) -> int:
+    """What *opening* returns; if descriptors are short, with as many as this process may have."""
+    try:
+        descriptor: int = opening()
+    except OSError as error:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if error.errno != errno.EMFILE or soft == hard:
+            raise
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        descriptor = opening()
+    return descriptor
+
+
+def _write(descriptor: int, view: memoryview) -> None:
+    done = 0
+    while done < view.nbytes:
+        done += os.write(descriptor, view[done:])
+
+
+def _close(descriptor: int, size: int) -> None:
+    """Close it; if we are the last, the kernel frees it meanwhile, and others may wait for us."""
+    if size >= SLOW_TO_FREE:
+        with contextlib.suppress(RuntimeError):  # no more threads
+            # Not `threading`'s: this is called by finalizers, which must not wait for its lock.
+            _thread.start_new_thread(os.close, (descriptor,))
+            return
+    os.close(descriptor)
+
+
+def _close_inherited() -> None:
+    """In a forked child: what its parent sends is none of its business, and would not be freed."""
+    for descriptor in list(_open):
+        os.close(descriptor)
+    _open.clear()
+    unread.clear()
+
+
+os.register_at_fork(after_in_child=_close_inherited)

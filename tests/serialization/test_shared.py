@@ -1,0 +1,516 @@
+"""Segments of shared memory: what they hold, who may open them, and that the kernel frees them."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gc
+import mmap
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from farref import ProtocolError, SenderDiedError, SerializationError, SharedMemoryFullError
+from farref.serialization import memory, shared
+from farref.serialization.frozen import Frozen
+from farref.serialization.payload import Payload
+from farref.serialization.pickling import dumps, loads
+from farref.serialization.shared import Segment
+
+from .endpoint import Address, Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's")
+SIZE = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    gc.collect()
+    before = dict(shared._open)
+    yield
+    gc.collect()
+    assert shared._open == before
+    assert not shared.unread
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def near() -> bool:
+    return True
+
+
+def packed(value: Any, to_all: Callable[[], bool] = near) -> Payload:
+    payload, _ = dumps(value, Endpoint("A"), inert=Address, near=to_all)
+    return payload
+
+
+def arrived(payload: Payload) -> Payload:
+    """What the receiver gets of it."""
+    copy: Payload = pickle.loads(pickle.dumps(payload))
+    copy.take()
+    return copy
+
+
+def opened(payload: Payload) -> Any:
+    return loads(payload, (), Endpoint("B"))
+
+
+# ---- what travels
+
+
+class Exporter:
+    """Any type with a buffer, such as one of Arrow."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = memoryview(data)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return Exporter, (pickle.PickleBuffer(self.data),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exporter) and bytes(self.data) == bytes(other.data)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+VALUES: dict[str, Callable[[], Any]] = {
+    "C order": lambda: np.arange(SIZE, dtype=np.uint8).reshape(1024, -1),
+    "Fortran order": lambda: np.asfortranarray(np.arange(SIZE, dtype=np.uint16).reshape(1024, -1)),
+    "gaps": lambda: np.arange(4 * SIZE).reshape(2048, -1)[::2, ::3],
+    "no length": lambda: np.empty((0, 7)),
+    "no dimension": lambda: np.array(3.5),
+    "objects": lambda: np.array([{"a": bytes(SIZE)}, None, "x"], dtype=object),
+    "structures": lambda: np.zeros(SIZE, dtype=[("a", "<i4"), ("b", "S3")]),
+    "bytes": lambda: os.urandom(SIZE),
+    "bytearray": lambda: bytearray(os.urandom(SIZE)),
+    "small": lambda: [b"abc", bytearray(b"def"), np.ones(3)],
+    "a buffer of any type": lambda: Exporter(bytearray(os.urandom(SIZE))),
+    "one that may not be written to": lambda: Exporter(os.urandom(SIZE)),
+}
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray) and one.dtype != object:
+        return type(other) is np.ndarray and one.dtype == other.dtype and np.array_equal(one, other)
+    if isinstance(one, np.ndarray | list):
+        return all(same(a, b) for a, b in zip(one, other, strict=True))
+    return type(one) is type(other) and bool(one == other)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_comes_as_it_was(name: str) -> None:
+    value = VALUES[name]()
+    for payload in (packed(value), packed(value, lambda: False)):
+        assert same(value, opened(arrived(payload)))
+    assert same(value, opened(packed(value)))  # sent to oneself
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_frozen_value_comes_as_it_was(name: str) -> None:
+    value = VALUES[name]()
+    frozen = Frozen.of(value, Address)
+    for _ in range(2):
+        assert same(value, frozen.thaw())
+    payload = Payload(frozen.pickled.data, frozen.pickled.buffers, frozen=True)
+    there = Frozen.arrived(arrived(payload), ())
+    for _ in range(2):
+        assert same(value, there.thaw())
+    far = Frozen.arrived(arrived(payload.grounded()), ())
+    assert same(value, far.thaw())
+
+
+@pytest.mark.parametrize("name", ["C order", "Fortran order", "gaps", "structures", "small"])
+def test_a_frozen_array_says_that_it_cannot_be_changed(name: str) -> None:
+    """However it came: by shared memory or in a frame, large or small."""
+    frozen = Frozen.of(VALUES[name](), Address)
+    payload = Payload(frozen.pickled.data, frozen.pickled.buffers, frozen=True)
+    fetched = [Frozen.arrived(arrived(each), ()) for each in (payload, payload.grounded())]
+    for each in (frozen, *fetched):
+        array = each.thaw()[2] if name == "small" else each.thaw()
+        with pytest.raises(ValueError, match="assignment destination is read-only"):
+            array[:] = array[:]
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.setflags(write=True)
+        array.copy()[:] = 0
+
+
+def test_only_large_buffers_are_shared_and_only_with_those_who_are_near() -> None:
+    value = [np.zeros(shared.THRESHOLD, np.uint8), np.zeros(shared.THRESHOLD - 1, np.uint8)]
+    kinds = [type(each) for each in packed(value).buffers]
+    assert kinds == [Segment, bytearray]
+    assert [type(each) for each in packed(value, lambda: False).buffers] == [bytearray] * 2
+
+    def never() -> bool:
+        raise AssertionError("asked for nothing")
+
+    packed(value[1], never)
+
+
+def test_sizes_are_told_apart() -> None:
+    payload = packed(np.zeros(SIZE, np.uint8))
+    assert payload.framed == len(payload.data) < 1000
+    assert payload.size == payload.framed + SIZE
+    assert len(pickle.dumps(payload)) < 1000
+
+
+def test_one_object_stays_one() -> None:
+    data = os.urandom(SIZE)
+    one, other, mutable, again = opened(arrived(packed([data, data, m := bytearray(data), m])))
+    assert one is other
+    assert mutable is again
+    assert len(packed([data, data]).buffers) == 1
+
+
+def test_bytes_that_never_change_are_not_copied_into_a_frame() -> None:
+    data = os.urandom(SIZE)
+    assert packed(data, lambda: False).buffers[0] is data
+
+
+# ---- nobody sees a change of another's
+
+
+def test_writing_to_what_came_changes_nothing_else() -> None:
+    array = np.zeros(SIZE)
+    payload = packed(array)
+    first, second, at_home = opened(arrived(payload)), opened(arrived(payload)), opened(payload)
+    array[:] = 1
+    first[:] = 2
+    at_home[0] = 3
+    assert not second.any()
+    assert not opened(arrived(payload)).any()
+    pid = os.fork()
+    if pid == 0:
+        first[:] = 4
+        os._exit(int(first[0]))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
+    assert (first == 2).all()
+
+
+def test_a_segment_is_sealed() -> None:
+    segment = Segment.of(memoryview(bytearray(SIZE)), writable=True)
+    assert segment is not None
+    for change in (
+        lambda fd: os.ftruncate(fd, 0),
+        lambda fd: os.write(fd, b"x"),
+        lambda fd: mmap.mmap(fd, SIZE),
+    ):
+        with pytest.raises(PermissionError):
+            change(segment._descriptor)
+
+
+# ---- when it is freed
+
+
+def test_the_sender_lets_go_and_the_receiver_has_it_still() -> None:
+    before = descriptors()
+    payload = packed(np.full(SIZE, 7, np.uint8))
+    assert descriptors() == before + 1
+    there = arrived(payload)
+    assert descriptors() == before + 2
+    del payload
+    array = opened(there)
+    assert descriptors() == before  # neither has it open: it is only mapped
+    assert "memfd:farref" in Path("/proc/self/maps").read_text()
+    assert array[-1] == 7
+    del array, there
+    assert "memfd:farref" not in Path("/proc/self/maps").read_text()
+
+
+def test_a_message_that_nobody_opens_leaves_nothing() -> None:
+    before = descriptors()
+    arrived(packed([np.zeros(SIZE, np.uint8), bytes(SIZE)]))
+    assert descriptors() == before
+
+
+def test_a_large_segment_is_closed_by_another_thread() -> None:
+    before = descriptors()
+    packed(np.zeros(shared.SLOW_TO_FREE))
+    end = time.monotonic() + 10
+    while descriptors() > before:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_forked_child_keeps_no_segment_open() -> None:
+    payload = packed(np.zeros(SIZE))
+    (segment,) = payload.buffers
+    assert isinstance(segment, Segment)
+    number = segment._descriptor
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.fstat(number)
+        except OSError as error:
+            mine = os.dup(2)  # the same number, maybe
+            segment.close()
+            os.fstat(mine)
+            os._exit(error.errno or 0)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == errno.EBADF
+    assert opened(arrived(payload)).size == SIZE
+
+
+SENDER = """
+    import os, pickle, sys
+    import numpy as np
+    from farref.serialization.shared import Segment
+    segment = Segment.of(memoryview(np.full({size}, 7, np.uint8)), writable=True)
+    os.write(1, pickle.dumps(segment))
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def sender() -> Iterator[subprocess.Popen[bytes]]:
+    """Another process, which tells of a segment and has it open until it ends."""
+    command = [sys.executable, "-c", textwrap.dedent(SENDER.format(size=SIZE))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.kill()
+
+
+def told(sender: subprocess.Popen[bytes]) -> Segment:
+    assert sender.stdout is not None
+    segment: Segment = pickle.loads(os.read(sender.stdout.fileno(), 4096))
+    return segment
+
+
+def kill(sender: subprocess.Popen[bytes]) -> None:
+    sender.send_signal(signal.SIGKILL)
+    sender.wait()
+
+
+def test_the_sender_is_killed_before_it_was_opened(sender: subprocess.Popen[bytes]) -> None:
+    segment = told(sender)
+    kill(sender)
+    segment.take()
+    for _ in range(2):
+        with pytest.raises(SenderDiedError, match=rf"process {sender.pid} ended.*{SIZE} bytes"):
+            segment.buffer()
+
+
+def test_the_sender_is_killed_after_it_was_opened(sender: subprocess.Popen[bytes]) -> None:
+    segment = told(sender)
+    segment.take()
+    kill(sender)
+    view = segment.buffer()
+    assert view[0] == view[SIZE - 1] == 7
+
+
+def test_what_has_come_in_its_place_is_not_taken_for_it() -> None:
+    """Another file, another segment, or the same at another size, under the same number."""
+    other = Segment.of(memoryview(bytes(SIZE)), writable=True)
+    assert other is not None
+    with open("/dev/zero", "rb") as file:
+        for number, name, size in (
+            (file.fileno(), other.name, SIZE),
+            (other._descriptor, "farref-0123", SIZE),
+            (other._descriptor, other.name, 2 * SIZE),
+            (other._descriptor, other.name, SIZE - 1),
+        ):
+            segment = Segment((os.getpid(), number), name, size, writable=True)
+            segment.take()
+            with pytest.raises(SenderDiedError):
+                segment.buffer()
+    unsealed = os.memfd_create("farref-0123", os.MFD_ALLOW_SEALING)
+    os.ftruncate(unsealed, SIZE)
+    segment = Segment((os.getpid(), unsealed), "farref-0123", SIZE, writable=True)
+    segment.take()
+    os.close(unsealed)
+    with pytest.raises(SenderDiedError):
+        segment.buffer()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [(-1, 3, "n", 5, True), (1, "3", "n", 5, True), (1, 3, b"n", 5, True), (1, 3, "n", 5, 1)],
+)
+def test_fields_that_do_not_belong_there(fields: tuple[Any, ...]) -> None:
+    with pytest.raises(ProtocolError, match="fields are not what belongs there"):
+        shared._told_of(*fields).take()
+
+
+# ---- where there is not enough
+
+
+def test_no_memory_is_an_error_before_anything_is_copied(tmp_path: Path) -> None:
+    """A buffer that is larger than the machine's memory: a file with nothing in it."""
+    size = 2 * memory.available()
+    with open(tmp_path / "sparse", "w+b") as file:
+        file.truncate(size)
+        with mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as large:
+            value = np.frombuffer(large, np.uint8)
+            a, ref = Endpoint("A"), Endpoint("A").own()
+            with pytest.raises(SharedMemoryFullError, match=rf"{size} bytes.*nothing was sent"):
+                dumps([ref, value], a, inert=Address, near=near)
+            with pytest.raises(MemoryError, match="pass an RRef"):
+                Frozen.of(value, Address)
+            del value
+
+
+def limited(limits: str, code: str) -> str:
+    """What *code* prints in a process of its own, with less than we have."""
+    program = f"""
+        import os, resource, sys
+        import numpy as np
+        from tests.serialization.test_shared import *
+        {limits}
+        """
+    command = [sys.executable, "-c", textwrap.dedent(program) + textwrap.dedent(code)]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_no_descriptors_or_files_too_small_fall_back_to_frames() -> None:
+    code = """
+        payload = packed(np.ones(SIZE))
+        assert [type(each) for each in payload.buffers] == [bytearray]
+        assert opened(payload).sum() == SIZE
+        frozen = Frozen.of(np.ones(SIZE), Address)
+        assert not frozen.thaw().flags.writeable and not frozen.shared
+        print("ok")
+    """
+    number = "resource.RLIMIT_NOFILE"
+    none_left = f"held = [os.dup(0) for _ in range(64 - descriptors())]; {number}"
+    for limits in (
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))",
+        f"{none_left}; resource.setrlimit({number}, (len(held) + 3, len(held) + 3))",
+    ):
+        assert limited(limits, code) == "ok\n"
+
+
+def test_the_soft_limit_of_descriptors_is_raised() -> None:
+    code = """
+        payloads = [packed(np.ones(shared.THRESHOLD, np.uint8)) for _ in range(100)]
+        assert all(type(each.buffers[0]) is Segment for each in payloads)
+        print("ok")
+    """
+    limits = "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 4000))"
+    assert limited(limits, code) == "ok\n"
+
+
+def test_what_cannot_be_mapped_is_read() -> None:
+    """All the mappings that a process may have are there already."""
+    code = """
+        payload, held = arrived(packed(np.arange(SIZE))), []
+        try:
+            while True:
+                access = mmap.PROT_READ | (mmap.PROT_WRITE if len(held) % 2 else 0)
+                held.append(mmap.mmap(-1, 4096, prot=access))
+        except OSError:
+            array = opened(payload)
+        held.clear()
+        assert "memfd:farref" not in open("/proc/self/maps").read()
+        assert array.flags.writeable and array[-1] == SIZE - 1
+        print("ok")
+    """
+    assert limited("", code) == "ok\n"
+
+
+def test_a_descriptor_that_may_not_be_opened_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/proc/self/mem", "rb") as file:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+        try:
+            segment = Segment((os.getpid(), file.fileno()), "n", 5, writable=False)
+            monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+            segment.take()
+        finally:
+            monkeypatch.undo()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with pytest.raises(SerializationError, match=r"cannot be opened here.*ulimit -n"):
+        segment.buffer()
+
+
+def a_group() -> Path | None:
+    """A control group of ours that limits memory to 256 MB, if we may make one."""
+    for root, limit in (
+        (memory._V2.root, memory._V2.limit),
+        (memory._V1.root, memory._V1.limit),
+    ):
+        group = root / f"farref-test-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        if (group / limit).exists():  # or this is not where groups are made
+            (group / limit).write_text(str(256 << 20))
+            return group
+        group.rmdir()
+    return None
+
+
+def test_a_control_group_is_full() -> None:
+    """The error comes in place of the kernel's killer."""
+    group = a_group()
+    if group is None:
+        pytest.skip("no control group can be made here")
+    try:
+        code = f"""
+            open("{group}/cgroup.procs", "w").write(str(os.getpid()))
+            assert memory.available() < 256 << 20
+            array = np.ones(140 << 20, np.uint8)
+            try:
+                Frozen.of(array, Address)
+            except SharedMemoryFullError:
+                print("full")
+            print(Frozen.of(array[:1 << 20], Address).shared)
+        """
+        assert limited("", code) == f"full\n{1 << 20}\n"
+    finally:
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            try:
+                group.rmdir()
+                break
+            except OSError:
+                time.sleep(0.05)
+
+
+# ---- threads
+
+
+def test_threads() -> None:
+    """Eight at once make, take and open segments; nothing is mixed up, and nothing left."""
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for turn in range(25):
+            value = np.full(shared.THRESHOLD, number + turn, np.uint8)
+            there = opened(arrived(packed([value, bytes(value)])))
+            there[0] += 1
+            if (there[0] != number + turn + 1).any() or there[1] != bytes(value):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_seals_are_those_that_the_kernel_knows() -> None:
+    segment = Segment.of(memoryview(bytes(10)), writable=False)
+    assert segment is not None
+    assert fcntl.fcntl(segment._descriptor, fcntl.F_GET_SEALS) == shared.SEALS
