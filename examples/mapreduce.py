@@ -1,10 +1,11 @@
 """Map and reduce in many processes, with the work of one that dies done again by the others.
 
 The two functions are any two; here they count the pairs of neighbouring words in the texts that
-Python's own help() shows (``pydoc_data``). A worker that maps a text keeps what comes of it, a table
-for each reducer; the program gets references to the tables, and lends them to the workers that
-reduce, which fetch them from where they are. So a worker that dies takes its tables with it: those
-who fetch one get `OwnerDiedError`, the program maps those texts again elsewhere, and goes on.
+Python's own help() shows (``pydoc_data``). A worker that maps a text keeps what comes of it, a
+table for each reducer; the program gets references to the tables, and lends them to the workers
+that reduce, which fetch them from where they are. So a worker that dies takes its tables with it:
+those who fetch one get `OwnerDiedError`, the program maps those texts again elsewhere, and goes
+on.
 
 The result is compared with one `Counter` over all texts.
 """

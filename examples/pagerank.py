@@ -1,14 +1,14 @@
 """PageRank over a real graph that is spread over processes, checked against networkx.
 
-Each worker owns a *partition*: a part of the nodes, their outgoing edges and their ranks. In a round
-every partition sends some of its rank along its edges: it makes a table for each partition, and the
-other fetches its own from it directly. The program holds nothing of the graph but references to the
-partitions. It asks for a whole round at once, also for parts of tables that are not there yet
-(``tables.remote()[number]``), and waits only for how much the ranks changed.
+Each worker owns a *partition*: a part of the nodes, their outgoing edges and their ranks. In a
+round every partition sends some of its rank along its edges: it makes a table for each partition,
+and the other fetches its own from it directly. The program holds nothing of the graph but
+references to the partitions. It asks for a whole round at once, also for parts of tables that are
+not there yet (``tables.remote()[number]``), and waits only for how much the ranks changed.
 
-By default the graph is the largest real one that networkx brings: who meets whom in *Les Misérables*,
-77 persons with 254 weighted edges. Give a file with another, an edge a line: two names and, if there
-is one, a weight.
+By default the graph is the largest real one that networkx brings: who meets whom in *Les
+Misérables*, 77 persons with 254 weighted edges. Give a file with another, an edge a line: two
+names and, if there is one, a weight.
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ class Partition:
 
     def scatter(self) -> list[Ranks]:
         """What flows from here in this round: a table for each partition."""
-        tables: list[Counter[str]] = [Counter() for _ in range(self.partitions)]
+        tables: list[Ranks] = [{} for _ in range(self.partitions)]
         for node, targets in self.edges.items():
             for target, share in targets.items():
-                tables[self.homes[target]][target] += self.ranks[node] * share
-        return [dict(table) for table in tables]
+                table = tables[self.homes[target]]
+                table[target] = table.get(target, 0.0) + self.ranks[node] * share
+        return tables
 
     def stuck(self) -> float:
         """The rank of the nodes without outgoing edges, which is everybody's."""
@@ -73,9 +74,10 @@ class Partition:
 
     def gather(self, tables: list[RRef[Ranks]], stuck: list[RRef[float]]) -> float:
         """Fetch what flows here, from wherever it is; how much the ranks changed."""
-        came: Counter[str] = Counter()
+        came = dict.fromkeys(self.edges, 0.0)
         for table in farref.get(tables):
-            came.update(table)
+            for node, rank in table.items():
+                came[node] += rank
         level = (DAMPING * sum(farref.get(stuck)) + 1 - DAMPING) / len(self.homes)
         before, self.ranks = self.ranks, {n: level + DAMPING * came[n] for n in self.edges}
         return sum(abs(self.ranks[node] - before[node]) for node in before)
@@ -96,7 +98,9 @@ def load(file: Path | None) -> Any:
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
     except (IndexError, TypeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} is no list of edges (a name, a name, a weight): {error}") from error
+        raise InputError(
+            f"{file} is no list of edges (a name, a name, a weight): {error}"
+        ) from error
     if not graph:
         raise InputError(f"there is no edge in {file}")
     if any(weight <= 0 for *_, weight in graph.edges(data="weight", default=1.0)):
@@ -146,7 +150,7 @@ class PageRank(Program[Ranks]):
 
     def alone(self, progress: Progress) -> Ranks:
         with needed(__name__):
-            import networkx as nx  # noqa: PLC0415
+            import networkx as nx  # noqa: PLC0415 - as above
         bar = progress.add_task("check", total=1)
         tolerance = CLOSE / len(self.graph)  # networkx multiplies it by the number of nodes
         ranks: Ranks = nx.pagerank(self.graph, DAMPING, max_iter=ROUNDS, tol=tolerance)
@@ -163,7 +167,9 @@ class PageRank(Program[Ranks]):
             table.add_row(f"{rank:.4f}", node)
         says = f"{nodes:,} nodes, {edges:,} directed edges"
         check = f"ranks at most {apart:.1e} from networkx.pagerank's"
-        return Verdict(found.keys() == expected.keys() and apart < 1e-8, figures, [table, says], check)
+        return Verdict(
+            found.keys() == expected.keys() and apart < 1e-8, figures, [table, says], check
+        )
 
 
 PROGRAM = PageRank

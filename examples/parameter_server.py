@@ -4,11 +4,11 @@ Each *trainer* owns its share of scikit-learn's digits (1,797 real images of 8 b
 gradients that it computes; the *server* owns the weights. The program sends all of an epoch's
 steps at once: a trainer's gradient needs the weights of the step before, and the server's next
 weights need all gradients of the step, and each of these is a reference to what is not there yet.
-Weights and gradients go between server and trainers directly, and those that no step needs any more
-are freed behind it. The program fetches the last weights only.
+Weights and gradients go between server and trainers directly, and those that no step needs any
+more are freed behind it. The program fetches the last weights only.
 
-The sum of the trainers' gradients is the gradient of the whole batch, so one process that takes the
-same steps must come to the same weights, but for rounding.
+The sum of the trainers' gradients is the gradient of the whole batch, so one process that takes
+the same steps must come to the same weights, but for rounding.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ class ParameterServer(Program[Weights]):
                 gradients = [each.remote().gradient(weights, batch) for each in trainers]
                 weights = server.remote().step(gradients)
             farref.wait([weights])  # no need, but for the bar: it could all be sent at once
-        return weights.to_here()
+        trained: Weights = weights.to_here()
+        return trained
 
     def alone(self, progress: Progress) -> Weights:
         weights = start()
@@ -160,8 +161,9 @@ class ParameterServer(Program[Weights]):
     def judge(self, found: Weights, expected: Weights) -> Verdict:
         right = accuracy(found, self.unseen)
         apart = max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))
-        figures = {"steps": EPOCHS * BATCHES, "accuracy": right, "apart": apart}
-        says = f"{right:.1%} right of {TESTED} images that it had not seen, after {EPOCHS * BATCHES} steps"
+        steps = EPOCHS * BATCHES
+        figures = {"steps": steps, "accuracy": right, "apart": apart}
+        says = f"{right:.1%} right of {TESTED} images that it had not seen, after {steps} steps"
         check = f"weights at most {apart:.1e} apart"
         return Verdict(apart < 1e-9 and right > ENOUGH, figures, [says], check)
 

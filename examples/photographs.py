@@ -1,11 +1,12 @@
 """A pipeline of actors through which large arrays pass by reference, checked against one process.
 
-Frames are cut from scikit-learn's two photographs, as if a camera moved over them, 4 MB each. Actors
-work on them: some blur, one looks, one finds the edges. What they send each other are references. An
-array moves once, from the process that made it to the one that works on it; the actor that looks
-asks for one number (``rpc_async().std()``), which is worked out where the array is, and passes the
-reference on, or drops it: then the array is freed and has not moved. The program too asks only for
-the sums of the rows. A few frames are on the way at once, however many there are.
+Frames are cut from scikit-learn's two photographs, as if a camera moved over them, 4 MB each.
+Actors work on them: some blur, one looks, one finds the edges. What they send each other are
+references. An array moves once, from the process that made it to the one that works on it; the
+actor that looks asks for one number (``rpc_async().std()``), which is worked out where the array
+is, and passes the reference on, or drops it: then the array is freed and has not moved. The
+program too asks only for the sums of the rows. A few frames are on the way at once, however many
+there are.
 
 The sums are compared with those of the same work in one process: they are equal, bit by bit.
 """
@@ -142,7 +143,8 @@ def blur(pixels: Array) -> Array:
 def edges(pixels: Array) -> Array:
     """How steep the brightness is at each pixel."""
     down, across = np.gradient(pixels.mean(axis=2))
-    return np.hypot(down, across)
+    steep: Array = np.hypot(down, across)
+    return steep
 
 
 # ---- the program

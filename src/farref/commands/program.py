@@ -29,7 +29,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -100,6 +99,55 @@ BaseOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A job that was done both ways: how long each took, in seconds, and what came of it."""
+
+    workers: int
+    together: float
+    alone: float
+    verdict: Verdict
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """All of it, for ``--json``."""
+        times = {"seconds": round(self.together, 3), "seconds_one_process": round(self.alone, 3)}
+        same = {"same": self.verdict.right}
+        return {"workers": self.workers, **self.verdict.figures, **times, **same}
+
+    def show(self, console: Console) -> None:
+        """All of it, for readers."""
+        for each in self.verdict.found:
+            console.print(each)
+        workers = f"{self.workers} worker{'' if self.workers == 1 else 's'}"
+        console.print(
+            f"{workers} {self.together:.2f} s, starting and ending them included; "
+            f"one process alone {self.alone:.2f} s"
+        )
+        bug = "" if self.verdict.right else ": this is a bug"
+        console.print(f"checked against one process: {self.verdict.check}{bug}", style="bold")
+
+
+def do(
+    program: Program[Any],
+    workers: int | None = None,
+    *,
+    base: str | None = None,
+    sharing: Sharing = "lend",
+) -> Done:
+    """Do the job twice, beside a bar on stderr, and compare. Raises what goes wrong."""
+    workers = workers or min(4, os.cpu_count() or 2)
+    columns = (TextColumn("{task.description:7}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+        begin = time.perf_counter()
+        with System(base, sharing=sharing) as system:
+            found = program.together(system, workers, progress)
+        middle = time.perf_counter()
+        expected = program.alone(progress)
+        end = time.perf_counter()
+    return Done(workers, middle - begin, end - middle, program.judge(found, expected))
+
+
 def run(
     program: Program[Any],
     workers: int | None = None,
@@ -108,37 +156,13 @@ def run(
     base: str | None = None,
     sharing: Sharing = "lend",
 ) -> bool:
-    """Do the job twice, compare, and say so; whether the results agree. Raises what goes wrong."""
-    workers = workers or min(4, os.cpu_count() or 2)
-    say = Console(stderr=as_json)
-    columns = (TextColumn("{task.description:7}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, MofNCompleteColumn(), TimeElapsedColumn(), console=say) as progress:
-        begin = time.perf_counter()
-        with System(base, sharing=sharing) as system:
-            found = program.together(system, workers, progress)
-        together = time.perf_counter() - begin
-        begin = time.perf_counter()
-        expected = program.alone(progress)
-        alone = time.perf_counter() - begin
-    verdict = program.judge(found, expected)
+    """`do` it and say what came of it; whether both ways agree."""
+    done = do(program, workers, base=base, sharing=sharing)
     if as_json:
-        times = {"seconds": round(together, 3), "seconds_one_process": round(alone, 3)}
-        told = {"workers": workers, **verdict.figures, **times, "same": verdict.right}
-        typer.echo(json.dumps(told, indent=2))
-        return verdict.right
-    for each in verdict.found:
-        say.print(each)
-    say.print(
-        f"{_count(workers, 'worker')} {together:.2f} s, starting and ending them included; "
-        f"one process alone {alone:.2f} s"
-    )
-    bug = "" if verdict.right else ": this is a bug"
-    say.print(f"checked against one process: {verdict.check}{bug}", style="bold")
-    return verdict.right
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+        typer.echo(json.dumps(done.figures, indent=2))
+    else:
+        done.show(Console())
+    return done.verdict.right
 
 
 # ---- what may go wrong
