@@ -45,11 +45,14 @@ NAMES = (
     "tell-owner-to-user",
     "tell-user-to-user",
     "lend-kept",
+    "nested",
     "forward-owned",
     "return-owned",
     "alias-chain",
     "alias-tree",
     "pipeline",
+    "middle-dies",
+    "owner-dies",
     "elastic",
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
@@ -216,6 +219,7 @@ def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict
         "control": dict(said.control),
         "objects": said.objects,
         "freed": said.freed,
+        "lost": list(said.lost),
         "left": list(said.left),
         "missing": list(said.missing),
     }

@@ -3,7 +3,8 @@
 A demo is a module in ``farref.examples`` with a docstring (its first line says in one
 sentence what happens; the rest, what to look for), a function ``play(system)``, and the
 discipline that it is about, ``SHARING``. One that plays a published example lists its
-``STEPS`` (see `farref.trace.notes`), and they are looked for in what was recorded.
+``STEPS`` (see `farref.trace.notes`), and they are looked for in what was recorded; one in which
+somebody dies says by ``GRACE`` how long its system's grace for orphans is, in seconds.
 
 It runs on real actors, every endpoint recording its steps; when the function returns the
 stage waits, for a bounded time, until nothing is left: every object freed, every fork and loan
@@ -56,6 +57,8 @@ class Demo:
     """The discipline that it is about."""
     steps: str = ""
     """Those of the published example that it plays."""
+    grace: float = 5.0
+    """Seconds: its system's ``orphan_grace``."""
 
 
 class Choice(StrEnum):
@@ -107,7 +110,8 @@ def demo_of(name: str, doc: str | None, play: Callable[[System], object]) -> Dem
     module = sys.modules[play.__module__]
     steps: str = getattr(module, "STEPS", "")
     sharing: Sharing = module.SHARING
-    return Demo(name, sentence.strip(), rest.strip(), play, sharing, steps)
+    grace: float = getattr(module, "GRACE", 5.0)
+    return Demo(name, sentence.strip(), rest.strip(), play, sharing, steps, grace)
 
 
 def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None) -> Story:
@@ -118,7 +122,7 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
     sharing = sharing or demo.sharing
     with playing(), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
         trace = Path(folder)
-        with System(base, sharing=sharing, trace=trace) as system:
+        with System(base, sharing=sharing, trace=trace, orphan_grace=demo.grace) as system:
             demo.play(system)
             _settle(system, trace)
         return read(

@@ -102,6 +102,8 @@ def summary(story: Story, look: Glyphs) -> Iterator[Text]:
     if not said.left:
         text.append("  nothing left", style="color(71)")
     yield text
+    for line in said.lost:
+        yield Text(f"     lost with the dead: {line}", style=QUIET)
     for line in said.left:
         yield Text(f"     left: {line}", style="color(167)")
     if said.noted or said.missing:
