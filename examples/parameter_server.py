@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.progress import Progress
 
-EPOCHS = 40
+EPOCHS = 30
 BATCHES = 10
 """Steps of an epoch."""
-RATE = 0.5
+RATE = 1.0
 HIDDEN = 32
 TESTED = 297
 """Images that are not trained on."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.progress import Progress
 
-FRAMES = 24
+FRAMES = 16
 WIDTH = 400
 ON_THE_WAY = 4
 """Frames that are in the pipeline at once."""
