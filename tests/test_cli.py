@@ -122,7 +122,7 @@ def test_the_disciplines_are_in_the_help() -> None:
         (("demo", "all", "--save", "x.svg"), "name of one traced demo"),
         (("demo", "wordcount", "--save", "x.svg"), "name of one traced demo"),
         (("demo", "elastic", "--workers", "2"), "it is for a program: parameter-server"),
-        (("demo", "pagerank", "--workers", "0"), "0 is not in the range"),
+        (("demo", "pagerank", "--workers", "0"), "Invalid value for '--workers'"),
         (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .svg, .html"),
         (("demo", "return-value", "--sharing", "theft"), "'lend', 'borrow', 'fork'"),
         (("nonsense",), "No such command"),

@@ -74,7 +74,9 @@ def test_a_program_comes_to_the_same_as_one_process(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_says_what_it_does_without_being_imported(name: str) -> None:
-    assert program.sentence(name).endswith(".")
+    sentence, rest = program.about(name)
+    assert sentence.endswith(".")
+    assert len(rest.split()) > 50
     text = (ROOT / "examples" / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
     assert "PROGRAM = " in text
     assert text.count("\n") < 250

@@ -32,6 +32,7 @@ from .stage import (
     perform,
     present,
     save_story,
+    say,
     well,
 )
 
@@ -170,7 +171,7 @@ def _listed() -> Iterator[tuple[str, str, str]]:
         yield name, found.sentence, found.sharing
     yield CHAOS, chaos.SENTENCE, "any"
     for name in PROGRAMS:
-        yield name, program.sentence(name), "any"
+        yield name, program.about(name)[0], "any"
 
 
 def _list(*, as_json: bool) -> None:
@@ -195,15 +196,16 @@ def _list(*, as_json: bool) -> None:
 def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict[str, Any], bool]:
     """Play a demo or a program, and show it unless *silent*; its figures, and if all is well."""
     if name in PROGRAMS:
-        made = program.make(name)
+        made, console = program.make(name), Console()
+        sentence, rest = program.about(name)
+        if not silent:
+            console.print(Text(sentence, style="bold"), end="\n\n")
         done = program.do(made, how.workers, base=how.base, sharing=how.sharing or "lend")
         if not silent:
-            done.show(Console())
-        return {
-            "name": name,
-            "sentence": program.sentence(name),
-            **done.figures,
-        }, done.verdict.right
+            done.show(console)
+            console.print()
+            say(rest, console)
+        return {"name": name, "sentence": sentence} | done.figures, done.verdict.right
     played = find(name)
     story = perform(played, how.base, how.sharing)
     if save is not None:  # first: a pipe that closes early ends what is shown

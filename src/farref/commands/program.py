@@ -222,13 +222,17 @@ def module_of(name: str) -> str:
     return f"{__package__.rpartition('.')[0]}.examples.{name.replace('-', '_')}"
 
 
-def sentence(name: str) -> str:
-    """What the program *name* does. Does not import it: what it needs may be missing, or slow."""
+def about(name: str) -> tuple[str, str]:
+    """What the program *name* does, in one sentence, and what to know of how.
+
+    Does not import it: what it needs may be missing, or slow.
+    """
     spec = find_spec(module_of(name))
     if spec is None or spec.origin is None:
         raise AssertionError(f"there is no example {name!r}, though it is listed")
     doc = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
-    return (doc or "").partition("\n")[0]
+    sentence, _, rest = (doc or "").replace("``", "").partition("\n")
+    return sentence, rest.strip()
 
 
 def make(name: str) -> Program[Any]:

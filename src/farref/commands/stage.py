@@ -150,17 +150,18 @@ def present(demo: Demo, story: Story, sharing: Sharing | None, pause: float = 0.
     console = Console()
     slow = pause > PAUSE
     if slow:
-        _say(demo.look_for, console)
+        say(demo.look_for, console)
     show(story, console, pause=pause)
     console.print()
     if sharing not in (None, demo.sharing):
         warning = f'Played with sharing="{sharing}"; the demo is written for "{demo.sharing}".'
         console.print(Text(f"  {warning}", style="bold"), end="\n\n")
     if not slow:
-        _say(demo.look_for, console)
+        say(demo.look_for, console)
 
 
-def _say(text: str, console: Console) -> None:
+def say(text: str, console: Console) -> None:
+    """Print prose, filled for the width of *console*, and a line that separates it."""
     for line in prose(text, console.width):
         console.print(Text(line), no_wrap=True)
     console.print()
