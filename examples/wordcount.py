@@ -7,38 +7,40 @@ fetches them from the mappers directly. When the program drops its references, a
 freed. The same files are then counted in this process alone, and the results compared.
 """
 
-import json
 import os
 import re
 import sys
 import sysconfig
-import time
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 from rich.table import Table
 
 import farref
-from farref import FarrefError, Future, RRef, System
-from farref.protocol.sharing import Sharing
+from farref import Future, RRef, System
+from farref.commands.program import (
+    BaseOption,
+    InputError,
+    JsonOption,
+    Program,
+    Verdict,
+    WorkersOption,
+    run,
+    told,
+)
+from farref.commands.stage import SharingOption, chosen
 
-SENTENCE = "A real program: counts the words of the standard library, and checks the result."
 WORD = re.compile(r"[^\W\d_]+")
 TEXTS = {".html", ".md", ".py", ".pyi", ".rst", ".txt"}
 CHUNK = 1_500_000
 """Bytes of text that one chunk has, about."""
 Parts = list[RRef[Counter[str]]]
 T = TypeVar("T")
-
-
-class InputError(Exception):
-    """The files to count cannot be had."""
 
 
 # ---- what runs on the workers
@@ -149,64 +151,44 @@ def cut(files: list[tuple[Path, int]], workers: int) -> list[list[str]]:
     return chunks
 
 
-def run(
-    paths: list[Path] | None = None,
-    workers: int | None = None,
-    *,
-    as_json: bool = False,
-    top: int = 10,
-    base: str | None = None,
-    sharing: Sharing = "lend",
-) -> int:
-    """Count, compare, and say so; the exit code."""
-    files = select(paths or [])
-    workers = workers or min(4, os.cpu_count() or 2)
-    chunks = cut(files, workers)
-    say = Console(stderr=as_json)
-    columns = (TextColumn("{task.description:6}"), BarColumn(), TaskProgressColumn())
-    begin = time.perf_counter()
-    with Progress(*columns, TimeElapsedColumn(), console=say, transient=False) as progress:
-        with System(base, sharing=sharing) as system:
-            words = count_in_parallel(system, chunks, workers, progress)
-        parallel = time.perf_counter() - begin
-        bar = progress.add_task("check", total=len(chunks))
-        begin, plain = time.perf_counter(), Counter[str]()
-        for chunk in chunks:
-            plain.update(count_words(read_text(chunk)))
-            progress.advance(bar)
-    result = {
-        "files": len(files),
-        "bytes": sum(size for _, size in files),
-        "chunks": len(chunks),
-        "workers": workers,
-        "words": words.total(),
-        "distinct": len(words),
-        "seconds": round(parallel, 3),
-        "seconds_one_process": round(time.perf_counter() - begin, 3),
-        "same": words == plain,
-        "top": words.most_common(top),
-    }
-    print(json.dumps(result, indent=2)) if as_json else _show(result, say)
-    return 0 if result["same"] else 1
+class WordCount(Program[Counter[str]]):
+    def __init__(self, paths: list[Path] | None = None, top: int = 10) -> None:
+        self.files = select(paths or [])
+        self.top = top
+
+    def together(self, system: System, workers: int, progress: Progress) -> Counter[str]:
+        return count_in_parallel(system, cut(self.files, workers), workers, progress)
+
+    def alone(self, progress: Progress) -> Counter[str]:
+        words: Counter[str] = Counter()
+        for chunk in progress.track(cut(self.files, 1), description="check"):
+            words.update(count_words(read_text(chunk)))
+        return words
+
+    def judge(self, found: Counter[str], expected: Counter[str]) -> Verdict:
+        size = sum(size for _, size in self.files)
+        top = found.most_common(self.top)
+        figures = {
+            "files": len(self.files),
+            "bytes": size,
+            "words": found.total(),
+            "distinct": len(found),
+            "top": top,
+        }
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(justify="right", style="bold")
+        table.add_column(no_wrap=True)
+        for word, number in top:
+            table.add_row(f"{number:,}", word)
+        says = (
+            f"{found.total():,} words ({len(found):,} different) in {len(self.files):,} files, "
+            f"{size / 1e6:.1f} MB"
+        )
+        same = found == expected
+        return Verdict(same, figures, [table, says], "the same" if same else "NOT the same")
 
 
-def _show(result: dict[str, Any], console: Console) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(justify="right", style="bold")
-    table.add_column(no_wrap=True)
-    for word, number in result["top"]:
-        table.add_row(f"{number:,}", word)
-    console.print(table)
-    console.print(
-        f"{result['words']:,} words ({result['distinct']:,} different) in {result['files']:,} "
-        f"files, {result['bytes'] / 1e6:.1f} MB, {result['chunks']} chunks"
-    )
-    console.print(
-        f"{result['workers']} workers {result['seconds']:.1f} s, one process alone "
-        f"{result['seconds_one_process']:.1f} s"
-    )
-    same = "the same result" if result["same"] else "NOT the same result: this is a bug"
-    console.print(f"checked against one process: {same}", style="bold")
+PROGRAM = WordCount
 
 
 def main(
@@ -215,24 +197,20 @@ def main(
         typer.Argument(help="Files and folders; default: Python's standard library."),
     ] = None,
     *,
-    workers: Annotated[int | None, typer.Option(min=1, max=64, help="Worker processes.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
     top: Annotated[int, typer.Option(min=0, help="How many of the most frequent words.")] = 10,
-    base: Annotated[str | None, typer.Option(help="The Thespian system base.")] = None,
+    workers: WorkersOption = None,
+    as_json: JsonOption = False,
+    base: BaseOption = None,
+    sharing: SharingOption = None,
 ) -> None:
     """Count the words of files with many processes; check against one process.
 
     The exit code is 1 if the results differ, 2 if a file cannot be read or there is none.
     """
-    try:
-        code = run(paths, workers, as_json=as_json, top=top, base=base)
-    except InputError as error:
-        print(f"wordcount: {error}", file=sys.stderr)
-        raise typer.Exit(2) from error
-    except (FarrefError, OSError) as error:
-        print(f"wordcount: {type(error).__name__}: {error}", file=sys.stderr)
-        raise typer.Exit(1) from error
-    raise typer.Exit(code)
+    with told("wordcount"):
+        how = chosen(sharing) or "lend"
+        right = run(WordCount(paths, top), workers, as_json=as_json, base=base, sharing=how)
+    raise typer.Exit(0 if right else 1)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,10 @@ import pytest
 from typer.testing import CliRunner
 
 from farref.cli import app
-from farref.commands.demo import NAMES
+from farref.commands import demo, program
+from farref.commands.demo import NAMES, PROGRAMS
 from farref.examples import forward_owned, wordcount
+from farref.protocol.errors import WorkerDiedError
 from farref.trace import save, tell
 
 from .recordings import user_to_user
@@ -75,13 +77,13 @@ def test_version() -> None:
 def test_demos_are_listed() -> None:
     run = farref("demo")
     assert run.returncode == 0
-    for name in (*NAMES, "chaos", "wordcount"):
+    for name in (*NAMES, "chaos", *PROGRAMS):
         assert re.search(rf"^{name} +(lend|borrow|fork|any) +\S", run.stdout, re.MULTILINE)
 
 
 def test_demos_are_listed_as_json() -> None:
     rows = json.loads(farref("demo", "--json").stdout)
-    assert [row["name"] for row in rows] == [*NAMES, "chaos", "wordcount"]
+    assert [row["name"] for row in rows] == [*NAMES, "chaos", *PROGRAMS]
     assert all(row["sentence"].endswith(".") for row in rows)
     assert {row["name"]: row["sharing"] for row in rows}["forward-owned"] == "borrow"
 
@@ -118,6 +120,9 @@ def test_the_disciplines_are_in_the_help() -> None:
         (("demo", "nonsense"), "there is no demo 'nonsense'"),
         (("demo", "--save", "x.svg"), "name of one traced demo"),
         (("demo", "all", "--save", "x.svg"), "name of one traced demo"),
+        (("demo", "wordcount", "--save", "x.svg"), "name of one traced demo"),
+        (("demo", "elastic", "--workers", "2"), "it is for a program: parameter-server"),
+        (("demo", "pagerank", "--workers", "0"), "Invalid value for '--workers'"),
         (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .svg, .html"),
         (("demo", "return-value", "--sharing", "theft"), "'lend', 'borrow', 'fork'"),
         (("nonsense",), "No such command"),
@@ -241,17 +246,53 @@ def test_a_demo_in_another_discipline() -> None:
     assert re.search(r"2 control messages +1 ACK · 1 delete", run.stdout)
 
 
-def test_wordcount_in_another_discipline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_in_another_discipline(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[object] = []
 
-    def run(**options: object) -> int:
-        played.append(options["sharing"])
-        return 0
+    def do(made: object, workers: object, **options: object) -> program.Done:
+        played.append((type(made), workers, options["sharing"]))
+        return program.Done(1, 1.0, 1.0, program.Verdict(len(played) < 2, {}))
 
-    monkeypatch.setattr(wordcount, "run", run)
-    assert farref("demo", "wordcount", "--sharing", "borrow").returncode == 0
-    assert farref("demo", "wordcount").returncode == 0
-    assert played == ["borrow", "lend"]
+    monkeypatch.setattr(program, "do", do)
+    run = farref("demo", "wordcount", "--sharing", "borrow", "--workers", "3")
+    assert run.returncode == 0
+    assert "1 worker 1.00 s, starting and ending" in run.stdout
+    assert farref("demo", "wordcount").returncode == 1
+    assert played == [(wordcount.WordCount, 3, "borrow"), (wordcount.WordCount, None, "lend")]
+
+
+@pytest.mark.processes
+def test_the_tour_goes_on_and_says_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(name: str) -> None:
+        raise program.MissingPackageError(f"{name} wants more")
+
+    def play(name: str, *_: object, **__: object) -> None:
+        raise WorkerDiedError(f"in {name}")
+
+    monkeypatch.setattr(demo, "NAMES", ("return-value",))
+    monkeypatch.setattr(demo, "PROGRAMS", ("pagerank",))
+    monkeypatch.setattr(program, "make", make)
+    run = farref("demo", "all", "--base", "simpleSystemBase")
+    assert run.returncode == 0
+    assert "1 of 2 went well\nleft out: pagerank\n" in run.stdout
+    assert run.stderr == "pagerank was left out: pagerank wants more\n"
+    (figures,) = json.loads(farref("demo", "all", "--json", "--base", "simpleSystemBase").stdout)
+    assert (figures["name"], figures["left"]) == ("return-value", [])
+    monkeypatch.setattr(demo, "_play", play)
+    run = farref("demo", "all")
+    assert run.returncode == 1
+    assert "0 of 2 went well\nwent wrong: return-value, pagerank\n" in run.stdout
+
+
+def test_a_trace_is_shown_at_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slowly, line by line, after what to look for; fast, at once."""
+    pauses: list[float] = []
+    monkeypatch.setattr("time.sleep", pauses.append)
+    run = farref("demo", "chaos", "--slow")
+    assert set(pauses) == {0.5}
+    pauses.clear()
+    assert farref("demo", "chaos", "--fast").stdout == farref("demo", "chaos").stdout == run.stdout
+    assert set(pauses) == {0.0}
 
 
 @pytest.mark.processes

@@ -21,12 +21,20 @@ pytestmark = pytest.mark.processes
 BASES = ("farrefBase", "multiprocTCPBase", "simpleSystemBase")
 NOTED = ("forward-owned", "return-owned")
 """Those that play a published example, step by step."""
-OBJECTS = {"lend-kept": 2, "return-owned": 2, "alias-chain": 3, "alias-tree": 4, "pipeline": 5}
+OBJECTS = {
+    "lend-kept": 2,
+    "nested": 2,
+    "return-owned": 2,
+    "alias-chain": 3,
+    "alias-tree": 4,
+    "pipeline": 5,
+    "owner-dies": 2,
+}
 """Those with more than one."""
 OWN = {name: find(name).sharing for name in NAMES}
 MORE = [(name, "lend") for name in NOTED]
 """What is played on every base beside each demo in its own discipline."""
-TIMED = ("elastic",)
+TIMED = ("elastic", "middle-dies", "owner-dies")
 """Those that take seconds, and are not about a discipline."""
 OTHERS = [
     each
@@ -59,11 +67,16 @@ def play(base: str, folder: Path, what: list[tuple[str, str]]) -> dict[tuple[str
 
 
 @pytest.fixture(scope="module", params=BASES)
-def played(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, str], Story]:
+def base(request: pytest.FixtureRequest) -> str:
+    """One of them."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def played(base: str, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Story]:
     """All of them, in their own disciplines."""
-    return play(request.param, tmp_path_factory.mktemp("demos"), [*OWN.items(), *MORE])
+    return play(base, tmp_path_factory.mktemp("demos"), [*OWN.items(), *MORE])
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +93,9 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], St
 
 def check_end(story: Story, name: str) -> None:
     assert story.summary.left == ()
-    assert story.summary.freed == story.summary.objects == OBJECTS.get(name, 1)
+    lost = sum(each.lost for each in story.objects.values())
+    assert story.summary.freed + lost == story.summary.objects == OBJECTS.get(name, 1)
+    assert not lost or name == "owner-dies"
     assert story.problems == ()
     assert story.summary.missing == ()
 
@@ -99,6 +114,23 @@ def test_nothing_is_left_in_any_discipline(
 
 def test_the_survivors_of_a_kill_train_on(stories: dict[str, Story]) -> None:
     assert stories["elastic"].summary.user["Invoke"] >= 2 * (3 + 2 + 4)
+
+
+def test_an_object_is_lost_with_its_owner_where_that_can_be_killed(
+    base: str, stories: dict[str, Story]
+) -> None:
+    lost = stories["owner-dies"].summary.lost
+    assert ("A/1, owned by B" in lost) == (base != "simpleSystemBase")
+
+
+def test_an_orphan_makes_itself_known_and_goes_on(base: str, stories: dict[str, Story]) -> None:
+    story = stories["middle-dies"]
+    assert ("ForkRequest" in story.summary.control) == (base != "simpleSystemBase")
+    assert story.summary.lost == ()
+    kinds = [(record.kind, record.message) for record in story.records]
+    if base != "simpleSystemBase":  # C fetches when what B was lent is gone
+        buried = max(n for n, (kind, _) in enumerate(kinds) if kind == "buried")
+        assert kinds.index(("send", "Fetch")) > buried
 
 
 def test_the_command_offers_every_discipline() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from farref.commands.demo import NAMES
+from farref.commands.program import InputError, run
 from farref.examples import wordcount
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -70,7 +71,7 @@ def test_wordcount_fails_if_the_results_differ(
 ) -> None:
     monkeypatch.setattr(wordcount, "add_up", lambda _parts: Counter(wrong=1))
     paths = [EXAMPLES / "wordcount.py"]
-    assert wordcount.run(paths, 2, as_json=True, base="simpleSystemBase") == 1
+    assert run(wordcount.WordCount(paths), 2, as_json=True, base="simpleSystemBase") is False
     assert json.loads(capsys.readouterr().out)["same"] is False
 
 
@@ -91,7 +92,7 @@ def test_chunks_hold_every_file_once() -> None:
 def test_wordcount_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     (tmp_path / "gone.txt").symlink_to(tmp_path / "nowhere")
     for path in (tmp_path, tmp_path / "gone.txt", tmp_path / "missing"):
-        with pytest.raises(wordcount.InputError, match="cannot be read: No such file"):
+        with pytest.raises(InputError, match="cannot be read: No such file"):
             wordcount.select([path])
     run = python("-m", "farref.examples.wordcount", str(tmp_path))
     assert run.returncode == 2

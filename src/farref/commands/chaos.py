@@ -45,6 +45,7 @@ def run(
     save: Path | None,
     *,
     as_json: bool,
+    pause: float,
 ) -> bool:
     """Play the plan of *seed*, and show it; whether all went well."""
     plan = draw(seed, acts, sharing=sharing, weather=weather)
@@ -61,7 +62,7 @@ def run(
     console = Console()
     console.print(_listed(plan))
     console.print()
-    show(story, console)
+    show(story, console, pause=pause)
     console.print()
     told = ", ".join(f"{number} {what}" for what, number in sorted(outcome.done.items()))
     console.print(Text(f"  {outcome.seconds:.0f} s of virtual time: {told}"))

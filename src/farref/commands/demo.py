@@ -1,14 +1,14 @@
-"""`farref demo`: the demos listed, one played, or all of them as a tour."""
+"""`farref demo`: demos and programs listed, one played, or all of them as a tour."""
 
 from __future__ import annotations
 
 import importlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,16 +19,20 @@ from rich.text import Text
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import Sharing
 from ..simulation.plan import Weather
-from . import chaos
+from . import chaos, program
+from .program import MissingPackageError, WorkersOption
 from .stage import (
     Demo,
+    PaceOption,
     SharingOption,
     check_suffix,
     chosen,
     demo_of,
+    pause_of,
     perform,
     present,
     save_story,
+    say,
     well,
 )
 
@@ -42,19 +46,32 @@ NAMES = (
     "tell-owner-to-user",
     "tell-user-to-user",
     "lend-kept",
+    "nested",
     "forward-owned",
     "return-owned",
     "alias-chain",
     "alias-tree",
     "pipeline",
+    "middle-dies",
+    "owner-dies",
     "elastic",
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
-PROGRAM = "wordcount"
-"""A real program, which ends the tour. It has options of its own when it runs alone."""
+PROGRAMS = ("parameter-server", "pagerank", "mapreduce", "photographs", "wordcount")
+"""The programs, which end the tour. Each has options of its own when it runs alone."""
 CHAOS = "chaos"
 """A simulation, drawn from a seed: no part of the tour, as it is another one each time."""
 ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What the command line says about playing: None for what each demo says itself."""
+
+    base: str | None
+    sharing: Sharing | None
+    workers: int | None
+    pause: float
 
 
 class Sky(StrEnum):
@@ -102,6 +119,8 @@ def demo(
     sharing: SharingOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Of `chaos`: what happens in it.")] = 1,
     acts: Annotated[int, typer.Option(min=0, max=500, help="Of `chaos`: how much happens.")] = 30,
+    pace: PaceOption = None,
+    workers: WorkersOption = None,
     weather: Annotated[
         Sky | None, typer.Option(help="Of `chaos`: what befalls them.", show_default=False)
     ] = None,
@@ -112,31 +131,37 @@ def demo(
     """List the demos, or play one on real actors and show its trace.
 
     The exit code is 0 only if nothing was left, neither objects nor forks nor
-    loans, and every step of a published example was found.
+    loans, and every step of a published example was found; of a program, if
+    its result was right.
     """  # fmt: skip
-    if save is not None:
-        if name in (None, ALL, PROGRAM):
-            raise typer.BadParameter("it needs the name of one traced demo", param_hint="--save")
-        check_suffix(save)
-    if name is None:
-        _list(as_json=as_json)
-        return
-    if name not in (*NAMES, CHAOS, PROGRAM, ALL):
-        known = ", ".join((*NAMES, CHAOS, PROGRAM, ALL))
+    if name not in (None, *NAMES, CHAOS, *PROGRAMS, ALL):
+        known = ", ".join((*NAMES, CHAOS, *PROGRAMS, ALL))
         raise typer.BadParameter(
             f"there is no demo {name!r}; there are: {known}", param_hint="NAME"
         )
-    try:
-        how = chosen(sharing)
-        if name == CHAOS:
-            sky: Weather | None = None if weather is None else weather.value
-            right = chaos.run(seed, acts, how, sky, save, as_json=as_json)
-            raise typer.Exit(0 if right else 1)
-        right = _tour(base, how) if name == ALL else _one(name, base, how, save, as_json=as_json)
-    except FarrefError as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
-        raise typer.Exit(1) from error
-    raise typer.Exit(0 if right else 1)
+    if save is not None:
+        if name in (None, ALL, *PROGRAMS):
+            raise typer.BadParameter("it needs the name of one traced demo", param_hint="--save")
+        check_suffix(save)
+    if workers is not None and name not in (ALL, *PROGRAMS):
+        raise typer.BadParameter(
+            f"it is for a program: {', '.join(PROGRAMS)}", param_hint="--workers"
+        )
+    how = How(base, chosen(sharing), workers, pause_of(pace))
+    if name is None:
+        _list(as_json=as_json)
+    elif name == ALL:
+        raise typer.Exit(0 if _tour(how, as_json=as_json) else 1)
+    elif name == CHAOS:
+        sky: Weather | None = None if weather is None else weather.value
+        right = chaos.run(seed, acts, how.sharing, sky, save, as_json=as_json, pause=how.pause)
+        raise typer.Exit(0 if right else 1)
+    else:
+        with program.told(name):
+            figures, right = _play(name, how, save, silent=as_json)
+        if as_json:
+            typer.echo(json.dumps(figures, indent=2))
+        raise typer.Exit(0 if right else 1)
 
 
 def _listed() -> Iterator[tuple[str, str, str]]:
@@ -145,7 +170,8 @@ def _listed() -> Iterator[tuple[str, str, str]]:
         found = find(name)
         yield name, found.sentence, found.sharing
     yield CHAOS, chaos.SENTENCE, "any"
-    yield PROGRAM, _wordcount().SENTENCE, "lend"
+    for name in PROGRAMS:
+        yield name, program.about(name)[0], "any"
 
 
 def _list(*, as_json: bool) -> None:
@@ -159,54 +185,77 @@ def _list(*, as_json: bool) -> None:
     table.add_column(no_wrap=True, style="dim")
     table.add_column()
     for name, sentence, sharing in _listed():
+        if name == PROGRAMS[0]:
+            table.add_section()
+            table.add_row()
         table.add_row(name, sharing, sentence)
     console.print(table)
     console.print(Text("\nPlay one: farref demo NAME   All of them: farref demo all"))
 
 
-def _one(
-    name: str, base: str | None, sharing: Sharing | None, save: Path | None, *, as_json: bool
-) -> bool:
-    if name == PROGRAM:
-        how = sharing or "lend"
-        return bool(_wordcount().run(as_json=as_json, base=base, sharing=how) == 0)
+def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict[str, Any], bool]:
+    """Play a demo or a program, and show it unless *silent*; its figures, and if all is well."""
+    if name in PROGRAMS:
+        made, console = program.make(name), Console()
+        sentence, rest = program.about(name)
+        if not silent:
+            console.print(Text(sentence, style="bold"), end="\n\n")
+        done = program.do(made, how.workers, base=how.base, sharing=how.sharing or "lend")
+        if not silent:
+            done.show(console)
+            console.print()
+            say(rest, console)
+        return {"name": name, "sentence": sentence} | done.figures, done.verdict.right
     played = find(name)
-    story = perform(played, base, sharing)
+    story = perform(played, how.base, how.sharing)
     if save is not None:  # first: a pipe that closes early ends what is shown
         save_story(story, save)
-    if as_json:
-        said = story.summary
-        typer.echo(
-            json.dumps(
-                {
-                    "name": name,
-                    "sentence": played.sentence,
-                    "sharing": sharing or played.sharing,
-                    "user": dict(said.user),
-                    "control": dict(said.control),
-                    "objects": said.objects,
-                    "freed": said.freed,
-                    "left": list(said.left),
-                    "missing": list(said.missing),
-                },
-                indent=2,
-            )
-        )
-    else:
-        present(played, story, sharing)
-    return well(story)
+    if not silent:
+        present(played, story, how.sharing, how.pause)
+    said = story.summary
+    figures = {
+        "name": name,
+        "sentence": played.sentence,
+        "sharing": how.sharing or played.sharing,
+        "user": dict(said.user),
+        "control": dict(said.control),
+        "objects": said.objects,
+        "freed": said.freed,
+        "lost": list(said.lost),
+        "left": list(said.left),
+        "missing": list(said.missing),
+    }
+    return figures, well(story)
 
 
-def _tour(base: str | None, sharing: Sharing | None) -> bool:
+def _tour(how: How, *, as_json: bool) -> bool:
+    """Play all, whatever becomes of one; whether all went well that could be played."""
     console = Console()
-    right = True
-    for number, name in enumerate(NAMES, 1):
-        console.print(Rule(f"{number}/{len(NAMES) + 1}  {name}", align="left", style="dim"))
-        right &= _one(name, base, sharing, None, as_json=False)
-        console.print()
-    console.print(Rule(f"{len(NAMES) + 1}/{len(NAMES) + 1}  {PROGRAM}", align="left", style="dim"))
-    return _one(PROGRAM, base, sharing, None, as_json=False) and right
-
-
-def _wordcount() -> ModuleType:
-    return importlib.import_module("...examples.wordcount", __name__)
+    tour = (*NAMES, *PROGRAMS)
+    figures, wrong, skipped = [], [], []
+    for number, name in enumerate(tour, 1):
+        if not as_json:
+            console.print(Rule(f"{number}/{len(tour)}  {name}", align="left", style="dim"))
+        try:
+            found, right = _play(name, how, None, silent=as_json)
+        except MissingPackageError as error:
+            skipped.append(name)
+            typer.echo(f"{name} was left out: {error}", err=True)
+        except FarrefError as error:
+            wrong.append(name)
+            typer.echo(f"{name}: {type(error).__name__}: {error}", err=True)
+        else:
+            figures.append(found)
+            wrong += [] if right else [name]
+        if not as_json:
+            console.print()
+    if as_json:
+        typer.echo(json.dumps(figures, indent=2))
+    else:
+        console.print(Rule(align="left", style="dim"))
+        well_ended = len(tour) - len(wrong) - len(skipped)
+        console.print(Text(f"{well_ended} of {len(tour)} went well", style="bold"))
+        for what, names in (("left out", skipped), ("went wrong", wrong)):
+            if names:
+                console.print(Text(f"{what}: {', '.join(names)}"))
+    return not wrong

@@ -3,7 +3,8 @@
 A demo is a module in ``farref.examples`` with a docstring (its first line says in one
 sentence what happens; the rest, what to look for), a function ``play(system)``, and the
 discipline that it is about, ``SHARING``. One that plays a published example lists its
-``STEPS`` (see `farref.trace.notes`), and they are looked for in what was recorded.
+``STEPS`` (see `farref.trace.notes`), and they are looked for in what was recorded; one in which
+somebody dies says by ``GRACE`` how long its system's grace for orphans is, in seconds.
 
 It runs on real actors, every endpoint recording its steps; when the function returns the
 stage waits, for a bounded time, until nothing is left: every object freed, every fork and loan
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from ..actors.system import System
@@ -55,6 +57,8 @@ class Demo:
     """The discipline that it is about."""
     steps: str = ""
     """Those of the published example that it plays."""
+    grace: float = 5.0
+    """Seconds: its system's ``orphan_grace``."""
 
 
 class Choice(StrEnum):
@@ -75,6 +79,26 @@ SharingOption = Annotated[
 ]
 
 
+PaceOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--slow/--fast",
+        help="Show a trace line by line, to be watched, or all at once; in a terminal, by default, "
+        "in between.",
+        show_default=False,
+    ),
+]
+PAUSES = {True: 0.5, False: 0.0}
+"""Seconds between two lines of a trace that is shown slowly, and fast."""
+PAUSE = 0.04
+"""The same, in a terminal, where nothing is said."""
+
+
+def pause_of(slow: bool | None) -> float:
+    """Seconds between two lines of a trace, for what the command line says; none into a pipe."""
+    return PAUSES.get(slow, PAUSE if Console().is_terminal else 0.0)  # type: ignore[arg-type]
+
+
 def chosen(sharing: Choice | None) -> Sharing | None:
     """What the command line says, if it does."""
     return None if sharing is None else sharing.value
@@ -86,7 +110,8 @@ def demo_of(name: str, doc: str | None, play: Callable[[System], object]) -> Dem
     module = sys.modules[play.__module__]
     steps: str = getattr(module, "STEPS", "")
     sharing: Sharing = module.SHARING
-    return Demo(name, sentence.strip(), rest.strip(), play, sharing, steps)
+    grace: float = getattr(module, "GRACE", 5.0)
+    return Demo(name, sentence.strip(), rest.strip(), play, sharing, steps, grace)
 
 
 def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None) -> Story:
@@ -95,9 +120,9 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
     Raises whatever the demo raises.
     """
     sharing = sharing or demo.sharing
-    with tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
+    with playing(), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
         trace = Path(folder)
-        with System(base, sharing=sharing, trace=trace) as system:
+        with System(base, sharing=sharing, trace=trace, orphan_grace=demo.grace) as system:
             demo.play(system)
             _settle(system, trace)
         return read(
@@ -105,16 +130,41 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
         )
 
 
-def present(demo: Demo, story: Story, sharing: Sharing | None) -> None:
-    """Show *story* on the terminal, and what to look for in it."""
+@contextlib.contextmanager
+def playing() -> Iterator[None]:
+    """Show that something goes on, in a terminal, until it ends; nothing of that remains."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        progress.add_task("recording", total=None)
+        yield
+
+
+def present(demo: Demo, story: Story, sharing: Sharing | None, pause: float = 0.0) -> None:
+    """Show *story* on the terminal, and what to look for in it.
+
+    Who watches it slowly, *pause* seconds a line, is told that first.
+    """
     console = Console()
-    show(story, console)
+    slow = pause > PAUSE
+    if slow:
+        say(demo.look_for, console)
+    show(story, console, pause=pause)
     console.print()
     if sharing not in (None, demo.sharing):
         warning = f'Played with sharing="{sharing}"; the demo is written for "{demo.sharing}".'
         console.print(Text(f"  {warning}", style="bold"), end="\n\n")
-    for line in prose(demo.look_for, console.width):
+    if not slow:
+        say(demo.look_for, console)
+
+
+def say(text: str, console: Console) -> None:
+    """Print prose, filled for the width of *console*, and a line that separates it."""
+    for line in prose(text, console.width):
         console.print(Text(line), no_wrap=True)
+    console.print()
 
 
 def well(story: Story) -> bool:
@@ -160,13 +210,14 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
         ] = None,
         base: Annotated[str | None, typer.Option(help="The Thespian system base.")] = None,
         sharing: SharingOption = None,
+        pace: PaceOption = None,
     ) -> None:
         if save_to is not None:
             check_suffix(save_to)
         story = perform(demo, base, chosen(sharing))
         if save_to is not None:
             save_story(story, save_to)
-        present(demo, story, chosen(sharing))
+        present(demo, story, chosen(sharing), pause_of(pace))
         raise typer.Exit(0 if well(story) else 1)
 
     main.__doc__ = f"{demo.sentence}\n\n{demo.look_for}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -39,8 +40,8 @@ WORDS = {
 ALIASES = "h aliases g, h->g: h stands for g   g is f: f has the value   canonical: its own"
 
 
-def show(story: Story, console: Console, *, legend: bool = True) -> None:
-    """Print *story*. It fits the console's width, whatever that is."""
+def show(story: Story, console: Console, *, legend: bool = True, pause: float = 0.0) -> None:
+    """Print *story*, its lines *pause* seconds apart. It fits the console, whatever its width."""
     look = glyphs(console)
     lines = picture(story, console.width, look) if console.width >= NARROW else None
     if story.title:
@@ -48,6 +49,7 @@ def show(story: Story, console: Console, *, legend: bool = True) -> None:
         console.print()
     for line in lines if lines is not None else listing(story, look):
         _print(console, line)
+        time.sleep(pause)
     console.print()
     if legend:
         arrows, stages = _legend(story, look)
@@ -100,6 +102,8 @@ def summary(story: Story, look: Glyphs) -> Iterator[Text]:
     if not said.left:
         text.append("  nothing left", style="color(71)")
     yield text
+    for line in said.lost:
+        yield Text(f"     lost with the dead: {line}", style=QUIET)
     for line in said.left:
         yield Text(f"     left: {line}", style="color(167)")
     if said.noted or said.missing:

@@ -89,6 +89,8 @@ class Summary:
     """Steps of a published example that were found."""
     missing: tuple[str, ...] = ()
     """Those that were not."""
+    lost: tuple[str, ...] = ()
+    """What came to its end with an endpoint that died: its objects, and messages to and from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +248,16 @@ class _Teller:
         sent = [record for record in self.records if record.kind == "send"]
         received = {record.name for record in self.records if record.kind == "receive"}
         objects = list(self.view.objects.values())
-        left = [
-            f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}, "
-            + ("was lost with its owner" if each.lost else "is not freed")
+        dead = {record.peer for record in self.records if record.kind == "died"}
+        lost = [
+            f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}"
             for each in objects
-            if not each.freed
+            if each.lost
+        ]
+        left = [
+            f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}, is not freed"
+            for each in objects
+            if not each.freed and not each.lost
         ]
         left += [
             self._unended(fork)
@@ -261,18 +268,18 @@ class _Teller:
             f"{self.names.of(asker)} has not been told what {self.names.id(about)} stands for"
             for asker, about in self.view.asking.values()
         ]
-        left += [
-            f"a {record.message} from {self.names.of(record.at)} to {self.names.of(record.peer)} "
-            "did not arrive"
-            for record in sent
-            if record.name not in received
-        ]
+        for record in sent:
+            if record.name not in received:
+                at, peer = self.names.of(record.at), self.names.of(record.peer)
+                ended = lost if {record.at, record.peer} & dead else left
+                ended.append(f"a {record.message} from {at} to {peer} did not arrive")
         return Summary(
             Counter(record.message for record in sent if record.user),
             Counter(record.message for record in sent if not record.user),
             len(objects),
             sum(each.freed for each in objects),
             tuple(left),
+            lost=tuple(lost),
         )
 
     def _unended(self, fork: Fork) -> str:

@@ -1,0 +1,56 @@
+"""B is killed while C waits for an object of B's and A holds it: both get an error, and go on.
+
+The value never moves: when its owner dies it is gone, for everybody, and nobody hangs.
+
+Look for
+  - C, which waits, gets OwnerDiedError as soon as the death is known, not after a timeout;
+  - A gets the same at its next use, and an alias is no way out: C returned A's reference, so its
+    result stands for what is gone;
+  - the object is lost, and so is the request that B had not answered; nothing else is left.
+
+Where actors are no processes (simpleSystemBase) nobody can be killed; there nothing is lost.
+"""
+
+import os
+import signal
+import time
+
+from farref import OwnerDiedError, RRef, System, remote, rpc_async, rpc_sync
+from farref.commands.stage import run_alone
+
+SHARING = "lend"
+GRACE = 2.0
+
+
+def same(ref: RRef[None]) -> RRef[None]:
+    return ref
+
+
+def lost(ref: RRef[None]) -> bool:
+    try:
+        ref.to_here()
+    except OwnerDiedError:
+        return True
+    return False
+
+
+def on_a() -> None:
+    victim: int = rpc_sync("B", os.getpid)
+    kill = victim != os.getpid()
+    ref = remote("B", time.sleep, args=(60 if kill else 0,))
+    alias = remote("C", same, args=(ref,))
+    waits = rpc_async("C", lost, args=(ref,))
+    if kill:
+        time.sleep(0.2)  # so that C waits
+        os.kill(victim, signal.SIGKILL)
+    assert [waits.result(), lost(alias), lost(ref)] == [kill] * 3
+
+
+def play(system: System) -> None:
+    for name in "ABC":
+        system.worker(name)
+    rpc_sync("A", on_a)
+
+
+if __name__ == "__main__":
+    run_alone(__doc__, play)

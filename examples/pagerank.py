@@ -1,0 +1,200 @@
+"""PageRank over a real graph that is spread over processes, checked against networkx.
+
+Each worker owns a *partition*: a part of the nodes, their outgoing edges and their ranks. In a
+round every partition sends some of its rank along its edges: it makes a table for each partition,
+and the other fetches its own from it directly. The program holds nothing of the graph but
+references to the partitions. It asks for a whole round at once, also for parts of tables that are
+not there yet (``tables.remote()[number]``), and waits only for how much the ranks changed.
+
+By default the graph is the largest real one that networkx brings: who meets whom in *Les
+Misérables*, 77 persons with 254 weighted edges. Give a file with another, an edge a line: two
+names and, if there is one, a weight.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+from rich.table import Table
+
+import farref
+from farref import RRef, System
+from farref.commands.program import (
+    BaseOption,
+    InputError,
+    JsonOption,
+    Program,
+    Verdict,
+    WorkersOption,
+    needed,
+    run,
+    told,
+)
+from farref.commands.stage import SharingOption, chosen
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+DAMPING = 0.85
+CLOSE = 1e-10
+"""How much the ranks of all nodes, which add up to 1, may change in the last round."""
+ROUNDS = 1000
+Edges: TypeAlias = dict[str, dict[str, float]]
+"""Of each node, to whom, and which share of its rank: they add up to 1, or there are none."""
+Ranks: TypeAlias = dict[str, float]
+
+
+# ---- what runs on the workers
+
+
+class Partition:
+    """Owns some of the nodes; *homes* says of every node which partition it is in."""
+
+    def __init__(self, edges: Edges, homes: dict[str, int], partitions: int) -> None:
+        self.edges = edges
+        self.homes = homes
+        self.partitions = partitions
+        self.ranks: Ranks = dict.fromkeys(edges, 1 / len(homes))
+
+    def scatter(self) -> list[Ranks]:
+        """What flows from here in this round: a table for each partition."""
+        tables: list[Ranks] = [{} for _ in range(self.partitions)]
+        for node, targets in self.edges.items():
+            for target, share in targets.items():
+                table = tables[self.homes[target]]
+                table[target] = table.get(target, 0.0) + self.ranks[node] * share
+        return tables
+
+    def stuck(self) -> float:
+        """The rank of the nodes without outgoing edges, which is everybody's."""
+        return sum(self.ranks[node] for node, targets in self.edges.items() if not targets)
+
+    def gather(self, tables: list[RRef[Ranks]], stuck: list[RRef[float]]) -> float:
+        """Fetch what flows here, from wherever it is; how much the ranks changed."""
+        came = dict.fromkeys(self.edges, 0.0)
+        for table in farref.get(tables):
+            for node, rank in table.items():
+                came[node] += rank
+        level = (DAMPING * sum(farref.get(stuck)) + 1 - DAMPING) / len(self.homes)
+        before, self.ranks = self.ranks, {n: level + DAMPING * came[n] for n in self.edges}
+        return sum(abs(self.ranks[node] - before[node]) for node in before)
+
+
+# ---- the program
+
+
+def load(file: Path | None) -> Any:
+    """The graph, with directed edges. Raises `InputError`."""
+    with needed(__name__):
+        import networkx as nx  # noqa: PLC0415 - only here, and it takes a while
+    if file is None:
+        return nx.les_miserables_graph().to_directed()
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        graph = nx.parse_edgelist(lines, create_using=nx.DiGraph, data=[("weight", float)])
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
+    except (IndexError, TypeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} is no list of edges (a name, a name, a weight): {error}"
+        ) from error
+    if not graph:
+        raise InputError(f"there is no edge in {file}")
+    if any(weight <= 0 for *_, weight in graph.edges(data="weight", default=1.0)):
+        raise InputError(f"{file} has an edge whose weight is not more than 0")
+    return graph
+
+
+def shares(graph: Any) -> Edges:
+    total = dict(graph.out_degree(weight="weight"))
+    return {
+        node: {to: edge.get("weight", 1.0) / total[node] for to, edge in graph[node].items()}
+        for node in graph
+    }
+
+
+class PageRank(Program[Ranks]):
+    def __init__(self, file: Path | None = None) -> None:
+        self.graph = load(file)
+
+    def together(self, system: System, workers: int, progress: Progress) -> Ranks:
+        partitions = self.spread(system, workers)
+        bar = progress.add_task("rounds", total=None)
+        for _ in range(ROUNDS):
+            flows = [each.remote().scatter() for each in partitions]
+            stuck = [each.remote().stuck() for each in partitions]
+            changes = [
+                each.rpc_async().gather([flow.remote()[number] for flow in flows], stuck)
+                for number, each in enumerate(partitions)
+            ]
+            progress.advance(bar)
+            if sum(change.result() for change in changes) < CLOSE:
+                break
+        progress.update(bar, total=progress.tasks[bar].completed)
+        ranks = [each.remote().ranks.get() for each in partitions]
+        return {node: rank for part in farref.get(ranks) for node, rank in part.items()}
+
+    def spread(self, system: System, workers: int) -> list[RRef[Partition]]:
+        """Cut the graph; a worker for each part, which owns it."""
+        edges = shares(self.graph)
+        homes = {node: number % workers for number, node in enumerate(edges)}
+        partitions = []
+        for number in range(workers):
+            mine = {node: edges[node] for node, home in homes.items() if home == number}
+            name = system.worker(f"part-{number + 1}").name
+            partitions.append(farref.remote(name, Partition, args=(mine, homes, workers)))
+        return partitions
+
+    def alone(self, progress: Progress) -> Ranks:
+        with needed(__name__):
+            import networkx as nx  # noqa: PLC0415 - as above
+        bar = progress.add_task("check", total=1)
+        tolerance = CLOSE / len(self.graph)  # networkx multiplies it by the number of nodes
+        ranks: Ranks = nx.pagerank(self.graph, DAMPING, max_iter=ROUNDS, tol=tolerance)
+        progress.advance(bar)
+        return ranks
+
+    def judge(self, found: Ranks, expected: Ranks) -> Verdict:
+        apart = max(abs(found.get(node, 0.0) - rank) for node, rank in expected.items())
+        top = Counter(found).most_common(5)
+        nodes, edges = self.graph.number_of_nodes(), self.graph.number_of_edges()
+        figures = {"nodes": nodes, "edges": edges, "apart": apart, "top": top}
+        table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+        for node, rank in top:
+            table.add_row(f"{rank:.4f}", node)
+        says = f"{nodes:,} nodes, {edges:,} directed edges"
+        check = f"ranks at most {apart:.1e} from networkx.pagerank's"
+        return Verdict(
+            found.keys() == expected.keys() and apart < 1e-8, figures, [table, says], check
+        )
+
+
+PROGRAM = PageRank
+
+
+def main(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Edges: two names and maybe a weight a line.", show_default=False),
+    ] = None,
+    *,
+    workers: WorkersOption = None,
+    as_json: JsonOption = False,
+    base: BaseOption = None,
+    sharing: SharingOption = None,
+) -> None:
+    """Rank the nodes of a graph that is spread over processes; check against networkx.
+
+    The exit code is 1 if the ranks differ, 2 if the file is no list of edges.
+    """
+    with told("pagerank"):
+        how = chosen(sharing) or "lend"
+        right = run(PageRank(file), workers, as_json=as_json, base=base, sharing=how)
+    raise typer.Exit(0 if right else 1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
