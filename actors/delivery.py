@@ -19,12 +19,15 @@ from typing import TYPE_CHECKING
 from ..protocol.errors import ProtocolError
 from ..protocol.messages import strangers_in
 from ..serialization.failures import text_of
+from .counters import Tally
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
 from .packing import pieces
 from .wire import Envelope, Meddle, WorkerInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
     from ..protocol.messages import Message
@@ -48,6 +51,7 @@ class Delivery:
         self._faulty: FaultyPort | None = None
         """What packets leave by instead, in a test."""
         self._links = Links()
+        self.tally = Tally()
         self.room = threading.Condition(endpoint.lock)
         """Notified when a peer acknowledged something or died, and when this endpoint closes."""
 
@@ -55,11 +59,16 @@ class Delivery:
 
     def send(self, to: WorkerId, message: Message) -> None:
         """Take *message* for *to*; it leaves with the packets of this step."""
+        self.tally.sent(message)
         self._links.send(to, message)
 
     def packets(self) -> Outgoing:
         """Everything that can leave now: one packet for each peer."""
-        packets, news = self._links.packets(time.monotonic())
+        now = time.monotonic()
+        packets, news = self._links.packets(now)
+        forks, calls = self._endpoint.context.minted
+        self._endpoint.forks.note(forks, now)
+        self._endpoint.requests.note(calls, now)
         if self._links.withholding and not self._port.full():
             self._links.resume(time.monotonic())
             news = True
@@ -80,6 +89,7 @@ class Delivery:
             way = self._faulty or self._port
             try:
                 for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                    self.tally.packet_left()
                     way.post(address, Envelope(me, worker, piece, self._introduce(piece)))
             except Exception as error:  # it counts as lost, and is sent again
                 if not endpoint.closed:
@@ -106,6 +116,14 @@ class Delivery:
     def unacknowledged(self, worker: WorkerId) -> list[Message]:
         """The messages to *worker* that it may not have received, in order."""
         return self._links.unacknowledged(worker)
+
+    def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
+        """All messages that have not been acknowledged, and to whom each goes. Under the lock."""
+        return self._links.waiting()
+
+    def repeated(self) -> tuple[int, int]:
+        """Messages that were sent again, and that came again and were dropped. Under the lock."""
+        return self._links.repeated()
 
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again, and nobody waits for it."""
@@ -148,6 +166,8 @@ class Delivery:
             with endpoint.lock:
                 if sender.id in endpoint.context.dead or endpoint.closed:
                     return
+                endpoint.context.now = time.monotonic()
+                self.tally.packets_received += 1
                 endpoint.learn(sender, *envelope.peers)
                 endpoint.discards.sweep(later)
                 if packet.messages and self._port.full():

@@ -37,11 +37,14 @@ from .deaths import Deaths
 from .delivery import Delivery
 from .discards import Discards
 from .effects import Effects
+from .inspector import Inspector
+from .mints import Mints
 from .objects import Objects
 from .packing import Packer
 from .pool import Pool
 from .serving import Server
 from .settings import Settings
+from .sites import Sites
 from .tracing import Tracer
 from .wire import (
     Died,
@@ -49,6 +52,8 @@ from .wire import (
     Envelope,
     Found,
     Heard,
+    Inspect,
+    Inspected,
     Joined,
     Meddle,
     Meddled,
@@ -63,7 +68,7 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId, WorkerId
-    from ..protocol.messages import Descriptor, Message
+    from ..protocol.messages import Cargo, Descriptor, Message
     from .effects import Later
     from .links import Outgoing
     from .ports import Port
@@ -109,6 +114,12 @@ class Endpoint:
         self.calls = Calls(self)
         self.packer = Packer(self)
         self.server = Server(self)
+        self.forks, self.requests = Mints(), Mints()
+        """How old the forks and calls are that were named here."""
+        self.sites = Sites()
+        self.inspector = Inspector(self)
+        self.actor: object = None
+        """Whose endpoint it is, if it is an actor's."""
         self.refused = 0
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
@@ -139,6 +150,7 @@ class Endpoint:
         if settings.trace and self.tracer is None:
             self.tracer = Tracer(settings.trace, self.me)
         self.delivery.suffer(settings.faults)
+        self.sites.wanted = settings.sites
 
     # ---- steps: take the lock, run a machine, then send what it wants sent
 
@@ -154,6 +166,7 @@ class Endpoint:
         packets: Outgoing = []
         try:
             with self.lock:
+                self.context.now = time.monotonic()
                 try:
                     self.discards.sweep(later)
                     self.effects.carry_out(move(), later)
@@ -190,7 +203,15 @@ class Endpoint:
             check_message(message)
             self.tracer.received(sender, message)
         self.learn(*introduced_in(message))
+        if isinstance(message, Create):
+            self.note_site(message.rref, message.cargo)
         return self.context.receive(sender, message)
+
+    def note_site(self, rref: RRefId, cargo: Cargo) -> None:
+        """*rref* is made by what is in *cargo*, which may say where. Under the lock."""
+        site = getattr(cargo.payload, "site", None)
+        if site is not None:
+            self.sites.note(rref, site, self.context.owners, self.context.users)
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1
@@ -208,7 +229,18 @@ class Endpoint:
     # ---- the mailbox thread
 
     def take(
-        self, message: Envelope | Found | Spawned | Died | Heard | Down | Joined | Meddle | Meddled
+        self,
+        message: Envelope
+        | Found
+        | Spawned
+        | Died
+        | Heard
+        | Down
+        | Joined
+        | Meddle
+        | Meddled
+        | Inspect
+        | Inspected,
     ) -> bool:
         """A packet came in, or an answer of the registrar's; whether it was one.
 
@@ -221,6 +253,8 @@ class Endpoint:
                     self.delivery.take(message)
                 case Joined():
                     self.settle_in(message)
+                case Inspect():
+                    self.inspector.asked(message)
                 case Meddle():
                     self.registry.meddled(message)
                 case Down(reason=reason, orderly=orderly):
@@ -354,6 +388,7 @@ class Endpoint:
         self.deaths.close()
         forgotten = self.pool.close()
         self.chores.close()
+        self.inspector.close()
         why = f"{reason}; {self.me} waits for nothing any more"
         for future in waiting:
             future.failed(type(error)(str(error)) if error else SystemDownError(why))

@@ -50,6 +50,8 @@ from .wire import (
     Envelope,
     Found,
     Heard,
+    Inspect,
+    Inspected,
     Join,
     Joined,
     Meddle,
@@ -142,6 +144,8 @@ class Mailbox:
                 endpoint.take(message)
             case Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle():
                 endpoint.take(message)
+            case Inspect() | Inspected():
+                endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
             case WakeupMessage(payload=Nudge()):
@@ -181,6 +185,7 @@ class Mailbox:
         )
         endpoint.registry = Registry(endpoint, self.port, registrar)
         endpoint.address = self._actor.myAddress
+        endpoint.actor = self._actor
         if self.port.runs_by_itself:
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = self._handlers.endpoint = endpoint

@@ -33,6 +33,8 @@ from .wire import (
     Envelope,
     Found,
     Heard,
+    Inspect,
+    Inspected,
     Joined,
     Meddle,
     Meddled,
@@ -75,6 +77,8 @@ class _Receiver:
             case (
                 Envelope() | Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle()
             ):
+                endpoint.take(message)
+            case Inspect() | Inspected():
                 endpoint.take(message)
             case Serving():
                 if not self.serving.done():

@@ -25,6 +25,8 @@ class Payload:
     inert: tuple[object, ...] = ()
     peers: tuple[object, ...] = ()
     tag: object = None
+    site: str | None = None
+    """Where in the sending program a creation was asked for, if the system notes that."""
 
     @property
     def size(self) -> int:

@@ -11,6 +11,7 @@ from .actors.api import (
     rpc_sync,
     wait,
 )
+from .actors.counters import Counters, counters
 from .actors.futures import Future
 from .actors.inspection import ReferenceInfo, references
 from .actors.ref_actor import RefActor
@@ -27,8 +28,10 @@ from .actors.rendezvous.handler import (
     RendezvousParameters,
 )
 from .actors.rref import RRef
+from .actors.snapshot import Snapshot
 from .actors.store import AwaitableStore, Store
 from .actors.system import System
+from .actors.why import Reason
 from .actors.wire import HostInfo, WorkerInfo
 from .actors.worker import Worker
 from .protocol.errors import (
@@ -64,6 +67,7 @@ __all__ = [
     "ActorRendezvous",
     "AliasCycleError",
     "AwaitableStore",
+    "Counters",
     "FarrefError",
     "FetchTimeoutError",
     "ForeignReferenceError",
@@ -78,6 +82,7 @@ __all__ = [
     "OwnerDiedError",
     "ProtocolError",
     "RRef",
+    "Reason",
     "RefActor",
     "RefLostError",
     "ReferenceInfo",
@@ -95,6 +100,7 @@ __all__ = [
     "RendezvousTimeouts",
     "SelfWaitError",
     "SerializationError",
+    "Snapshot",
     "Store",
     "System",
     "SystemDownError",
@@ -103,6 +109,7 @@ __all__ = [
     "WorkerInfo",
     "WorkerNotFoundError",
     "WouldBlockError",
+    "counters",
     "get",
     "get_worker_info",
     "references",
