@@ -124,7 +124,9 @@ def _tables(endpoint: Endpoint, entry: Owner | User) -> Iterator[Holding]:
         if entry.running:
             yield Holding("request", "runs on it")
         for sender, request in entry.queue:
-            yield Holding("request", f"{type(request).__name__} waits for its turn", "", spell(sender))
+            yield Holding(
+                "request", f"{type(request).__name__} waits for its turn", "", spell(sender)
+            )
         if not entry.created:
             yield Holding("placeholder", worker=spell(rref.creator))
         for fork, worker in entry.forks.items():

@@ -92,9 +92,7 @@ def retaining(endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool], count: in
 class _Search:
     """A breadth-first search, group of roots by group."""
 
-    def __init__(
-        self, endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool], count: int
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool], count: int) -> None:
         self._endpoint = endpoint
         self._wanted = wanted
         self._count = count

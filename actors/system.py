@@ -348,9 +348,7 @@ class System:
         """Whether another program started it: leaving it does not end it."""
         return self._attached
 
-    def references(
-        self, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE
-    ) -> Snapshot:
+    def references(self, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE) -> Snapshot:
         """The references of every endpoint, as `farref.references` lists them for one.
 
         Endpoints answer beside the user's code, so those that compute answer, too.

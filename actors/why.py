@@ -276,7 +276,9 @@ class _Explanation:
                     age = found.age_of(each.fork) if each.fork else None
                     since = f" for {seconds_text(age)}" if age is not None else ""
                     fork = f" with fork {each.fork}" if each.fork else ""
-                    text = f"{sender} sent {each.worker} a {each.text}{fork}, not acknowledged{since}"
+                    text = (
+                        f"{sender} sent {each.worker} a {each.text}{fork}, not acknowledged{since}"
+                    )
                     yield Reason("flight", text, worker=sender)
 
     def _reason(self, worker: str, holding: Holding, found: _Object) -> Reason:

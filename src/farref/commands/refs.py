@@ -19,7 +19,7 @@ from ..actors.snapshot import LEAK_AGE, Snapshot
 from ..actors.system import System
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.choice import Choice, Order, RoleChoice
-from ..refs.table import LEGEND, QUIET, summary, table, totals
+from ..refs.table import LEGEND, QUIET, WIDE, summary, table, totals
 from ..refs.watch import watch
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def refs(
     ] = False,
     sort: Annotated[Order, typer.Option(help="Numbers: the greatest first.")] = Order.ID,
     leak_age: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="When is it a leak that nothing reaches?")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="When is it a leak that nothing reaches?"),
     ] = LEAK_AGE,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="An endpoint has to answer.")
@@ -152,7 +153,8 @@ def _show(snapshot: Snapshot, rows: list[ReferenceInfo]) -> None:
     console = Console()
     if rows:
         console.print(table(rows, console.width))
-        console.print(Text(LEGEND, style=QUIET))
+        if console.width < WIDE:
+            console.print(Text(LEGEND, style=QUIET))
     for line in summary(snapshot, rows):
         console.print(line)
 

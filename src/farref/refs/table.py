@@ -17,7 +17,7 @@ from ..actors.counters import Counters
 from ..actors.why import seconds_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ..actors.inspection import ReferenceInfo
     from ..actors.snapshot import Snapshot
@@ -35,8 +35,13 @@ WIDE = 116
 """Cells from which on holders and what is pending have columns."""
 WIDER = 168
 """And where the objects were created."""
+OPTIONAL = 9
+"""The least width of columns that are there only if they say anything."""
 Key = tuple[str, str]
 """An endpoint and a reference."""
+
+
+LEGEND = "held by: h handles, t calls and forks not settled, v values that contain it, b loans"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,70 +49,44 @@ class Column:
     """One column of the table."""
 
     title: str
+    tell: Callable[[ReferenceInfo], str]
+    least: int
+    """Cells below which it is not made narrower."""
     right: bool = False
-    ratio: int | None = None
-    """It takes its part of the room that is left."""
-    least: int | None = None
+    steady: bool = True
+    """What it says changes only if something happens."""
+    wide: int = 0
+    """Cells of the whole table from which on it is there."""
+    narrow: int = 1000
+    """Cells from which on it is not: others say the same."""
 
 
-_ALWAYS = (
-    Column("reference", least=8),
-    Column("role"),
-    Column("at", least=4),
-    Column("value", least=6),
-    Column("size", right=True),
-    Column("hnd", right=True),
-    Column("tsk", right=True),
-    Column("in", right=True),
-    Column("brw", right=True),
-    Column("age", right=True),
-    Column("state", least=8),
-)
-_MORE = (Column("held by", ratio=3), Column("not settled", ratio=3))
-_MOST = (Column("created at", ratio=4),)
-LEGEND = (
-    "hnd: handles   tsk: calls and forks not settled   in: values that contain it   "
-    "brw: loans and borrowers"
-)
+def _value(row: ReferenceInfo) -> str:
+    if row.role == "alias":
+        return f"-> {row.canonical or row.target}"
+    return row.type or ("(alias)" if row.owner_state == "alias" else "?")
 
 
-def columns(width: int) -> tuple[Column, ...]:
-    """Those that fit."""
-    shown = _ALWAYS
-    if width >= WIDE:
-        shown += _MORE
-    if width >= WIDER:
-        shown += _MOST
-    return shown
-
-
-def cells(row: ReferenceInfo) -> list[str]:
-    """What all columns say of *row*."""
+def _size(row: ReferenceInfo) -> str:
     size = "" if row.size is None else size_text(row.size)
-    return [
-        row.rref,
-        row.role,
-        row.worker,
-        row.type or (f"of {row.canonical or row.target}" if row.role == "alias" else "?"),
-        size if row.complete else f">{size}",
-        str(row.handles or ""),
-        str(row.tasks + row.messages or ""),
-        str(len(row.contained_in) or ""),
-        str(len(row.loans) + len(row.borrowers) or ""),
-        seconds_text(row.age),
-        state(row),
-        holders(row),
-        unsettled(row),
-        row.site or "",
-    ]
+    return size if row.complete else f">{size}"
 
 
-def state(row: ReferenceInfo) -> str:
-    """The row's own state, its owner's where that says more, and its marks."""
-    words = [row.state]
+def _counts(row: ReferenceInfo) -> str:
+    tasks, borrowed = row.tasks + row.messages, len(row.loans) + len(row.borrowers)
+    counts = zip((row.handles, tasks, len(row.contained_in), borrowed), "htvb", strict=True)
+    return " ".join(f"{count}{letter}" for count, letter in counts if count)
+
+
+def _number(count: int) -> str:
+    return str(count) if count else ""
+
+
+def _state(row: ReferenceInfo) -> str:
+    """The row's own state, and its owner's where that says more."""
     if row.role in ("user", "borrower") and row.owner_state not in (None, "resolved"):
-        words.append(f"({row.owner_state})")
-    return " ".join(["".join(f"{mark}! " for mark in row.marks) + words[0], *words[1:]])
+        return f"{row.state} ({row.owner_state})"
+    return row.state
 
 
 def holders(row: ReferenceInfo) -> str:
@@ -128,6 +107,37 @@ def unsettled(row: ReferenceInfo) -> str:
     return ", ".join(words)
 
 
+COLUMNS = (
+    Column("reference", lambda row: row.rref, 10),
+    Column("role", lambda row: row.role, 8),
+    Column("at", lambda row: row.worker, 4),
+    Column("value", _value, 4),
+    Column("size", _size, 6, right=True),
+    Column("held by", _counts, 7, narrow=WIDE),
+    Column("handles", lambda row: _number(row.handles), 7, right=True, wide=WIDE),
+    Column("tasks", lambda row: _number(row.tasks + row.messages), 5, right=True, wide=WIDE),
+    Column("values", lambda row: _number(len(row.contained_in)), 6, right=True, wide=WIDE),
+    Column(
+        "loans",
+        lambda row: _number(len(row.loans) + len(row.borrowers)),
+        5,
+        right=True,
+        wide=WIDE,
+    ),
+    Column("age", lambda row: seconds_text(row.age), 5, right=True, steady=False),
+    Column("state", _state, 8),
+    Column("suspected", lambda row: " ".join(row.marks), OPTIONAL),
+    Column("known to", holders, OPTIONAL, wide=WIDE),
+    Column("not settled", unsettled, OPTIONAL, wide=WIDE, steady=False),
+    Column("created at", lambda row: row.site or "", OPTIONAL, wide=WIDER),
+)
+
+
+def cells(row: ReferenceInfo) -> list[str]:
+    """What all columns say of *row*."""
+    return [column.tell(row) for column in COLUMNS]
+
+
 def table(
     rows: Sequence[ReferenceInfo],
     width: int,
@@ -135,50 +145,70 @@ def table(
     gone: Sequence[list[str]] = (),
 ) -> Table:
     """*rows* for *width* cells; what has changed since *before* is highlighted, *gone* shown."""
-    shown = columns(width)
+    told = [cells(row) for row in rows]
+    shown = [
+        number
+        for number, column in enumerate(COLUMNS)
+        if column.wide <= width < column.narrow
+        and (column.least != OPTIONAL or any(line[number] for line in told))
+    ]
     watched = before is not None
-    made = Table(box=None, padding=(0, 1, 0, 0), expand=True, header_style=f"bold {QUIET}")
+    made = Table(box=None, padding=(0, 1, 0, 0), header_style=f"bold {QUIET}")
     if watched:
         made.add_column("", no_wrap=True, width=1)
-    for column in shown:
+    for number, cut in zip(shown, _fitting(told, shown, width - 2 * watched), strict=True):
+        column = COLUMNS[number]
         made.add_column(
             column.title,
             justify="right" if column.right else "left",
             no_wrap=True,
             overflow="ellipsis",
-            ratio=column.ratio,
-            min_width=column.least,
+            width=cut,
         )
-    for row in rows:
-        told = cells(row)
+    for row, line in zip(rows, told, strict=True):
         old = None if before is None else before.get((row.worker, row.rref))
-        line = [_cell(n, text, row, old) for n, text in enumerate(told[: len(shown)])]
+        texts = [_cell(number, line, row, old) for number in shown]
         if watched:
-            differs = old is not None and _steady(old) != _steady(told)
-            line.insert(0, Text("+" if old is None else "*" if differs else " ", style="bold"))
-        made.add_row(*line)
-    for told in gone:
-        made.add_row(Text("-"), *(Text(text, style=f"strike {QUIET}") for text in told[: len(shown)]))
+            differs = old is not None and _steady(old) != _steady(line)
+            texts.insert(0, Text("+" if old is None else "*" if differs else " ", style="bold"))
+        made.add_row(*texts)
+    for line in gone:
+        texts = [Text(line[number], style=f"strike {QUIET}") for number in shown]
+        made.add_row(Text("-", style="bold"), *texts)
     return made
 
 
-_AGE, _STATE, _UNSETTLED = 9, 10, 12
+def _fitting(told: Sequence[list[str]], shown: Sequence[int], width: int) -> list[int]:
+    """The widths of the columns: as wide as what they say, unless that is too much for all."""
+    widths = [
+        max([len(COLUMNS[number].title), *(len(line[number]) for line in told)]) for number in shown
+    ]
+    left = sum(widths) + len(widths) - width
+    while left > 0:
+        spare = [cut - COLUMNS[number].least for number, cut in zip(shown, widths, strict=True)]
+        most = max(range(len(spare)), key=spare.__getitem__)
+        if spare[most] <= 0:
+            break
+        widths[most] -= 1
+        left -= 1
+    return widths
 
 
 def _steady(told: list[str]) -> list[str]:
     """What does not change by itself."""
-    return [text for n, text in enumerate(told) if n not in (_AGE, _UNSETTLED)]
+    return [text for text, column in zip(told, COLUMNS, strict=True) if column.steady]
 
 
-def _cell(number: int, text: str, row: ReferenceInfo, old: list[str] | None) -> Text:
+def _cell(number: int, told: list[str], row: ReferenceInfo, old: list[str] | None) -> Text:
+    column, text = COLUMNS[number], told[number]
     style = ""
-    if number == 1:
+    if column.title == "role":
         style = ROLES[row.role]
-    elif number == _STATE and (row.marks or row.state == "lost"):
+    elif column.title == "suspected" or row.state == "lost":
         style = BAD
-    elif number in (_AGE, 13):
+    elif column.title in ("age", "created at"):
         style = QUIET
-    if old is not None and number not in (_AGE, _UNSETTLED) and old[number] != text:
+    if old is not None and column.steady and old[number] != text:
         style = CHANGED
     return Text(text, style=style)
 
