@@ -45,14 +45,9 @@ class Counters:
     def __add__(self, other: Counters) -> Counters:
         """Those of both, as if they were one endpoint."""
         return Counters(
-            *(
-                dict(Counter(mine) + Counter(theirs))
-                for mine, theirs in (
-                    (self.references, other.references),
-                    (self.control, other.control),
-                    (self.user, other.user),
-                )
-            ),
+            references=dict(Counter(self.references) + Counter(other.references)),
+            control=dict(Counter(self.control) + Counter(other.control)),
+            user=dict(Counter(self.user) + Counter(other.user)),
             payload_bytes=self.payload_bytes + other.payload_bytes,
             packets_sent=self.packets_sent + other.packets_sent,
             packets_received=self.packets_received + other.packets_received,

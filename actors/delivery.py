@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .links import Outgoing
     from .ports import Port
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 PACKET_BYTES = 16 << 20
 """What one packet carries at most, unless it is a single message: there is memory for both ends."""

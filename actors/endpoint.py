@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from .ports import Port
     from .registry import Registry
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""

@@ -1,8 +1,8 @@
 """Answering those who look at an endpoint, whatever its functions and handlers are doing.
 
 A question comes as a plain Thespian message, so no fault of a link delays it, and is answered by a
-thread that is there for that alone: not in the mailbox thread, which must not wait for a long table,
-and not in the pools, which the user's functions and finalizers may occupy.
+thread that is there for that alone: not in the mailbox thread, which must not wait for a long
+table, and not in the pools, which the user's functions and finalizers may occupy.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ from .wire import (
 if TYPE_CHECKING:
     from .ref_actor import RefActor
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL = 5e-5
 """Seconds for which computing threads of the user's may keep the interpreter from the mailbox.

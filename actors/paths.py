@@ -175,6 +175,6 @@ def _slots(one: object) -> Iterator[tuple[str, object]]:
             if type(found) is types.MemberDescriptorType:
                 try:
                     value = found.__get__(one)
-                except Exception:  # an empty slot
+                except Exception:  # noqa: S112 - an empty slot
                     continue
                 yield name, value

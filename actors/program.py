@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from .endpoint import Endpoint
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 IDLE = 1.0
 """Seconds that the pump sleeps at most."""

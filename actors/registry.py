@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
     from ..protocol.ids import RRefId, WorkerId
-
     from .endpoint import Endpoint
     from .faults import Counts
     from .ports import Port

@@ -5,10 +5,10 @@ what was under way at that moment may be at both ends, or at none; what is true 
 moment is told right. The marks (`ReferenceInfo.marks`) are only given to what is older than
 `LEAK_AGE`.
 
-**Leaks.** An object is *reachable* if a variable anywhere leads to it, a message that is not handled
-or a call that is not answered, or a handle in the value of a reachable object. What is not, and is old,
-is suspected: either no handle is left of it and something in the protocol is stuck, or only values
-that refer to each other across references keep it, which no counting scheme frees (G5).
+**Leaks.** An object is *reachable* if a variable anywhere leads to it, a message that is not
+handled, a call that is not answered, or a handle in the value of a reachable object. What is not,
+and is old, is suspected: either no handle is left of it and something in the protocol is stuck, or
+only values that refer to each other across references keep it, which no counting scheme frees (G5).
 
 **Cycles.** An object's value contains references; those to an object from whose value the way leads
 back make a cycle, in one process or across several. One that is reachable leaks nothing, and will
@@ -300,10 +300,10 @@ def _strong(edges: dict[str, set[str]]) -> list[list[str]]:
     stack: list[str] = []
     on_stack: set[str] = set()
     found: list[list[str]] = []
-    for start in edges:
+    for start, after in edges.items():
         if start in number:
             continue
-        work: list[tuple[str, Iterator[str]]] = [(start, iter(edges[start]))]
+        work: list[tuple[str, Iterator[str]]] = [(start, iter(after))]
         number[start] = lowest[start] = len(number)
         stack.append(start)
         on_stack.add(start)
@@ -325,7 +325,7 @@ def _strong(edges: dict[str, set[str]]) -> list[list[str]]:
                 if work:
                     lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[one])
                 if lowest[one] == number[one]:
-                    part = []
+                    part: list[str] = []
                     while not part or part[-1] != one:
                         part.append(stack.pop())
                         on_stack.discard(part[-1])

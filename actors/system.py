@@ -32,8 +32,8 @@ from .settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
 from .sites import asked_for
 from .snapshot import LEAK_AGE, LOOK_PATIENCE, look
 from .steward import STEWARD, Steward
-from .wire import HostInfo, Join, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
 from .why import why
+from .wire import HostInfo, Join, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 START_PATIENCE = 30.0
 DRAIN = 2.0

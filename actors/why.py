@@ -105,13 +105,11 @@ def seconds_text(seconds: float) -> str:
 
 def size_text(size: int) -> str:
     """A number of bytes, short."""
-    amount = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            break
+    amount, units = float(size), ["TB", "GB", "MB", "kB", "B"]
+    while amount >= 1000 and len(units) > 1:
         amount /= 1000
-    else:
-        unit = "TB"
+        units.pop()
+    unit = units[-1]
     return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
 
 
@@ -207,7 +205,7 @@ class _Explanation:
         """The holdings of every endpoint that answers: messages on their way are anywhere."""
         registry = self._system.endpoint.registry
         about = _parsed(self._snapshot.in_full.get(rref, rref))
-        infos = [info for info in self._system.workers()]
+        infos = self._system.workers()
         held: dict[str, list[Holding]] = {}
         for worker, answer in registry.inspect(infos, self._seconds, about).items():
             full = f"{worker}@{worker.incarnation:x}"
@@ -291,7 +289,8 @@ class _Explanation:
             case "global" | "attribute" | "local" | "task" | "internal":
                 text = f"{_ROOTS[kind]} {holding.text}"
             case "object":
-                text = f"in the value of {holding.rref}{f', at {holding.text}' if holding.text else ''}"
+                at = f", at {holding.text}" if holding.text else ""
+                text = f"in the value of {holding.rref}{at}"
                 children = (self.of(holding.rref),)
             case "alias":
                 text = f"{holding.rref} is an alias of it"
@@ -319,8 +318,8 @@ class _Explanation:
             case "asked":
                 lasts = f" since {seconds_text(age)}" if age is not None else ""
                 text = (
-                    f"{worker} holds fork {holding.fork}, not confirmed{lasts}: waiting for the ACK "
-                    f"of the owner, {other}"
+                    f"{worker} holds fork {holding.fork}, not confirmed{lasts}: waiting for the "
+                    f"ACK of the owner, {other}"
                 )
                 children = tuple(self._flights(found, to=other)) + tuple(
                     self._flights(found, by=other)

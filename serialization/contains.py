@@ -24,7 +24,7 @@ import gc
 import sys
 import types
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -51,7 +51,7 @@ class Contents:
     """Each handle once, those of the outermost level first; two of one object are both here."""
     complete: bool
     """False if there was more to look into than the limit allows."""
-    size: int
+    size: int = field(default=0, compare=False)
     """Bytes of memory that the value takes, each part once, as far as it was looked into: what the
     types written in C say of themselves, with the data of arrays and tensors."""
 
@@ -107,7 +107,7 @@ def _sizer(kind: type) -> Callable[[Any], int]:
     """What says how many bytes an object of *kind* itself takes, without the user's code."""
     data = _attribute(kind, "nbytes")
     if type(data) is types.GetSetDescriptorType:  # of an array, also of one that is a view
-        return lambda obj: object.__sizeof__(obj) + data.__get__(obj)  # type: ignore[no-any-return]
+        return lambda obj: object.__sizeof__(obj) + data.__get__(obj)
     method = _attribute(kind, "__sizeof__")
     if type(method) is types.MethodDescriptorType:
         return cast("Callable[[Any], int]", method)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..endpoint import Endpoint
     from .hosted import Entry, Formed, Home
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 NAME = "farref rendezvous"
 """The service's name; a standby's is this and a number."""

@@ -3,6 +3,8 @@
 The façade: everything public is importable from here, and only re-exported here.
 """
 
+import logging
+
 from .actors.api import (
     get,
     get_worker_info,
@@ -62,6 +64,8 @@ from .protocol.errors import (
     WouldBlockError,
 )
 from .protocol.rendezvous import Timeouts as RendezvousTimeouts
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides what is shown
 
 __all__ = [
     "ActorRendezvous",

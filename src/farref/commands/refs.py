@@ -38,7 +38,7 @@ def complete_name(incomplete: str) -> Iterator[str]:
 
 def complete_id(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     """Ids of references that begin so, each with what it is."""
-    with suppress(Exception), _attached(context.params.get("name"), 1.0) as system:
+    with suppress(Exception), _attached(context.params.get("name")) as system:
         for row in system.references(timeout=1.0):
             if row.rref.startswith(incomplete) and row.role in ("owner", "alias"):
                 yield row.rref, f"{row.type or row.role} at {row.worker}"
@@ -108,7 +108,7 @@ def refs(
         suspects=suspects,
     )
     try:
-        with _attached(name, timeout) as system:
+        with _attached(name) as system:
             if why is not None:
                 _explain(system, why, timeout, as_json=as_json)
                 return
@@ -132,7 +132,7 @@ def refs(
 
 
 @contextmanager
-def _attached(name: str | None, timeout: float) -> Iterator[System]:
+def _attached(name: str | None) -> Iterator[System]:
     """The system *name*, or the only one that runs. Raises `SystemDownError`."""
     if name is None:
         there = directory.names()

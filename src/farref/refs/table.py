@@ -240,7 +240,8 @@ def summary(snapshot: Snapshot, rows: Sequence[ReferenceInfo]) -> Iterable[Text]
         f"{_count(said['rows'], 'row')}{f' of {len(snapshot)}' if hidden else ''}: "
         f"{_count(said['objects'], 'object')} of {size_text(said['bytes'])}, "
         f"{_count(said['handles'], 'handle')}, {said['unsettled']} not settled; "
-        f"{_count(said['endpoints'], 'endpoint')}; {_count(said['control_messages'], 'control message')}, "
+        f"{_count(said['endpoints'], 'endpoint')}; "
+        f"{_count(said['control_messages'], 'control message')}, "
         f"{said['retransmissions']} sent again"
     )
     yield Text(text, style="bold")
