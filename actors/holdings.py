@@ -97,9 +97,9 @@ def _handles(endpoint: Endpoint, rref: RRefId, count: int) -> Iterator[Holding]:
             yield Holding(root.kind, way.text, root.where)
     for text in found.unnamed:
         yield Holding("garbage", text)
-    left = count - len(found.ways) - len(found.unnamed)
-    if left > 0:
-        yield Holding("unfound", "" if found.complete else "the search was cut short", count=left)
+    if found.missing > 0:
+        cut = "" if found.complete else "the search was cut short"
+        yield Holding("unfound", cut, count=found.missing)
 
 
 def _tables(endpoint: Endpoint, entry: Owner | User) -> Iterator[Holding]:

@@ -2,7 +2,7 @@
 
 The search goes forward, from what lives by itself (the values of objects, the actor, the variables
 of running functions and waiting tasks, the modules), as the garbage collector would, until it has
-met every handle that it looks for. So each handle is found with a way to it that has names; and it
+met the handles that it looks for. So each handle is found with a way to it that has names; and it
 works for containers made before ``gc.freeze``, which `gc.get_referrers` does not see. For a handle
 that nothing leads to, the collector is asked what refers to it: that is garbage in a cycle, or
 held by a library's C code.
@@ -37,6 +37,8 @@ OBJECTS = 2_000_000
 """Objects that one search looks into."""
 SECONDS = 3.0
 """For which it does."""
+WAYS = 8
+"""Ways that are told to one handle."""
 UNNAMED = 5
 """Handles without a way to them that are asked about one by one."""
 _LIBRARIES = tuple(
@@ -74,30 +76,35 @@ class Found:
     ways: tuple[Way, ...]
     unnamed: tuple[str, ...]
     """Handles that nothing known leads to: what refers to each."""
+    missing: int
+    """Handles of which nothing was found out."""
     complete: bool
     """False if the search ended by its bounds."""
 
 
 def retaining(endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool], count: int) -> Found:
     """The ways to the handles of *endpoint* that are *wanted*, of which there are *count*."""
-    search = _Search(endpoint, wanted, count)
-    for group in (_own(endpoint), _variables(ours=False), _modules(), _variables(ours=True)):
-        search.through(group)
-        if search.over:
-            break
+    search = _Search(endpoint, wanted)
+    search.through(_own(endpoint))
+    search.through(_variables(ours=False))
+    for group in (_modules(), _variables(ours=True)):  # large, and mostly others'
+        if len(search.ways) < count:
+            search.through(group)
+    ways = tuple(way for each in search.ways.values() for way in each)
     left = search.left() if len(search.ways) < count else ()
-    return Found(tuple(search.ways.values()), left, search.complete)
+    missing = count - len(search.ways) - len(left)
+    search.forget()
+    return Found(ways, left, missing, search.complete)
 
 
 class _Search:
     """A breadth-first search, group of roots by group."""
 
-    def __init__(self, endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool], count: int) -> None:
+    def __init__(self, endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool]) -> None:
         self._endpoint = endpoint
         self._wanted = wanted
-        self._count = count
         self._end = time.monotonic() + SECONDS
-        self.ways: dict[int, Way] = {}
+        self.ways: dict[int, list[Way]] = {}
         """By the id of the handle."""
         self.complete = True
         # Kept, not only their ids: while an object lives, nothing else gets its id.
@@ -107,22 +114,17 @@ class _Search:
         closed = [*sys.modules.values(), *map(_namespace_of, _loaded()), self, self.__dict__]
         self._met.update((id(thing), (thing, None)) for thing in (*closed, self._met, self._roots))
 
-    @property
-    def over(self) -> bool:
-        """Every handle was met, or the search has come to its bounds."""
-        return len(self.ways) >= self._count or not self.complete
-
     def through(self, roots: Iterator[Root]) -> None:
         """Search from *roots* on."""
         ahead: deque[object] = deque()
         for root in roots:
-            if id(root.thing) in self._roots:
+            if id(root.thing) in self._roots and id(root.thing) not in self.ways:
                 continue
             self._roots[id(root.thing)] = root
             self._met[id(root.thing)] = root.thing, None
-            if not self._handle(root.thing) and gc.is_tracked(root.thing):
+            if not self._handle(root.thing, None) and gc.is_tracked(root.thing):
                 ahead.append(root.thing)
-        while ahead and len(self.ways) < self._count:
+        while ahead:
             if len(self._met) > OBJECTS or time.monotonic() > self._end:
                 self.complete = False
                 return
@@ -132,33 +134,44 @@ class _Search:
     def _enter(self, one: object, ahead: deque[object]) -> None:
         for each in gc.get_referents(one):
             if id(each) in self._met:
+                if id(each) in self.ways:
+                    self._handle(each, one)
                 continue
             self._met[id(each)] = each, id(one)
-            if not self._handle(each) and gc.is_tracked(each) and not self._is_closed(each):
+            if not self._handle(each, one) and gc.is_tracked(each) and not self._is_closed(each):
                 ahead.append(each)
 
-    def _handle(self, one: object) -> bool:
+    def _handle(self, one: object, by: object) -> bool:
+        """Whether it is a handle, which *by* refers to; if it is wanted, note how it is held."""
         if not issubclass(type(one), RRef):
             return False
         ref: RRef[Any] = one  # type: ignore[assignment]
         if ref._endpoint is self._endpoint and self._wanted(ref):
-            self.ways[id(one)] = self._way(one)
+            ways = self.ways.setdefault(id(one), [])
+            way = self._way(one, by)
+            if len(ways) < WAYS and way not in ways:
+                ways.append(way)
         return True
 
     def _is_closed(self, one: object) -> bool:
         kind = type(one)
         return kind is type(self._endpoint) or kind is FrameType or issubclass(kind, ModuleType)
 
-    def _way(self, one: object) -> Way:
+    def _way(self, one: object, by: object) -> Way:
         chain = [one]
-        number: int | None = id(one)
-        while number is not None and number not in self._roots:
-            number = self._met[number][1]
-            if number is not None:
-                chain.append(self._met[number][0])
+        number = None if by is None else id(by)
+        while number is not None:
+            chain.append(self._met[number][0])
+            number = None if number in self._roots else self._met[number][1]
         root = self._roots[id(chain[-1])]
         text = paths.path(chain[::-1], namespace=root.kind == "global")
         return Way(root, root.name + text)
+
+    def forget(self) -> None:
+        """Let go of everything that was met, at once: the search refers to itself."""
+        self._met.clear()
+        self._roots.clear()
+        self.ways.clear()
 
     def left(self) -> tuple[str, ...]:
         """What refers to the handles that have not been met."""
@@ -171,7 +184,7 @@ class _Search:
             and self._wanted(each)
         ]
         self._met.clear()
-        self._roots.clear()
+        self._roots.clear()  # or they would be among what refers to it
         ours = {id(handles), *map(id, sys._current_frames().values())}
         return tuple(_referrers(each, ours) for each in handles[:UNNAMED])
 
@@ -212,11 +225,14 @@ def _variables(*, ours: bool) -> Iterator[Root]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, innermost in list(sys._current_frames().items()):
         frame: FrameType | None = innermost if ident != threading.get_ident() else None
+        stack: list[FrameType] = []
         while frame is not None:
+            stack.append(frame)
+            frame = frame.f_back
+        for frame in reversed(stack):  # a variable, rather than the argument that it became
             if _is_library(frame.f_globals) == ours:
                 where = f"{paths.place_of(frame)}, thread {names.get(ident, ident)}"
                 yield from _locals("internal" if ours else "local", frame, where)
-            frame = frame.f_back
     if not ours:
         for task in _tasks():
             coroutine: Any = task.get_coro()

@@ -363,18 +363,25 @@ class System:
         self._check_up()
         return look(self, check_timeout(timeout, LOOK_PATIENCE), leak_age)
 
-    def why(self, rref: RRef[Any] | str, *, timeout: float = LOOK_PATIENCE) -> Reason:
+    def why(
+        self,
+        rref: RRef[Any] | str,
+        *,
+        timeout: float = LOOK_PATIENCE,
+        leak_age: float = LEAK_AGE,
+    ) -> Reason:
         """Why an object is alive: what holds it, endpoint by endpoint, down to the variables.
 
         Args:
             rref: a reference, or its id as text, or what only its id begins with.
             timeout: seconds that each endpoint has to answer.
+            leak_age: see `references`.
 
         Raises:
             LookupError: there is no such reference, or several.
         """
         self._check_up()
-        return why(self, rref, check_timeout(timeout, LOOK_PATIENCE))
+        return why(self, rref, check_timeout(timeout, LOOK_PATIENCE), leak_age)
 
     def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""

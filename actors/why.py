@@ -16,7 +16,7 @@ from ..protocol.errors import ProtocolError
 from ..protocol.ids import RRefId, WorkerId
 from ..protocol.wellformed import check
 from .holdings import Holding
-from .snapshot import look
+from .snapshot import LEAK_AGE, look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,9 +78,11 @@ class Reason:
         }
 
 
-def why(system: System, rref: RRef[Any] | str, seconds: float) -> Reason:
+def why(
+    system: System, rref: RRef[Any] | str, seconds: float, leak_age: float = LEAK_AGE
+) -> Reason:
     """See `System.why`."""
-    snapshot = look(system, seconds)
+    snapshot = look(system, seconds, leak_age)
     wanted = rref if isinstance(rref, str) else _id_of(rref, snapshot)
     return _Explanation(system, snapshot, seconds).of(snapshot.match(wanted))
 

@@ -110,7 +110,8 @@ def refs(
     try:
         with _attached(name) as system:
             if why is not None:
-                _explain(system, why, timeout, as_json=as_json)
+                reason = system.why(why, timeout=timeout, leak_age=leak_age)
+                _explain(reason, as_json=as_json)
                 return
 
             def look() -> tuple[Snapshot, list[ReferenceInfo]]:
@@ -173,8 +174,7 @@ def _watch(
         typer.echo(f"farref refs: {error}", err=True)
 
 
-def _explain(system: System, prefix: str, timeout: float, *, as_json: bool) -> None:
-    reason = system.why(prefix, timeout=timeout)
+def _explain(reason: Reason, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(reason.as_dict(), indent=2))
         return
