@@ -17,8 +17,8 @@ import farref
 from farref import RefActor, RRef, Snapshot, System
 from farref.testing import cut, heal, severed
 
-from .conftest import BASES, GRACE
-from .helpers import Box, hold, make_box, until
+from .conftest import BASES, FAILED, GRACE
+from .helpers import Box, assert_nothing_held, hold, make_box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -292,13 +292,21 @@ def _line(text: str) -> int:
 
 
 @pytest.fixture(scope="module", params=BASES)
-def searched(request: pytest.FixtureRequest) -> Iterator[System]:
+def shared(request: pytest.FixtureRequest) -> Iterator[System]:
     with System(request.param, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
         yield system
 
 
-def paths(system: System, ref: RRef[Any]) -> list[tuple[str, str]]:
+@pytest.fixture
+def searched(shared: System, request: pytest.FixtureRequest) -> Iterator[System]:
+    """A system with the worker B, in which nothing is held before and after."""
+    yield shared
+    if not request.node.stash.get(FAILED, False):
+        assert_nothing_held(shared)
+
+
+def paths(system: System, ref: str) -> list[tuple[str, str]]:
     """The kinds and texts of the variables that hold the object, at every endpoint."""
     kinds = ("global", "local", "task", "attribute", "object", "garbage", "internal", "unfound")
     return [(each.kind, each.text) for each in system.why(ref).walk() if each.kind in kinds]
@@ -310,7 +318,7 @@ class Slotted:
 
 def test_every_kind_of_variable(searched: System) -> None:
     local = farref.remote("B", make_box)
-    assert paths(searched, local) == [("local", "variable local")]
+    assert paths(searched, str(local.id)) == [("local", "variable local")]
     KEPT["deep"] = ({1: [None, RRef("x")]},)
     deep = KEPT["deep"][0][1][1].id
     assert [each.text for each in searched.why(str(deep)).walk() if each.kind == "global"] == [
@@ -320,7 +328,7 @@ def test_every_kind_of_variable(searched: System) -> None:
     slotted = Slotted()
     slotted.ref = local
     inner = RRef([slotted])
-    assert set(paths(searched, local)) == {
+    assert set(paths(searched, str(local.id))) == {
         ("object", f"in the value of {inner.id}, at [0].ref"),
         ("local", "variable local"),
         ("local", "variable slotted.ref"),
@@ -346,9 +354,12 @@ def test_a_coroutine_that_waits(gate: Path, searched: System) -> None:
     waiting = farref.rpc_async("B", wait_with, args=(gate, [ref]))
 
     found: list[str] = []
+    name = str(ref.id)
 
     def waits() -> bool:
-        found[:] = [each.where for each in searched.why(ref).walk() if each.text == "variable mine"]
+        found[:] = [
+            each.where for each in searched.why(name).walk() if each.text == "variable mine"
+        ]
         return any("in wait_with, waiting in Task-" in each for each in found)
 
     assert until(searched, waits), found
