@@ -1,4 +1,4 @@
-"""The command `farref refs`, on systems that run: its table, its JSON, why, and while it watches."""
+"""The command `farref refs`, on systems that run: its table, its JSON, why, and its watch."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from farref.refs.choice import Choice, Order
 from farref.refs.table import COLUMNS, cells, summary, table, totals
 
 from .actors.helpers import make_box, until
-from .test_cli import FARREF, farref as command, in_a_terminal, piped
+from .test_cli import FARREF, in_a_terminal, piped
+from .test_cli import farref as command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TMUX = ["tmux", "-L", f"farref-refs-{os.getpid()}", "-f", "/dev/null"]
-NAME = f"shop-{os.getpid()}"
+NAME = "shop"
 KEPT: list[Any] = []
 
 
@@ -279,7 +280,9 @@ def test_an_interrupt_in_a_pipe_is_an_orderly_end(shop: System) -> None:
     watching.send_signal(signal.SIGINT)
     _, errors = watching.communicate(timeout=30)
     assert (watching.returncode, errors) == (0, "")
-    assert until(shop, lambda: {info.name for info in shop.workers()} == {"baker", "cook", "program"})
+    assert until(
+        shop, lambda: {info.name for info in shop.workers()} == {"baker", "cook", "program"}
+    )
 
 
 # ---- the parts, without a system
