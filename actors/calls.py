@@ -61,7 +61,8 @@ class Calls:
         def move() -> list[Effect]:
             rref, effects = endpoint.context.create(to.id, cargo, target)
             made.append(rref)
-            endpoint.note_site(rref, cargo)
+            if endpoint.sites.wanted:
+                endpoint.note_site(rref, cargo)
             return effects
 
         self._step(cargo, move)

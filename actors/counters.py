@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..protocol.messages import Call, Create, Fetch, Invoke, Reply, Tell
+from ..serialization.payload import Payload
 from .current import frame
 
 if TYPE_CHECKING:
     from ..protocol.messages import Message
     from .endpoint import Endpoint
 
-_USER = (Call, Create, Fetch, Invoke, Reply, Tell)
+_LOADED = frozenset({Call, Create, Invoke, Reply, Tell})
+_USER = _LOADED | {Fetch}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +73,10 @@ class Tally:
         """*message* is to leave. Under the endpoint's lock."""
         kind = type(message)
         self._kinds[kind] = self._kinds.get(kind, 0) + 1
-        if kind in _USER:
-            cargo = getattr(message, "cargo", None)
-            self._bytes += getattr(getattr(cargo, "payload", None), "size", 0)
+        if kind in _LOADED:
+            payload = message.cargo.payload  # type: ignore[union-attr]
+            if type(payload) is Payload:
+                self._bytes += payload.size if payload.buffers else len(payload.data)
 
     def packet_left(self) -> None:
         """A packet is posted. In any thread, without the endpoint's lock."""

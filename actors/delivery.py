@@ -66,9 +66,7 @@ class Delivery:
         """Everything that can leave now: one packet for each peer."""
         now = time.monotonic()
         packets, news = self._links.packets(now)
-        forks, calls = self._endpoint.context.minted
-        self._endpoint.forks.note(forks, now)
-        self._endpoint.requests.note(calls, now)
+        self._endpoint.mints.note(self._endpoint.context.minted, now)
         if self._links.withholding and not self._port.full():
             self._links.resume(time.monotonic())
             news = True

@@ -114,7 +114,7 @@ class Endpoint:
         self.calls = Calls(self)
         self.packer = Packer(self)
         self.server = Server(self)
-        self.forks, self.requests = Mints(), Mints()
+        self.mints = Mints()
         """How old the forks and calls are that were named here."""
         self.sites = Sites()
         self.inspector = Inspector(self)
@@ -203,7 +203,7 @@ class Endpoint:
             check_message(message)
             self.tracer.received(sender, message)
         self.learn(*introduced_in(message))
-        if isinstance(message, Create):
+        if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)
         return self.context.receive(sender, message)
 

@@ -107,7 +107,7 @@ def _tables(endpoint: Endpoint, entry: Owner | User) -> Iterator[Holding]:
     context, now, rref = endpoint.context, time.monotonic(), entry.rref
 
     def age(fork: ForkId) -> float | None:
-        return endpoint.forks.age(fork.number, now) if fork.parent == endpoint.me else None
+        return endpoint.mints.age_of_fork(fork.number, now) if fork.parent == endpoint.me else None
 
     brought = context.served(rref)
     for call in brought:
@@ -116,7 +116,7 @@ def _tables(endpoint: Endpoint, entry: Owner | User) -> Iterator[Holding]:
         yield Holding("message", count=entry.messages - len(brought))
     asked = [call for call in entry.pending if call in context.waiting]
     if asked:
-        oldest = max(endpoint.requests.age(call.number, now) for call in asked)
+        oldest = max(endpoint.mints.age_of_call(call.number, now) for call in asked)
         to = context.waiting[asked[0]].to
         yield Holding("pending", worker=spell(to), age=oldest, count=len(asked))
     lent: Any = getattr(entry, "lent", {})
@@ -161,7 +161,9 @@ def _flights(endpoint: Endpoint, rref: RRefId) -> Iterator[Holding]:
                 type(message).__name__,
                 worker=spell(to),
                 fork="" if fork is None else spell(fork),
-                age=endpoint.forks.age(fork.number, now) if fork is not None and mine else None,
+                age=endpoint.mints.age_of_fork(fork.number, now)
+                if fork is not None and mine
+                else None,
             )
 
 

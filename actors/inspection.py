@@ -223,7 +223,7 @@ def _row(
         state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
         waiting = len(entry.pending)
         forks, pins, requested = {}, entry.children, entry.requested
-    passed_on = [endpoint.forks.age(fork.number, now) for fork in pins]
+    passed_on = [endpoint.mints.age_of_fork(fork.number, now) for fork in pins]
 
     def spelled(held: Mapping[ForkId, WorkerId] | Mapping[RRefId, WorkerId]) -> Held:
         return {spell(each): spell(worker) for each, worker in held.items()}

@@ -15,27 +15,35 @@ MOST = 4096
 
 
 class Mints:
-    """When the ids of one kind that an endpoint has minted came to be. Under its lock."""
+    """When the forks and calls that an endpoint has named came to be. Under its lock."""
 
     def __init__(self) -> None:
-        self._numbers: list[int] = []
+        self._minted: list[tuple[int, int]] = []
         self._times: list[float] = []
         self._step = STEP
 
-    def note(self, number: int, now: float) -> None:
-        """*number* of them have been minted by *now*."""
-        if self._times and number == self._numbers[-1]:
-            return
-        if self._times and now - self._times[-1] < self._step:
-            self._numbers[-1] = number
-            return
-        self._numbers.append(number)
+    def note(self, minted: tuple[int, int], now: float) -> None:
+        """So many forks and calls have been named by *now*."""
+        if self._times:
+            if minted == self._minted[-1]:
+                return
+            if now - self._times[-1] < self._step:
+                self._minted[-1] = minted
+                return
+        self._minted.append(minted)
         self._times.append(now)
         if len(self._times) > MOST:
-            del self._numbers[::2], self._times[::2]
+            del self._minted[::2], self._times[::2]
             self._step *= 2
 
-    def age(self, number: int, now: float) -> float:
-        """Seconds since *number* was minted, or a `STEP` more."""
-        place = bisect_left(self._numbers, number)
+    def age_of_fork(self, number: int, now: float) -> float:
+        """Seconds since the fork *number* was named, or a `STEP` more."""
+        return self._age(number, 0, now)
+
+    def age_of_call(self, number: int, now: float) -> float:
+        """The same of a call."""
+        return self._age(number, 1, now)
+
+    def _age(self, number: int, which: int, now: float) -> float:
+        place = bisect_left(self._minted, number, key=lambda minted: minted[which])
         return now - self._times[place] if place < len(self._times) else 0.0

@@ -315,6 +315,9 @@ def paths(system: System, ref: str) -> list[tuple[str, str]]:
 class Slotted:
     __slots__ = ("ref",)
 
+    def __init__(self, ref: RRef[Any]) -> None:
+        self.ref = ref
+
 
 def test_every_kind_of_variable(searched: System) -> None:
     local = farref.remote("B", make_box)
@@ -325,8 +328,7 @@ def test_every_kind_of_variable(searched: System) -> None:
         f"global {__name__}.KEPT['deep'][0][1][1]"
     ]
     KEPT.clear()
-    slotted = Slotted()
-    slotted.ref = local
+    slotted = Slotted(local)
     inner = RRef([slotted])
     assert set(paths(searched, str(local.id))) == {
         ("object", f"in the value of {inner.id}, at [0].ref"),
