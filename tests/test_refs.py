@@ -172,6 +172,54 @@ def test_names_and_ids_are_completed(shop: System, stock: dict[str, RRef[Any]]) 
     )
 
 
+# ---- the page
+
+PAGE = (Path(__file__).parent.parent / "docs" / "inspect.md").read_text(encoding="utf-8")
+LEAKY, LOOKING = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.processes
+def test_the_leak_of_the_page_is_found_as_it_says(tmp_path: Path) -> None:
+    (tmp_path / "leaky.py").write_text(LEAKY, encoding="utf-8")
+    command_line = [sys.executable, "leaky.py"]
+    with subprocess.Popen(
+        command_line, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        try:
+            for _ in range(3):
+                assert program.stdout.readline() == "499500\n"
+            end = time.monotonic() + 30
+            while (run := command("refs", "reports", "--why", "program/2")).returncode == 0:
+                if "program has" not in run.stdout or time.monotonic() > end:
+                    break  # it has dropped its last handle
+            table = command("refs", "reports", "--sort", "size").stdout
+        finally:
+            program.send_signal(signal.SIGINT)
+            program.communicate(timeout=30)
+    expected = PAGE.partition("$ farref refs --why program/2\n")[2].partition("```")[0]
+    assert _without_figures(run.stdout) == _without_figures(expected)
+    assert len(re.findall(r"^program/\d owner loader dict ", table, re.MULTILINE)) == 3
+    assert len(re.findall(r"^program/\d user +reader dict ", table, re.MULTILINE)) == 3
+
+
+def _without_figures(text: str) -> str:
+    """*text* without its blanks, times, sizes and folders."""
+    text = re.sub(r"\S*leaky.py", "leaky.py", text)
+    return "".join(re.sub(r"[\d.]+ (s|kB)", "", text).split())
+
+
+@pytest.mark.processes
+def test_the_program_of_the_page_prints_what_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(LOOKING, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stdout.splitlines() == re.findall(r"print\(.*\)\s+# (.*)", LOOKING)
+    assert run.stderr == ""
+
+
 # ---- for people
 
 
