@@ -30,8 +30,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline bench-rendezvous \
-	bench-values clean
+.PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline \
+	bench-rendezvous bench-sites bench-values clean
 
 help: ## show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,9 @@ bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fet
 
 bench-values: $(STAMP) ## large arrays fetched, frozen or not, beside torch and Ray if installed
 	$(BIN)/python bench/values.py
+
+bench-sites: $(STAMP) ## what noting where references are created costs
+	$(BIN)/python bench/sites.py
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .smoke build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

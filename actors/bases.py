@@ -11,6 +11,8 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 import pickle
 import socket
 import sys
@@ -22,6 +24,7 @@ from thespian.system.messages.admin import PendingActor
 from thespian.system.transport import TransmitIntent
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
+from thespian.system.utilis import thesplog_control
 
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
 from .base import system_base, tcp
@@ -53,8 +56,18 @@ CONVENTION = "Convention Address.IPv4"
 KNOCKING = 30.0
 """Seconds that a host which joins waits for the one that it joins."""
 
+LOG_LEVEL = "FARREF_LOG"
+"""The environment variable that names the level from which on actors' logs are shown."""
 TRIES = 3
 """Free ports tried: somebody else may take one before the system's admin listens on it."""
+
+
+class NotThespian(logging.Filter):
+    """Lets pass what is not Thespian's own, and its errors."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether *record* is to be shown."""
+        return record.levelno >= logging.ERROR or record.name.split(".")[0] != "Thespian"
 
 
 def start(
@@ -231,7 +244,14 @@ def _short(name: str) -> str:
 def _open(
     base: Any, capabilities: dict[str, Any] | None = None, log_definitions: Any = None
 ) -> Any:
+    _hush_thespian()
     return ActorSystem(base, capabilities or None, log_definitions, transientUnique=True)
+
+
+def _hush_thespian() -> None:
+    """Keep Thespian from writing a file of its own, ``thespian.log``, unless it was asked to."""
+    if not any(name.startswith("THESPLOG_") for name in os.environ):
+        thesplog_control(logging.ERROR, useLogging=False, tmpFileMaxSize=0)
 
 
 def _free_port() -> int:
@@ -242,7 +262,15 @@ def _free_port() -> int:
 
 
 def _quiet_logging() -> dict[str, Any]:
-    """What the actors log at WARNING and above goes to this program's standard error."""
+    """What the actors log goes to this program's standard error, from WARNING on.
+
+    ``FARREF_LOG`` names another level. Thespian is heard from ERROR on, or from that level if it is
+    a lower one: its warnings tell of what farref puts right, such as a peer that has gone.
+    """
+    level = os.environ.get(LOG_LEVEL, "").upper() or "WARNING"
+    if level not in logging.getLevelNamesMapping():
+        names = ", ".join(logging.getLevelNamesMapping())
+        raise SystemDownError(f"{LOG_LEVEL}={level} is no level of logging; there are {names}")
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -250,10 +278,12 @@ def _quiet_logging() -> dict[str, Any]:
         "handlers": {
             "stderr": {
                 "class": "logging.StreamHandler",
-                "level": "WARNING",
+                "level": level,
+                "filters": [] if LOG_LEVEL in os.environ else ["thespian"],
                 "formatter": "farref",
                 "stream": sys.stderr,
             }
         },
-        "root": {"handlers": ["stderr"], "level": "WARNING"},
+        "filters": {"thespian": {"()": NotThespian}},
+        "root": {"handlers": ["stderr"], "level": level},
     }

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import FarrefError, OverloadedError, WorkerDiedError
 from ..protocol.requests import ElsewhereError
+from ..serialization.payload import Payload
+from . import sites
 from .futures import Future
 from .rref import RRef
 from .settings import check_timeout
@@ -52,11 +55,15 @@ class Calls:
         """Have *to* own the result of *what*; returns its reference at once."""
         endpoint = self._endpoint
         cargo = self._pack_request(to, what, replies=False)
+        if endpoint.sites.wanted and isinstance(cargo.payload, Payload):
+            cargo = replace(cargo, payload=replace(cargo.payload, site=sites.here()))
         made: list[RRefId] = []
 
         def move() -> list[Effect]:
             rref, effects = endpoint.context.create(to.id, cargo, target)
             made.append(rref)
+            if endpoint.sites.wanted:
+                endpoint.note_site(rref, cargo)
             return effects
 
         self._step(cargo, move)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..protocol.ids import RRefId, WorkerId
     from .endpoint import Endpoint
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 BEATS = 5
 """Times that an endpoint is heard of within the silence after which it would be given up."""

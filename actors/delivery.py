@@ -20,12 +20,15 @@ from ..protocol.errors import ProtocolError
 from ..protocol.messages import strangers_in
 from ..serialization import shared
 from ..serialization.failures import text_of
+from .counters import Tally
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
 from .packing import grounded, pieces
 from .wire import Envelope, Meddle, WorkerInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
     from ..protocol.messages import Message
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from .links import Outgoing
     from .ports import Port
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 PACKET_BYTES = 16 << 20
 """What one packet carries at most, unless it is a single message: there is memory for both ends."""
@@ -49,6 +52,7 @@ class Delivery:
         self._faulty: FaultyPort | None = None
         """What packets leave by instead, in a test."""
         self._links = Links()
+        self.tally = Tally()
         self.room = threading.Condition(endpoint.lock)
         """Notified when a peer acknowledged something or died, and when this endpoint closes."""
 
@@ -56,11 +60,14 @@ class Delivery:
 
     def send(self, to: WorkerId, message: Message) -> None:
         """Take *message* for *to*; it leaves with the packets of this step."""
+        self.tally.sent(message)
         self._links.send(to, message)
 
     def packets(self) -> Outgoing:
         """Everything that can leave now: one packet for each peer."""
-        packets, news = self._links.packets(time.monotonic())
+        now = time.monotonic()
+        packets, news = self._links.packets(now)
+        self._endpoint.mints.note(self._endpoint.context.minted, now)
         if self._links.withholding and not self._port.full():
             self._links.resume(time.monotonic())
             news = True
@@ -83,6 +90,7 @@ class Delivery:
                 if shared.unread and not endpoint.registry.surely_near(worker):
                     packet = grounded(packet)  # noqa: PLW2901 - it may relay what came shared
                 for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                    self.tally.packet_left()
                     way.post(address, Envelope(me, worker, piece, self._introduce(piece)))
             except Exception as error:  # it counts as lost, and is sent again
                 if not endpoint.closed:
@@ -109,6 +117,14 @@ class Delivery:
     def unacknowledged(self, worker: WorkerId) -> list[Message]:
         """The messages to *worker* that it may not have received, in order."""
         return self._links.unacknowledged(worker)
+
+    def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
+        """All messages that have not been acknowledged, and to whom each goes. Under the lock."""
+        return self._links.waiting()
+
+    def repeated(self) -> tuple[int, int]:
+        """Messages that were sent again, and that came again and were dropped. Under the lock."""
+        return self._links.repeated()
 
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again, and nobody waits for it."""
@@ -151,6 +167,8 @@ class Delivery:
             with endpoint.lock:
                 if sender.id in endpoint.context.dead or endpoint.closed:
                     return
+                endpoint.context.now = time.monotonic()
+                self.tally.packets_received += 1
                 endpoint.learn(sender, *envelope.peers)
                 endpoint.discards.sweep(later)
                 if packet.messages and self._port.full():

@@ -70,12 +70,17 @@ def replace(name: str, entry: dict[str, Any]) -> None:
     _draft(path, entry).replace(path)
 
 
+def names() -> list[str]:
+    """The names of the systems that run."""
+    return sorted(path.stem for path in folder().glob("*.json") if _runs(path))
+
+
 def find(name: str) -> dict[str, Any]:
     """What is needed to join *name*. Raises `SystemDownError` if no such system runs."""
     path = _path(name)
     if not _runs(path):
-        names = ", ".join(sorted(p.stem for p in folder().glob("*.json") if _runs(p))) or "none"
-        raise SystemDownError(f"no system named {name!r} runs; of yours there are: {names}")
+        others = ", ".join(names()) or "none"
+        raise SystemDownError(f"no system named {name!r} runs; of yours there are: {others}")
     end = time.monotonic() + START_PATIENCE
     try:
         while "door" not in (entry := _whole(path)):

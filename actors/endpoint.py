@@ -37,11 +37,14 @@ from .deaths import Deaths
 from .delivery import Delivery
 from .discards import Discards
 from .effects import Effects
+from .inspector import Inspector
+from .mints import Mints
 from .objects import Objects
 from .packing import Packer
 from .pool import Pool
 from .serving import Server
 from .settings import Settings
+from .sites import Sites
 from .tracing import Tracer
 from .wire import (
     Died,
@@ -49,6 +52,8 @@ from .wire import (
     Envelope,
     Found,
     Heard,
+    Inspect,
+    Inspected,
     Joined,
     Meddle,
     Meddled,
@@ -64,13 +69,13 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId, WorkerId
-    from ..protocol.messages import Descriptor, Message
+    from ..protocol.messages import Cargo, Descriptor, Message
     from .effects import Later
     from .links import Outgoing
     from .ports import Port
     from .registry import Registry
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
@@ -110,6 +115,12 @@ class Endpoint:
         self.calls = Calls(self)
         self.packer = Packer(self)
         self.server = Server(self)
+        self.mints = Mints()
+        """How old the forks and calls are that were named here."""
+        self.sites = Sites()
+        self.inspector = Inspector(self)
+        self.actor: object = None
+        """Whose endpoint it is, if it is an actor's."""
         self.refused = 0
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
@@ -142,6 +153,7 @@ class Endpoint:
         if settings.trace and self.tracer is None:
             self.tracer = Tracer(settings.trace, self.me)
         self.delivery.suffer(settings.faults)
+        self.sites.wanted = settings.sites
 
     # ---- steps: take the lock, run a machine, then send what it wants sent
 
@@ -157,6 +169,7 @@ class Endpoint:
         packets: Outgoing = []
         try:
             with self.lock:
+                self.context.now = time.monotonic()
                 try:
                     self.discards.sweep(later)
                     self.effects.carry_out(move(), later)
@@ -194,7 +207,15 @@ class Endpoint:
             self.tracer.received(sender, message)
         self.learn(*introduced_in(message))
         take_shared(message)
+        if self.sites.wanted and isinstance(message, Create):
+            self.note_site(message.rref, message.cargo)
         return self.context.receive(sender, message)
+
+    def note_site(self, rref: RRefId, cargo: Cargo) -> None:
+        """*rref* is made by what is in *cargo*, which may say where. Under the lock."""
+        site = getattr(cargo.payload, "site", None)
+        if site is not None:
+            self.sites.note(rref, site, self.context.owners, self.context.users)
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1
@@ -212,7 +233,18 @@ class Endpoint:
     # ---- the mailbox thread
 
     def take(
-        self, message: Envelope | Found | Spawned | Died | Heard | Down | Joined | Meddle | Meddled
+        self,
+        message: Envelope
+        | Found
+        | Spawned
+        | Died
+        | Heard
+        | Down
+        | Joined
+        | Meddle
+        | Meddled
+        | Inspect
+        | Inspected,
     ) -> bool:
         """A packet came in, or an answer of the registrar's; whether it was one.
 
@@ -225,6 +257,8 @@ class Endpoint:
                     self.delivery.take(message)
                 case Joined():
                     self.settle_in(message)
+                case Inspect():
+                    self.inspector.asked(message)
                 case Meddle():
                     self.registry.meddled(message)
                 case Down(reason=reason, orderly=orderly):
@@ -358,6 +392,7 @@ class Endpoint:
         self.deaths.close()
         forgotten = self.pool.close()
         self.chores.close()
+        self.inspector.close()
         why = f"{reason}; {self.me} waits for nothing any more"
         for future in waiting:
             future.failed(type(error)(str(error)) if error else SystemDownError(why))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .loop import Loop
     from .ref_actor import RefActor
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 LAST_WORDS = 2.0
 """Seconds for which an `async` handler of `ActorExitRequest` may await."""

@@ -1,11 +1,14 @@
 """What an endpoint knows of each reference, for people and programs to look at.
 
-The counts are those of the protocol's machines, taken under the endpoint's lock in one look.
-What the values contain is searched afterwards, without it: a value is the user's own.
+The counts are those of the protocol's machines, taken under the endpoint's lock, a long table in
+several looks.
+What the values contain is searched afterwards, without it: a value is the user's own. What all the
+endpoints of a system know together is a `Snapshot`.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -14,19 +17,25 @@ from ..protocol.borrowing import BorrowingUser
 from ..protocol.lending import LendingOwner
 from ..protocol.owner import Owner
 from ..serialization.contains import references_in
+from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
 from .current import frame
-from .endpoint import Endpoint
 from .rref import RRef
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from ..protocol.ids import ForkId, RRefId, WorkerId
+    from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
     from ..protocol.user import User
+    from ..serialization.contains import Contents
+    from .endpoint import Endpoint
     from .objects import Stored
 
-Role = Literal["owner", "user", "borrower"]
+    Spell = Callable[[WorkerId | RRefId | ForkId | CallId], str]
+
+Role = Literal["owner", "alias", "user", "borrower"]
+LOOK = 2000
+"""Rows that are made in one look, under the lock."""
 Held = dict[str, str]
 """Forks, each with the endpoint that it is about."""
 
@@ -39,9 +48,12 @@ class ReferenceInfo:
     them is not 0, the object is needed here.
     """
 
+    worker: str
+    """The endpoint that this row is of."""
     rref: str
     role: Role
-    """A borrower holds it by a loan, and is not counted by the owner (yet)."""
+    """An alias is owned here, and stands for another object. A borrower holds it by a loan, and is
+    not counted by the owner (yet)."""
     owner: str
     owner_address: str
     """Where the owner is reached."""
@@ -79,13 +91,35 @@ class ReferenceInfo:
     names: dict[str, int]
     """The aliases under whose names handles of it go here, and how many of `handles` each has."""
     type: str | None
-    """The value's type, at the owner."""
+    """The value's type, at the owner; ``error: ...`` if the value is an error."""
+    size: int | None
+    """Bytes of memory that the value takes, at the owner: about, and without what is behind the
+    references in it."""
+    complete: bool
+    """False if the value has so many parts that not all were looked into: it is larger, and may
+    contain more."""
+    in_values: int
+    """How many of `handles` are in the values of objects that live here; the others are in
+    variables, or stand behind aliases."""
+    requested: str | None
+    """The fork or loan that the owner has been asked to count, and has not confirmed."""
+    age: float
+    """Seconds since this endpoint heard of it."""
+    unsettled: float | None
+    """Seconds since the oldest of `pins` was passed on; None if there is none."""
+    site: str | None
+    """Where it was created, ``file:line in function``, if the system notes that."""
     on_delete: bool
     """Whether the program is told when it is freed, at the owner."""
     frozen: bool = False
     """Whether nobody can change the value, at the owner."""
     shared: int = 0
     """Bytes of a frozen value that are in shared memory, at the owner."""
+    owner_state: str | None = None
+    """In a `Snapshot`: the `state` of the owner's row; None if the owner did not answer."""
+    marks: tuple[str, ...] = ()
+    """In a `Snapshot`: ``"leak"`` (old, and no handle of it is anywhere), ``"cycle"`` (its value
+    leads back to itself), ``"unreachable"`` (only such cycles keep it)."""
 
 
 def references() -> list[ReferenceInfo]:
@@ -96,54 +130,98 @@ def references() -> list[ReferenceInfo]:
     """
     endpoint = frame().endpoint
     endpoint.turn()
-    with endpoint.lock:  # the tables change in other threads
-        loans = endpoint.context.borrowed()
-        entries: list[Owner | User] = [
-            *endpoint.context.owners.values(),
-            *endpoint.context.users.values(),
-        ]
-        names = _names(endpoint)
-        known = [(entry, endpoint.objects.stored(entry.rref)) for entry in entries]
-        found = [
-            (
-                _row(endpoint, entry, stored, loans.get(entry.rref, []), names.get(entry.rref, {})),
-                stored,
+    return rows_of(endpoint, str)
+
+
+def rows_of(endpoint: Endpoint, spell: Spell) -> list[ReferenceInfo]:
+    """The rows of *endpoint*, its ids as *spell* spells them, sorted by id. In any thread."""
+    known = _known(endpoint, spell)
+    searched = {
+        rref: references_in(stored.value, opaque=(type(endpoint),))
+        for _, rref, stored in known
+        if stored is not None
+    }
+    inside, containers = _containers(endpoint, searched)
+    rows = []
+    for row, rref, stored in known:
+        contents = searched.get(rref)
+        if stored is not None and contents is not None:
+            handles = [handle for handle in contents.references if isinstance(handle, RRef)]
+            shared = stored.value.shared if isinstance(stored.value, Frozen) else 0
+            row = replace(  # noqa: PLW2901 - the same one, with more
+                row,
+                contains=tuple(sorted({spell(handle.id) for handle in handles})),
+                type=_type_of(stored.value),
+                size=contents.size + shared,
+                complete=contents.complete,
+                frozen=isinstance(stored.value, Frozen),
+                shared=shared,
             )
-            for entry, stored in known
-        ]
-    rows = {row.rref: replace(row, contains=_contents(stored)) for row, stored in found}
-    containers: dict[str, list[str]] = defaultdict(list)
-    for row in rows.values():
-        for inner in row.contains:
-            containers[inner].append(row.rref)
-    return [
-        replace(rows[rref], contained_in=tuple(sorted(containers[rref]))) for rref in sorted(rows)
-    ]
+        held_by = tuple(sorted(map(spell, containers.get(rref, ()))))
+        in_values = len(inside.get(rref, ()))
+        rows.append(replace(row, contained_in=held_by, in_values=min(in_values, row.handles)))
+    return sorted(rows, key=lambda row: row.rref)
 
 
-def _names(endpoint: Endpoint) -> dict[RRefId, dict[str, int]]:
+def _known(endpoint: Endpoint, spell: Spell) -> list[tuple[ReferenceInfo, RRefId, Stored | None]]:
+    """Every row, as far as the tables tell, and what is stored."""
+    with endpoint.lock:  # the tables change in other threads
+        rrefs = [*endpoint.context.owners, *endpoint.context.users]
+    known = []
+    for start in range(0, len(rrefs), LOOK):  # or the protocol would wait for a long table
+        with endpoint.lock:
+            loans = endpoint.context.borrowed()
+            names = _names(endpoint)
+            for rref in rrefs[start : start + LOOK]:
+                entry = endpoint.context.owners.get(rref) or endpoint.context.users.get(rref)
+                if entry is not None:
+                    row = _row(endpoint, entry, spell, loans.get(rref, []), names.get(rref, {}))
+                    known.append((row, rref, endpoint.objects.stored(rref)))
+    return known
+
+
+def _names(endpoint: Endpoint) -> dict[RRefId, dict[RRefId, int]]:
     """Of each object, the names that its handles have, if not its own."""
-    names: dict[RRefId, dict[str, int]] = defaultdict(dict)
+    names: dict[RRefId, dict[RRefId, int]] = defaultdict(dict)
     for rref, name in endpoint.context.names.items():
         if name.handles:  # or only requests under it are not answered
-            names[name.canonical][str(rref)] = name.handles
+            names[name.canonical][rref] = name.handles
     return names
+
+
+def _containers(
+    endpoint: Endpoint, searched: Mapping[RRefId, Contents]
+) -> tuple[dict[RRefId, set[int]], dict[RRefId, set[RRefId]]]:
+    """Of each object: the handles of it in values that live here, and whose values these are."""
+    inside: dict[RRefId, set[int]] = defaultdict(set)
+    containers: dict[RRefId, set[RRefId]] = defaultdict(set)
+    with endpoint.lock:
+        for rref, contents in searched.items():
+            for handle in contents.references:
+                if isinstance(handle, RRef) and handle._endpoint is endpoint:
+                    for held in {handle.id, endpoint.context.whereabouts(handle.id)}:
+                        inside[held].add(id(handle))
+                        containers[held].add(rref)
+    return inside, containers
 
 
 def _row(
     endpoint: Endpoint,
     entry: Owner | User,
-    stored: Stored | None,
+    spell: Spell,
     loans: list[ForkId],
-    names: dict[str, int],
+    names: dict[RRefId, int],
 ) -> ReferenceInfo:
-    if isinstance(entry, BorrowingUser):
-        loans = [*loans, *entry.reported]
+    now = time.monotonic()
     role: Role
     alias = entry.alias if isinstance(entry, Owner) else None
     canonical = endpoint.context.canonical(entry.rref)
+    requested: ForkId | None = None
+    if isinstance(entry, BorrowingUser):
+        loans = [*loans, *entry.reported]
     if isinstance(entry, Owner):
-        home, role = endpoint.me, "owner"
+        home = endpoint.me
+        role = "owner" if alias is None else "alias"
         state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
         state = state if alias is None else "alias"
         waiting = len(entry.pending) + len(entry.queue) + entry.running
@@ -152,12 +230,17 @@ def _row(
         home, role = entry.owner, "user" if entry.confirmed or not loans else "borrower"
         state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
         waiting = len(entry.pending)
-        forks, pins = {}, entry.children
-    frozen = stored.value if stored and isinstance(stored.value, Frozen) else None
+        forks, pins, requested = {}, entry.children, entry.requested
+    passed_on = [endpoint.mints.age_of_fork(fork.number, now) for fork in pins]
+
+    def spelled(held: Mapping[ForkId, WorkerId] | Mapping[RRefId, WorkerId]) -> Held:
+        return {spell(each): spell(worker) for each, worker in held.items()}
+
     return ReferenceInfo(
-        rref=str(entry.rref),
+        worker=spell(endpoint.me),
+        rref=spell(entry.rref),
         role=role,
-        owner=str(home),
+        owner=spell(home),
         owner_address=str(endpoint.address_of(home)),
         state=state,
         handles=entry.handles,
@@ -165,35 +248,34 @@ def _row(
         tasks=waiting + len(pins),
         contained_in=(),
         contains=(),
-        forks=_spelled(forks),
-        loans=_spelled({fork: fork.parent for fork in loans}),
-        pins=_spelled(pins),
-        borrowers=_spelled(entry.borrowers if isinstance(entry, BorrowingUser) else {}),
-        target=None if alias is None else str(alias.target),
-        canonical=None if canonical is None else str(canonical),
-        aliases=_spelled(entry.aliases if isinstance(entry, Owner) else {}),
-        names=names,
-        type=_type(stored),
-        on_delete=stored is not None and stored.on_delete is not None,
-        frozen=frozen is not None,
-        shared=frozen.shared if frozen is not None else 0,
+        forks=spelled(forks),
+        loans=spelled({fork: fork.parent for fork in loans}),
+        pins=spelled(pins),
+        borrowers=spelled(entry.borrowers if isinstance(entry, BorrowingUser) else {}),
+        target=None if alias is None else spell(alias.target),
+        canonical=None if canonical is None else spell(canonical),
+        aliases=spelled(entry.aliases if isinstance(entry, Owner) else {}),
+        names={spell(each): count for each, count in names.items()},
+        type=None,
+        size=None,
+        complete=True,
+        in_values=0,
+        requested=None if requested is None else spell(requested),
+        age=max(0.0, now - entry.born),
+        unsettled=max(passed_on, default=None),
+        site=endpoint.sites.of(entry.rref),
+        on_delete=_told(endpoint, entry),
     )
 
 
-def _type(stored: Stored | None) -> str | None:
-    if stored is None:
-        return None
-    value = stored.value
-    return value.kind if isinstance(value, Frozen) else type(value).__name__
+def _told(endpoint: Endpoint, entry: Owner | User) -> bool:
+    stored = endpoint.objects.stored(entry.rref)
+    return stored is not None and stored.on_delete is not None
 
 
-def _spelled(forks: Mapping[ForkId, WorkerId] | Mapping[RRefId, WorkerId]) -> Held:
-    return {str(fork): str(worker) for fork, worker in forks.items()}
-
-
-def _contents(stored: Stored | None) -> tuple[str, ...]:
-    """The ids of the references in a value, each once."""
-    if stored is None:
-        return ()
-    handles = references_in(stored.value, opaque=(Endpoint,)).references
-    return tuple(sorted({str(handle.id) for handle in handles if isinstance(handle, RRef)}))
+def _type_of(value: object) -> str:
+    if isinstance(value, Failure):
+        return f"error: {value.type_name}"
+    if isinstance(value, Frozen):
+        return value.kind
+    return type(value).__name__

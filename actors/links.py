@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from ..protocol.delivery import Channel, Packet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..protocol.ids import WorkerId
     from ..protocol.messages import Message
 
@@ -28,6 +30,8 @@ class Links:
         """Peers for which something new may leave."""
         self._timed: dict[WorkerId, None] = {}
         """Peers on whose channel something will be due."""
+        self._gone = (0, 0)
+        """What `repeated` says of channels that have been forgotten."""
         self._withheld: dict[WorkerId, int] = {}
         """Peers that are not told of what has come since: what acknowledgements say instead."""
 
@@ -111,6 +115,12 @@ class Links:
         channel = self._channels.get(worker)
         return channel.backlog if channel is not None else 0
 
+    def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
+        """All messages that have not been acknowledged, and to whom each goes."""
+        for worker, channel in self._channels.items():
+            for message in channel.unacknowledged:
+                yield worker, message
+
     def unacknowledged(self, worker: WorkerId) -> list[Message]:
         """The messages to *worker* that it may not have received, in order."""
         channel = self._channels.get(worker)
@@ -121,9 +131,19 @@ class Links:
         """Whether anything that was sent is not acknowledged."""
         return any(channel.backlog for channel in list(self._channels.values()))
 
+    def repeated(self) -> tuple[int, int]:
+        """Messages that were sent again, and that came again and were dropped, so far."""
+        channels = self._channels.values()
+        again, twice = self._gone
+        again += sum(channel.retransmissions for channel in channels)
+        return again, twice + sum(channel.duplicates for channel in channels)
+
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again."""
-        self._channels.pop(worker, None)
+        channel = self._channels.pop(worker, None)
+        if channel is not None:
+            again, twice = self._gone
+            self._gone = again + channel.retransmissions, twice + channel.duplicates
         self._withheld.pop(worker, None)
         self._timed.pop(worker, None)
         self._dirty.pop(worker, None)

@@ -50,6 +50,8 @@ from .wire import (
     Envelope,
     Found,
     Heard,
+    Inspect,
+    Inspected,
     Join,
     Joined,
     Meddle,
@@ -64,7 +66,7 @@ from .wire import (
 if TYPE_CHECKING:
     from .ref_actor import RefActor
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL = 5e-5
 """Seconds for which computing threads of the user's may keep the interpreter from the mailbox.
@@ -142,6 +144,8 @@ class Mailbox:
                 endpoint.take(message)
             case Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle():
                 endpoint.take(message)
+            case Inspect() | Inspected():
+                endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
             case WakeupMessage(payload=Nudge()):
@@ -181,6 +185,7 @@ class Mailbox:
         )
         endpoint.registry = Registry(endpoint, self.port, registrar)
         endpoint.address = self._actor.myAddress
+        endpoint.actor = self._actor
         if self.port.runs_by_itself:
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = self._handlers.endpoint = endpoint

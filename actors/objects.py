@@ -7,6 +7,7 @@ thread for that: its finalizers are the user's code.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from ..protocol.effects import Loss
 from ..protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
+from . import sites
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,10 +50,15 @@ class Objects:
 
     def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
         """Own *value*; the caller makes the handle that is counted here."""
-        self._endpoint.check_process()
-        with self._endpoint.lock:
-            rref = self._endpoint.context.own()
+        endpoint = self._endpoint
+        endpoint.check_process()
+        site = sites.here() if endpoint.sites.wanted else None
+        with endpoint.lock:
+            endpoint.context.now = time.monotonic()
+            rref = endpoint.context.own()
             self._values[rref] = Stored(value, on_delete)
+            if site is not None:
+                endpoint.sites.note(rref, site, self._values)
         return rref
 
     def resolve(self, rref: RRefId, box: Box) -> None:
@@ -86,6 +93,10 @@ class Objects:
             self._endpoint.server.run_on_delete(rref, stored.on_delete, stored.value)
         elif stored is not None:
             self._endpoint.chores.submit(_let_go, [stored])  # its own __del__ is the user's code
+
+    def values(self) -> list[tuple[RRefId, object]]:
+        """All objects that have a value, with it. Under the lock."""
+        return [(rref, stored.value) for rref, stored in self._values.items()]
 
     def stored(self, rref: RRefId) -> Stored | None:
         """What is there of *rref*; None at a user, and before its creation is over."""

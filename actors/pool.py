@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Job = tuple[Callable[..., object], tuple[Any, ...]]
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 5.0
 """A thread without work ends after this long."""

@@ -33,6 +33,8 @@ from .wire import (
     Envelope,
     Found,
     Heard,
+    Inspect,
+    Inspected,
     Joined,
     Meddle,
     Meddled,
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
     from .endpoint import Endpoint
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 IDLE = 1.0
 """Seconds that the pump sleeps at most."""
@@ -75,6 +77,8 @@ class _Receiver:
             case (
                 Envelope() | Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle()
             ):
+                endpoint.take(message)
+            case Inspect() | Inspected():
                 endpoint.take(message)
             case Serving():
                 if not self.serving.done():

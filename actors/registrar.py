@@ -72,7 +72,7 @@ from .wire import (
     check_wire,
 )
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 REGISTRAR = "farref registrar"
 """The registrar's global name, by which any actor of the system can find it."""

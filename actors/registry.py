@@ -29,6 +29,8 @@ from .wire import (
     Found,
     Heard,
     HostInfo,
+    Inspect,
+    Inspected,
     Leave,
     Lookup,
     Meddle,
@@ -40,9 +42,9 @@ from .wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterable, Iterator
 
-    from ..protocol.ids import WorkerId
+    from ..protocol.ids import RRefId, WorkerId
     from .endpoint import Endpoint
     from .faults import Counts
     from .ports import Port
@@ -162,6 +164,32 @@ class Registry:
         counts: Counts = answer.counts
         return counts
 
+    def inspect(
+        self, infos: Iterable[WorkerInfo], seconds: float, about: RRefId | None = None
+    ) -> dict[WorkerId, Inspected | None]:
+        """What each of *infos* says it holds; None for one that did not say within *seconds*.
+
+        They are asked at the same time.
+        """
+        endpoint, end = self._endpoint, time.monotonic() + seconds
+        answers: dict[WorkerId, Inspected | None] = {}
+        with contextlib.ExitStack() as asking:
+            asked = {
+                info.id: asking.enter_context(
+                    self._posed(Inspect, info.address, asker=endpoint.address, about=about)
+                )
+                for info in infos
+                if info.id != endpoint.me
+            }
+            for info in infos:
+                if info.id == endpoint.me:  # in another thread: this one has variables, too
+                    mine = asked[info.id] = concurrent.futures.Future()
+                    endpoint.inspector.asked(Inspect(0, info.address, about), mine.set_result)
+            for worker, answer in asked.items():
+                there = self._port.wait(answer, max(0.0, end - time.monotonic()))
+                answers[worker] = answer.result(0) if there else None
+        return answers
+
     def meddled(self, order: Meddle) -> None:
         """Carry out what another endpoint's test wants."""
         self._port.post(order.asker, Meddled(order.token, self._endpoint.delivery.meddle(order)))
@@ -197,12 +225,7 @@ class Registry:
 
     def _ask(self, kind: Any, patience: float, to: ActorAddress | None = None, **what: Any) -> Any:
         patience = min(patience, self._endpoint.settings.timeout)  # no wait is longer (G6)
-        token = next(self._tokens)
-        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._asked[token] = answer
-        try:
-            self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
-            self._port.post(to or self.registrar, kind(token=token, **what))
+        with self._posed(kind, to, **what) as answer:
             if not self._port.wait(answer, patience):
                 who = f"the endpoint at {to}" if to else "the registrar"
                 raise FetchTimeoutError(
@@ -210,12 +233,25 @@ class Registry:
                     f"within {patience:g} s; the system is overloaded or has ended"
                 )
             return answer.result(0)
+
+    @contextlib.contextmanager
+    def _posed(
+        self, kind: Any, to: ActorAddress | None, **what: Any
+    ) -> Iterator[concurrent.futures.Future[Any]]:
+        """The answer to a question that has been sent *to* somebody, the registrar by default."""
+        token = next(self._tokens)
+        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._asked[token] = answer
+        try:
+            self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
+            self._port.post(to or self.registrar, kind(token=token, **what))
+            yield answer
         finally:
             self._asked.pop(token, None)
 
     # ---- what the registrar says, in the mailbox thread
 
-    def receive(self, message: Found | Spawned | Died | Heard | Meddled) -> None:
+    def receive(self, message: Found | Spawned | Died | Heard | Meddled | Inspected) -> None:
         """Take one message of the registrar's, or the answer to `meddle`."""
         self.unheard = 0
         if isinstance(message, Heard):

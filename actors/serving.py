@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .pool import Job
     from .resolving import Invocation
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 _OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__call__": lambda value: value,

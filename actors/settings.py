@@ -32,6 +32,8 @@ class Settings:
     """Seconds after which an endpoint that says nothing is given up for dead; None: never."""
     trace: str | None = None
     """Folder in which every endpoint records its steps, or None."""
+    sites: bool = False
+    """Whether creations note where in the program they were made."""
     faults: Faults | None = None
     """What goes wrong on purpose with the packets, in tests."""
 

@@ -53,7 +53,7 @@ from .wire import (
     check_wire,
 )
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 STEWARD = "farref steward"
 """The steward's global name: one for each Thespian system that has joined."""

@@ -29,7 +29,10 @@ from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
 from .registry import Registry
 from .settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
+from .sites import asked_for
+from .snapshot import LEAK_AGE, LOOK_PATIENCE, look
 from .steward import STEWARD, Steward
+from .why import why
 from .wire import HostInfo, Join, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
 from .worker import Worker
 
@@ -40,10 +43,14 @@ if TYPE_CHECKING:
 
     from ..protocol.messages import Cargo
     from ..protocol.sharing import Sharing
+    from .counters import Counters
+    from .rref import RRef
+    from .snapshot import Snapshot
+    from .why import Reason
 
 T = TypeVar("T")
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 START_PATIENCE = 30.0
 DRAIN = 2.0
@@ -76,6 +83,8 @@ class System:
         silence: seconds without a word after which an endpoint is given up for dead (one that
             computes is not: it must be stopped, or cut off); None for never, to debug in peace.
         trace: a folder in which every endpoint records its protocol steps.
+        sites: whether creations note their file and line, for `farref refs`; by default if the
+            environment variable ``FARREF_SITES`` says so.
         faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
         host: the address of this machine that others dial; then they may `join` the system.
         port: theirs to dial, 1900 by default. Every actor listens on one of its own besides.
@@ -98,6 +107,7 @@ class System:
         orphan_grace: float = 5.0,
         silence: float | None = 5.0,
         trace: str | os.PathLike[str] | None = None,
+        sites: bool | None = None,
         faults: Faults | None = None,
         host: str | None = None,
         port: int | None = None,
@@ -119,6 +129,7 @@ class System:
             orphan_grace=orphan_grace,
             silence=silence,
             trace=os.path.abspath(trace) if trace is not None else None,
+            sites=asked_for() if sites is None else sites,
             faults=faults,
         )
         base = base or bases.DEFAULT
@@ -329,6 +340,52 @@ class System:
         """Every living endpoint of the system, this program included, sorted by name."""
         self._check_up()
         return self.endpoint.registry.workers()
+
+    # ---- looking at it
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether another program started it: leaving it does not end it."""
+        return self._attached
+
+    def references(self, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE) -> Snapshot:
+        """The references of every endpoint, as `farref.references` lists them for one.
+
+        Endpoints answer beside the user's code, so those that compute answer, too.
+
+        Args:
+            timeout: seconds; who does not answer in that time is in `Snapshot.silent`.
+            leak_age: seconds after which an object of which there is no handle is suspected.
+
+        Raises:
+            ValueError: a number is out of range.
+        """
+        self._check_up()
+        return look(self, check_timeout(timeout, LOOK_PATIENCE), leak_age)
+
+    def why(
+        self,
+        rref: RRef[Any] | str,
+        *,
+        timeout: float = LOOK_PATIENCE,
+        leak_age: float = LEAK_AGE,
+    ) -> Reason:
+        """Why an object is alive: what holds it, endpoint by endpoint, down to the variables.
+
+        Args:
+            rref: a reference, or its id as text, or what only its id begins with.
+            timeout: seconds that each endpoint has to answer.
+            leak_age: see `references`.
+
+        Raises:
+            LookupError: there is no such reference, or several.
+        """
+        self._check_up()
+        return why(self, rref, check_timeout(timeout, LOOK_PATIENCE), leak_age)
+
+    def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
+        """The counters of every endpoint that answers within *timeout* seconds, by its name."""
+        return self.references(timeout=timeout).counters
 
     # ---- messages
 

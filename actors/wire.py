@@ -13,7 +13,7 @@ from typing import Any, cast
 from thespian.actors import ActorAddress
 
 from ..protocol.delivery import Packet
-from ..protocol.ids import WorkerId
+from ..protocol.ids import RRefId, WorkerId
 from ..protocol.wellformed import check
 from ..serialization.failures import Failure
 from ..serialization.payload import Payload
@@ -335,9 +335,33 @@ class Meddled:
     counts: Counts
 
 
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Program -> endpoint: what do you know of references? Answered beside the user's code.
+
+    With *about*: why do you hold that one?
+    """
+
+    token: int
+    asker: ActorAddress
+    about: RRefId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """Endpoint -> program: its `ReferenceInfo`s and `Counters`, or of one reference `Holding`s."""
+
+    token: int
+    rows: tuple[Any, ...] = ()
+    counters: Any = None
+    holdings: tuple[Any, ...] = ()
+    error: str = ""
+    """Why there are none."""
+
+
 TO_ENDPOINTS = (
     *(Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Heard, Down, Meddle, Meddled),
-    Serving,
+    *(Serving, Inspect, Inspected),
 )
 """What an endpoint's mailbox takes for itself; the rest is the user's."""
 TO_REGISTRAR = (Join, Beat, Leave, Open, Spawn, Lookup, Exited, HostJoin, Unmade, Looked)

@@ -158,6 +158,14 @@ class Aliases(Requests):
         message = AliasRef(call=call, rref=about, alias=alias.rref, label=label)
         return [Send(self._home(self._entry(about)), message)]
 
+    def standing_for(self, rref: RRefId) -> list[RRefId]:
+        """The aliases that live here and hold *rref*, each by a handle of its own."""
+        return [
+            alias.rref
+            for alias in self._aliases.values()
+            if not alias.gone and self.whereabouts(alias.target) == rref
+        ]
+
     # ---- at the target
 
     def _alias_ref(self, sender: WorkerId, message: AliasRef) -> list[Effect]:

@@ -73,7 +73,7 @@ class Context(Aliases):
     def own(self) -> RRefId:
         """A new object, here, with its value and one handle: ``RRef(value)``."""
         rref = self._mint_rref()
-        owner = self.owners[rref] = self.discipline.own(rref)
+        owner = self._begin(rref)
         owner.created = owner.resolved = True
         owner.hold()
         return rref

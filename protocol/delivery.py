@@ -67,6 +67,7 @@ class Channel:
         "_retry_at",
         "_told",
         "_unsent",
+        "duplicates",
         "retransmissions",
     )
 
@@ -85,6 +86,8 @@ class Channel:
         self._ahead: dict[int, Message] = {}
         self.retransmissions = 0
         """Messages sent again so far."""
+        self.duplicates = 0
+        """Messages that came again, and were dropped, so far."""
 
     @property
     def backlog(self) -> int:
@@ -135,6 +138,7 @@ class Channel:
         """
         self._check(packet)
         self._acknowledged(packet.expects, now)
+        self.duplicates += self._repeated(packet)
         handed: list[Message] = []
         for number, message in enumerate(packet.messages, packet.first):
             if number == self._expects:
@@ -150,6 +154,12 @@ class Channel:
         elif packet.messages and self._acknowledge_at is None:
             self._acknowledge_at = now + ACK_DELAY
         return handed
+
+    def _repeated(self, packet: Packet) -> int:
+        """How many of the messages have come before."""
+        last = packet.first + len(packet.messages)
+        handed = max(0, min(self._expects, last) - packet.first)
+        return handed + sum(packet.first <= number < last for number in self._ahead)
 
     def _check(self, packet: Packet) -> None:
         # Each message is looked at by itself, later: one that is wrong takes no other with it.

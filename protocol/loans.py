@@ -44,6 +44,14 @@ class Loans(Tables):
                 found.setdefault(loan.rref, []).append(loan.fork)
         return found
 
+    def served(self, rref: RRefId) -> list[CallId]:
+        """The requests that wait or run here and brought *rref*."""
+        return [
+            call
+            for call, descriptors in self._serving.items()
+            if any(each.rref == rref for each in descriptors)
+        ]
+
     def _loan(self, rref: RRefId, call: CallId) -> Descriptor | None:
         """The loan of *rref* for *call*, which runs here."""
         for loan in loans_among(self._serving.get(call, ())):

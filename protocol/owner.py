@@ -59,6 +59,7 @@ class Owner:
         "alias",
         "aliases",
         "asking",
+        "born",
         "created",
         "forks",
         "handles",
@@ -74,6 +75,8 @@ class Owner:
 
     def __init__(self, rref: RRefId) -> None:
         self.rref = rref
+        self.born = 0.0
+        """When the entry was made, by the shell's clock (`Tables.now`)."""
         self.created = False
         self.resolved = False
         self.target: RRefId | None = None

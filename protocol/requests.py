@@ -52,7 +52,7 @@ class Requests(Arrivals):
         where = None if target is None else self._at(target, to)
         rref, fork = self._mint_rref(), self._mint_fork()
         if to == self.me:
-            self.owners[rref] = self.discipline.own(rref)
+            self._begin(rref)
         else:
             self._use(rref, to).create(fork)
         self.hold(rref)

@@ -61,6 +61,8 @@ class Tables:
 
     def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
         self.me = me
+        self.now = 0.0
+        """What the shell's clock says, for those who look at how old an entry is."""
         self.discipline = DISCIPLINES[sharing]
         self.owners: dict[RRefId, Owner] = {}
         self.users: dict[RRefId, User] = {}
@@ -116,8 +118,15 @@ class Tables:
         user = self.users.get(rref)
         if user is None:
             user = self.users[rref] = self.discipline.use(rref, owner)
+            user.born = self.now
             user.lost = owner in self.dead
         return user
+
+    def _begin(self, rref: RRefId) -> Owner:
+        """The entry of an object that lives here, from now on."""
+        owner = self.owners[rref] = self.discipline.own(rref)
+        owner.born = self.now
+        return owner
 
     def _check_mine(self, rref: RRefId) -> None:
         minted = rref.creator != self.me or 0 < rref.number <= self._rrefs
@@ -136,7 +145,7 @@ class Tables:
         owner = self.owners.get(rref)
         if owner is not None:
             return owner, []
-        owner = self.owners[rref] = self.discipline.own(rref)
+        owner = self._begin(rref)
         return owner, [] if created_here or not self._is_gone(rref) else [Lose(rref)]
 
     def _is_gone(self, rref: RRefId) -> bool:
@@ -169,6 +178,11 @@ class Tables:
             raise WorkerDiedError(f"worker {worker} died; choose another one")
 
     # ---- ids
+
+    @property
+    def minted(self) -> tuple[int, int]:
+        """How many forks and how many calls have been named so far."""
+        return self._forks, self._calls
 
     def _mint_rref(self) -> RRefId:
         self._rrefs += 1

@@ -52,6 +52,7 @@ class User:
     """One reference that this endpoint holds to an object of another endpoint's."""
 
     __slots__ = (
+        "born",
         "canonical",
         "children",
         "handles",
@@ -68,6 +69,8 @@ class User:
     def __init__(self, rref: RRefId, owner: WorkerId) -> None:
         self.rref = rref
         self.owner = owner
+        self.born = 0.0
+        """When the entry was made, by the shell's clock (`Tables.now`)."""
         self.handles = 0
         """Live handles in this process."""
         self.messages = 0

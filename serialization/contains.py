@@ -22,18 +22,25 @@ from __future__ import annotations
 
 import gc
 import sys
+import types
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .pickling import Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMIT = 100_000
 """Objects that one search looks into, in about 0.1 s. Numbers and text do not count."""
 
 _namespace_of: Any = vars(ModuleType)["__dict__"].__get__
 """``module.__dict__``, past a ``__getattribute__`` of the module's own."""
+_mro_of: Any = vars(type)["__mro__"].__get__
+_contents_of: Any = vars(type)["__dict__"].__get__
+"""``kind.__mro__`` and ``kind.__dict__``, past those of a metaclass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,9 @@ class Contents:
     """Each handle once, those of the outermost level first; two of one object are both here."""
     complete: bool
     """False if there was more to look into than the limit allows."""
+    size: int = field(default=0, compare=False)
+    """Bytes of memory that the value takes, each part once, as far as it was looked into: what the
+    types written in C say of themselves, with the data of arrays and tensors."""
 
 
 def references_in(value: object, *, opaque: tuple[type, ...] = (), limit: int = LIMIT) -> Contents:
@@ -65,13 +75,21 @@ def references_in(value: object, *, opaque: tuple[type, ...] = (), limit: int = 
             met[id(namespace)] = namespace
     found: list[Reference] = []
     ahead: deque[object] = deque()
+    sizers: dict[type, Callable[[Any], int]] = {}
+    size = 0
 
     def meet(obj: object) -> None:
+        nonlocal size
         # Not `isinstance`: it asks `obj.__class__`, which may be a property.
         kind = type(obj)
+        if issubclass(kind, closed):
+            return
+        if kind not in sizers:
+            sizers[kind] = _sizer(kind)
+        size += sizers[kind](obj)
         if issubclass(kind, Reference):
             found.append(cast("Reference", obj))
-        elif gc.is_tracked(obj) and not issubclass(kind, closed):  # what is not, refers to nothing
+        elif gc.is_tracked(obj):  # what is not, refers to nothing
             ahead.append(obj)
 
     meet(value)
@@ -82,4 +100,24 @@ def references_in(value: object, *, opaque: tuple[type, ...] = (), limit: int = 
             if id(each) not in met:
                 met[id(each)] = each
                 meet(each)
-    return Contents(tuple(found), complete=not ahead)
+    return Contents(tuple(found), complete=not ahead, size=size)
+
+
+def _sizer(kind: type) -> Callable[[Any], int]:
+    """What says how many bytes an object of *kind* itself takes, without the user's code."""
+    data = _attribute(kind, "nbytes")
+    if type(data) is types.GetSetDescriptorType:  # of an array, also of one that is a view
+        return lambda obj: object.__sizeof__(obj) + data.__get__(obj)
+    method = _attribute(kind, "__sizeof__")
+    if type(method) is types.MethodDescriptorType:
+        return cast("Callable[[Any], int]", method)
+    return object.__sizeof__
+
+
+def _attribute(kind: type, name: str) -> Any:
+    """The attribute *name* of *kind* as it stands in the class: nothing is called to get it."""
+    for base in _mro_of(kind):
+        namespace = _contents_of(base)
+        if name in namespace:
+            return namespace[name]
+    return None

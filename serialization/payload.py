@@ -31,6 +31,8 @@ class Payload:
     tag: object = None
     frozen: bool = False
     """It is a value that will never be another."""
+    site: str | None = None
+    """Where in the sending program a creation was asked for, if the system notes that."""
 
     @property
     def size(self) -> int:

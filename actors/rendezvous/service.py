@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..wire import WorkerInfo
     from .hosted import Entry, Formed, Home
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 NAME = "farref rendezvous"
 """The service's name; a standby's is this and a number."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .hosted import Copy, Entry, Kept
     from .service import Service
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 LOOK = 0.1
 """Seconds between two looks whether the process of a leader that counts as dead is gone."""

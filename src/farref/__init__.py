@@ -3,6 +3,8 @@
 The façade: everything public is importable from here, and only re-exported here.
 """
 
+import logging
+
 from .actors.api import (
     get,
     get_worker_info,
@@ -11,6 +13,7 @@ from .actors.api import (
     rpc_sync,
     wait,
 )
+from .actors.counters import Counters, counters
 from .actors.futures import Future
 from .actors.inspection import ReferenceInfo, references
 from .actors.ref_actor import RefActor
@@ -27,8 +30,10 @@ from .actors.rendezvous.handler import (
     RendezvousParameters,
 )
 from .actors.rref import RRef
+from .actors.snapshot import Snapshot
 from .actors.store import AwaitableStore, Store
 from .actors.system import System
+from .actors.why import Reason
 from .actors.wire import HostInfo, WorkerInfo
 from .actors.worker import Worker
 from .protocol.errors import (
@@ -62,10 +67,13 @@ from .protocol.errors import (
 )
 from .protocol.rendezvous import Timeouts as RendezvousTimeouts
 
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides what is shown
+
 __all__ = [
     "ActorRendezvous",
     "AliasCycleError",
     "AwaitableStore",
+    "Counters",
     "FarrefError",
     "FetchTimeoutError",
     "ForeignReferenceError",
@@ -80,6 +88,7 @@ __all__ = [
     "OwnerDiedError",
     "ProtocolError",
     "RRef",
+    "Reason",
     "RefActor",
     "RefLostError",
     "ReferenceInfo",
@@ -99,6 +108,7 @@ __all__ = [
     "SenderDiedError",
     "SerializationError",
     "SharedMemoryFullError",
+    "Snapshot",
     "Store",
     "System",
     "SystemDownError",
@@ -107,6 +117,7 @@ __all__ = [
     "WorkerInfo",
     "WorkerNotFoundError",
     "WouldBlockError",
+    "counters",
     "get",
     "get_worker_info",
     "references",

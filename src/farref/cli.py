@@ -7,6 +7,7 @@ import typer
 
 from .commands.demo import demo
 from .commands.join import join
+from .commands.refs import refs
 from .commands.rendezvous import rendezvous
 from .commands.trace import trace
 
@@ -40,4 +41,5 @@ def main(
 app.command()(demo)
 app.command()(join)
 app.command()(rendezvous)
+app.command()(refs)
 app.command()(trace)

@@ -38,7 +38,7 @@ def test_an_alias_that_waits(gate: Path, system: System) -> None:
     name = str(ref.id)
     assert until(system, lambda: rows_at("B")[name].state == "alias")
     mine = rows_at("B")[name]
-    assert (mine.role, mine.canonical, mine.aliases, mine.type) == ("owner", None, {}, None)
+    assert (mine.role, mine.canonical, mine.aliases, mine.type) == ("alias", None, {}, None)
     target = mine.target
     assert target is not None
     held = rows_at("B")[target]

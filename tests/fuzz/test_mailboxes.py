@@ -25,6 +25,8 @@ from farref.actors.wire import (
     HostInfo,
     HostJoin,
     HostJoined,
+    Inspect,
+    Inspected,
     Join,
     Joined,
     Leave,
@@ -136,7 +138,15 @@ class Hostile:
             case 5:
                 return envelope
             case 6:
-                right = rng.choice((Found(number, (me,)), Spawned(number, me), Died((evil,))))
+                right = rng.choice(
+                    (
+                        Found(number, (me,)),
+                        Spawned(number, me),
+                        Died((evil,)),
+                        Inspect(number, self.lair, rng.choice((None, RRefId(evil, 1)))),
+                        Inspected(number, ("no row",)),
+                    )
+                )
             case 7:
                 right = Joined(self.lair, Settings(), (evil,), 1)
             case _:

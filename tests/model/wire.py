@@ -219,7 +219,8 @@ class WireModel:
         yield Move(f"waits {pause}", 0), state._replace(sides=(later[0], later[1]), early=early)
 
     def _after(self, state: State, place: int, side: Side, packet: Packet | None) -> State:
-        side.channel.retransmissions = 0  # a statistic, which would tell equal states apart
+        # Statistics, which would tell equal states apart.
+        side.channel.retransmissions = side.channel.duplicates = 0
         sides = list(state.sides)
         sides[place] = self._intern(side)
         flying = state.flying

@@ -7,7 +7,7 @@ CONTEXT = (
     in_context(
         "refuses what overtakes a creation",
         "_own_or_await",
-        "owner = self.owners[rref] = self.discipline.own(rref)",
+        "owner = self._begin(rref)",
         'raise ProtocolError("unknown")',
     ),
     in_context("starts an own object without a handle", "own", "owner.hold()", "pass"),

@@ -1,0 +1,180 @@
+"""What leads from one Python object to another: ``.attribute``, ``['key']``, a variable's name.
+
+Only what the interpreter itself knows is looked at: exact built-in types, what stands in classes
+and instances, and frames. None of the user's code runs: no ``__getattr__``, property, ``__repr__``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LONGEST = 200
+"""Characters of a path; of a longer one the middle is left out."""
+_PLAIN = (str, int, float, bool, bytes, types.NoneType)
+_SUSPENDED: dict[type, tuple[str, str]] = {
+    types.GeneratorType: ("gi_frame", "gi_code"),
+    types.CoroutineType: ("cr_frame", "cr_code"),
+    types.AsyncGeneratorType: ("ag_frame", "ag_code"),
+}
+_mro_of: Any = vars(type)["__mro__"].__get__
+_contents_of: Any = vars(type)["__dict__"].__get__
+
+
+def locals_of(frame: types.FrameType) -> dict[str, Any]:
+    """The local variables of *frame*, which may run in another thread; nothing stays behind."""
+    found = frame.f_locals
+    names = dict(found)
+    if type(found) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        found.clear()  # before Python 3.13 a copy, which the frame would keep
+    return names
+
+
+def place_of(frame: types.FrameType) -> str:
+    """Where *frame* is: ``file:line in function``."""
+    code = frame.f_code
+    return f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
+
+
+def path(chain: Sequence[object], *, namespace: bool = False) -> str:
+    """What leads from the first object of *chain* to its last, each referring to the next.
+
+    *namespace*: the first is a dict of names.
+    """
+    text, number = "", 0
+    if namespace and len(chain) > 1:
+        text, number = _in_dict(chain[0], chain[1], ".{}"), 1
+    while number + 1 < len(chain):
+        step, used = _step(chain, number)
+        text += step
+        number += used
+    if len(text) > LONGEST:
+        half = LONGEST // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    return text
+
+
+def _step(chain: Sequence[object], number: int) -> tuple[str, int]:
+    """What leads on from the object at *number*, and over how many of those after it."""
+    one, next_one = chain[number], chain[number + 1]
+    after = chain[number + 2] if number + 2 < len(chain) else None
+    kind = type(one)
+    if kind is dict or issubclass(kind, dict):
+        return _in_dict(one, next_one, "[{}]"), 1
+    if kind in (list, tuple, deque) or issubclass(kind, list | tuple):
+        places = (n for n, each in enumerate(_items(one)) if each is next_one)
+        place = next(places, None)
+        return ("" if place is None else f"[{place}]"), 1
+    if kind in (set, frozenset):
+        return " (an element)", 1
+    if kind is types.CellType:
+        return "", 1
+    if kind is types.FunctionType:
+        return _in_function(one, chain, number)
+    if kind in _SUSPENDED:
+        return _in_suspended(one, next_one), 1
+    if kind is types.FrameType:
+        return _local(one, next_one), 1  # type: ignore[arg-type]
+    namespace = _namespace(one)
+    if namespace is not None and next_one is namespace and after is not None:
+        return _in_dict(namespace, after, ".{}"), 2
+    for name, value in _slots(one):
+        if value is next_one:
+            return f".{name}", 1
+    if namespace is not None:
+        step = _in_dict(namespace, next_one, ".{}", otherwise="")
+        if step:
+            return step, 1
+    if issubclass(kind, type) and type(next_one) is dict and after is not None:
+        return _in_dict(next_one, after, ".{}"), 2
+    return f" -> {type(next_one).__name__}", 1
+
+
+def _items(sequence: Any) -> list[Any]:
+    """What is in it, past an ``__iter__`` of its own."""
+    for kind in (list, tuple, deque):
+        if issubclass(type(sequence), kind):
+            return list(kind.__iter__(sequence))
+    return []
+
+
+def _in_dict(found: Any, value: object, form: str, otherwise: str = " (a key)") -> str:
+    try:
+        pairs = list(dict.items(found))
+    except RuntimeError:  # it grows meanwhile
+        return otherwise
+    for key, each in pairs:
+        if each is value:
+            return form.format(key if form == ".{}" and type(key) is str else shown(key))
+    return otherwise
+
+
+def shown(key: object) -> str:
+    """A key as people would write it, if it is a simple one."""
+    if type(key) in _PLAIN:
+        text = repr(key)
+        return text if len(text) <= 40 else f"{text[:37]}..."
+    if type(key) is tuple and all(type(each) in _PLAIN for each in key) and len(key) < 5:
+        return repr(key)
+    return f"<{type(key).__name__}>"
+
+
+def _in_function(function: Any, chain: Sequence[object], number: int) -> tuple[str, int]:
+    closure = function.__closure__ or ()
+    next_one = chain[number + 1]
+    if next_one is function.__closure__ and number + 2 < len(chain):
+        cell = chain[number + 2]
+        for name, each in zip(function.__code__.co_freevars, closure, strict=False):
+            if each is cell:
+                return f" (its variable {name} of {function.__code__.co_qualname})", 2
+    if next_one is function.__defaults__ or next_one is function.__kwdefaults__:
+        return " (a default argument)", 1
+    return f".{function.__code__.co_name}", 1
+
+
+def _in_suspended(one: Any, value: object) -> str:
+    frame_name, code_name = _SUSPENDED[type(one)]
+    frame, code = getattr(one, frame_name), getattr(one, code_name)
+    if frame is None:
+        return f" ({code.co_qualname})"
+    return f" {_local(frame, value)} of {place_of(frame)}"
+
+
+def _local(frame: types.FrameType, value: object) -> str:
+    for name, each in locals_of(frame).items():
+        if each is value:
+            return name
+        if type(each) is types.CellType and each is value:
+            return name
+    return "(a value in use)"
+
+
+def _namespace(one: object) -> dict[str, Any] | None:
+    """The ``__dict__`` of an instance, past everything that its class says."""
+    for base in _mro_of(type(one)):
+        found = _contents_of(base).get("__dict__")
+        if type(found) is types.GetSetDescriptorType:
+            try:
+                namespace = found.__get__(one)
+            except Exception:
+                return None
+            return namespace if type(namespace) is dict else None
+        if found is not None:
+            return None
+    return None
+
+
+def _slots(one: object) -> Iterator[tuple[str, object]]:
+    for base in _mro_of(type(one)):
+        for name, found in list(_contents_of(base).items()):
+            if type(found) is types.MemberDescriptorType:
+                try:
+                    value = found.__get__(one)
+                except Exception:  # noqa: S112 - an empty slot
+                    continue
+                yield name, value

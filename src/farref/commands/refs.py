@@ -1,0 +1,203 @@
+"""`farref refs`: who holds what in a running system, and why."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from ..actors import directory
+from ..actors.snapshot import LEAK_AGE, Snapshot
+from ..actors.system import System
+from ..protocol.errors import FarrefError, SystemDownError
+from ..refs.choice import Choice, Order, RoleChoice
+from ..refs.table import LEGEND, QUIET, WIDE, summary, table, totals
+from ..refs.watch import watch
+
+if TYPE_CHECKING:
+    from ..actors.inspection import ReferenceInfo
+    from ..actors.why import Reason
+
+PATIENCE = 3.0
+"""Seconds that an endpoint has to answer, unless told otherwise."""
+
+
+def complete_name(incomplete: str) -> Iterator[str]:
+    """Names of running systems that begin so: for the shell's tab key."""
+    with suppress(Exception):
+        yield from (name for name in directory.names() if name.startswith(incomplete))
+
+
+def complete_id(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
+    """Ids of references that begin so, each with what it is."""
+    with suppress(Exception), _attached(context.params.get("name")) as system:
+        for row in system.references(timeout=1.0):
+            if row.rref.startswith(incomplete) and row.role in ("owner", "alias"):
+                yield row.rref, f"{row.type or row.role} at {row.worker}"
+
+
+def refs(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Of the system; not needed if only one of yours runs.",
+            autocompletion=complete_name,
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Why is it alive? Its id, or how only that begins.",
+            autocompletion=complete_id,
+        ),
+    ] = None,
+    live: Annotated[bool, typer.Option("--watch", help="Look again and again.")] = False,
+    every: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Between two looks of --watch.")
+    ] = 1.0,
+    worker: Annotated[str | None, typer.Option(help="Only rows of this endpoint.")] = None,
+    role: Annotated[RoleChoice | None, typer.Option(help="Only rows of this role.")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Only values of this type.")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only rows of this state, here or at the owner.")
+    ] = None,
+    prefix: Annotated[str, typer.Option("--id", metavar="ID", help="Only ids that begin so.")] = "",
+    older: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="Only what is as old as this.")
+    ] = 0.0,
+    suspects: Annotated[
+        bool, typer.Option("--suspects", help="Only suspected leaks, and cycles.")
+    ] = False,
+    sort: Annotated[Order, typer.Option(help="Numbers: the greatest first.")] = Order.ID,
+    leak_age: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="When is it a leak that nothing reaches?"),
+    ] = LEAK_AGE,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="An endpoint has to answer.")
+    ] = PATIENCE,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Show every reference of a running system, or why one is alive.
+
+    Endpoints that compute answer, too; one that does not answer in time is
+    named. `docs/inspect.md` tells how to find a leak.
+    """  # fmt: skip
+    if why is not None and live:
+        raise typer.BadParameter("--why looks once", param_hint="--watch")
+    chosen = Choice(
+        worker=worker,
+        role=None if role is None else role.value,
+        type=kind,
+        state=state,
+        prefix=prefix,
+        older=older,
+        suspects=suspects,
+    )
+    try:
+        with _attached(name) as system:
+            if why is not None:
+                reason = system.why(why, timeout=timeout, leak_age=leak_age)
+                _explain(reason, as_json=as_json)
+                return
+
+            def look() -> tuple[Snapshot, list[ReferenceInfo]]:
+                snapshot = system.references(timeout=timeout, leak_age=leak_age)
+                return snapshot, chosen.of(snapshot, sort)
+
+            if live:
+                _watch(look, every, as_json=as_json)
+            elif as_json:
+                typer.echo(json.dumps(_said(*look()), indent=2))
+            else:
+                _show(*look())
+    except KeyboardInterrupt:
+        raise typer.Exit(0 if live else 130) from None
+    except (FarrefError, LookupError) as error:
+        text = error.args[0] if isinstance(error, LookupError) else str(error)
+        typer.echo(f"farref refs: {text}", err=True)
+        raise typer.Exit(1) from error
+
+
+@contextmanager
+def _attached(name: str | None) -> Iterator[System]:
+    """The system *name*, or the only one that runs. Raises `SystemDownError`."""
+    if name is None:
+        there = directory.names()
+        if len(there) != 1:
+            some = f"several of your systems run, say which: {', '.join(there)}"
+            none = "no system of yours runs; systems on another host are seen from there"
+            raise SystemDownError(some if there else none)
+        name = there[0]
+    try:
+        joined = System.attach(name)
+    except ValueError as error:
+        raise SystemDownError(str(error)) from error
+    with joined as system:
+        yield system
+
+
+def _show(snapshot: Snapshot, rows: list[ReferenceInfo]) -> None:
+    console = Console()
+    if rows:
+        console.print(table(rows, console.width))
+        if console.width < WIDE:
+            console.print(Text(LEGEND, style=QUIET))
+    for line in summary(snapshot, rows):
+        console.print(line)
+
+
+def _watch(
+    look: Callable[[], tuple[Snapshot, list[ReferenceInfo]]], every: float, *, as_json: bool
+) -> None:
+    """Until Ctrl-C, or the system has ended."""
+    try:
+        if as_json:
+            while True:
+                typer.echo(json.dumps(_said(*look())))
+                time.sleep(every)
+        watch(look, Console(), every)
+    except SystemDownError as error:
+        typer.echo(f"farref refs: {error}", err=True)
+
+
+def _explain(reason: Reason, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(reason.as_dict(), indent=2))
+        return
+    Console().print(_tree(reason))
+
+
+def _tree(reason: Reason, into: Tree | None = None) -> Tree:
+    style = {"reference": "bold", "endpoint": "color(33)", "flight": "color(166)"}
+    text = Text(reason.text, style=style.get(reason.kind, ""))
+    if reason.where:
+        text.append(f"  {reason.where}", style=QUIET)
+    branch = Tree(text, guide_style=QUIET) if into is None else into.add(text)
+    for child in reason.children:
+        _tree(child, branch)
+    return branch
+
+
+def _said(snapshot: Snapshot, rows: list[ReferenceInfo]) -> dict[str, Any]:
+    return {
+        "system": snapshot.system,
+        "rows": [asdict(row) for row in rows],
+        "silent": snapshot.silent,
+        "cycles": snapshot.cycles,
+        "totals": totals(snapshot, rows),
+        "counters": {worker: asdict(each) for worker, each in snapshot.counters.items()},
+    }

@@ -1,0 +1,84 @@
+"""Which rows are shown, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..actors.inspection import ReferenceInfo
+
+
+class Order(StrEnum):
+    """By what rows are sorted: names from a to z, numbers from the greatest down."""
+
+    ID = "id"
+    AGE = "age"
+    SIZE = "size"
+    TYPE = "type"
+    ROLE = "role"
+    WORKER = "worker"
+    HANDLES = "handles"
+
+
+class RoleChoice(StrEnum):
+    """A role, as a choice on the command line."""
+
+    OWNER = "owner"
+    ALIAS = "alias"
+    USER = "user"
+    BORROWER = "borrower"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Rows must have all that is said here."""
+
+    worker: str | None = None
+    role: str | None = None
+    type: str | None = None
+    state: str | None = None
+    """Of the row, or at the owner."""
+    prefix: str = ""
+    """What the id begins with."""
+    older: float = 0.0
+    """Seconds."""
+    suspects: bool = False
+    """Only rows with a mark."""
+
+    def of(self, rows: Iterable[ReferenceInfo], order: Order = Order.ID) -> list[ReferenceInfo]:
+        """Those of *rows* that are meant, in *order*."""
+        found = [row for row in rows if self._means(row)]
+        if order is not Order.ID:  # as they come
+            found.sort(key=lambda row: _key(row, order))
+        return found
+
+    def _means(self, row: ReferenceInfo) -> bool:
+        return (
+            self.worker in (None, row.worker)
+            and self.role in (None, row.role)
+            and self.type in (None, row.type)
+            and (self.state is None or self.state in (row.state, row.owner_state))
+            and row.rref.startswith(self.prefix)
+            and row.age >= self.older
+            and (bool(row.marks) or not self.suspects)
+        )
+
+
+def _key(row: ReferenceInfo, order: Order) -> Any:
+    match order:
+        case Order.AGE:
+            return -row.age
+        case Order.SIZE:
+            return -(row.size or 0)
+        case Order.HANDLES:
+            return -row.handles
+        case Order.TYPE:
+            return row.type or ""
+        case Order.ROLE:
+            return row.role
+        case _:
+            return row.worker

@@ -1,0 +1,75 @@
+"""The table while the system works: again and again, what has changed highlighted."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from .table import LEGEND, QUIET, cells, summary, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from ..actors.inspection import ReferenceInfo
+    from ..actors.snapshot import Snapshot
+    from .table import Key
+
+    Look = Callable[[], tuple[Snapshot, list[ReferenceInfo]]]
+
+
+def watch(look: Look, console: Console, seconds: float) -> None:
+    """Show what *look* finds, every so many *seconds*, until an exception ends it.
+
+    On a terminal in a screen of its own, which is left as it was found; the last table stays.
+    """
+    before: dict[Key, list[str]] | None = None
+    if not console.is_terminal:
+        while True:
+            snapshot, rows = look()
+            console.print(_picture(snapshot, rows, before, console, len(rows)))
+            before = _told(rows)
+            time.sleep(seconds)
+    last = Group()
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                snapshot, rows = look()
+                last = _picture(snapshot, rows, before, console, len(rows))
+                room = console.height - 4 - len(list(summary(snapshot, rows)))
+                live.update(_picture(snapshot, rows, before, console, room), refresh=True)
+                before = _told(rows)
+                time.sleep(seconds)
+    finally:
+        console.print(last)
+
+
+def _told(rows: Sequence[ReferenceInfo]) -> dict[Key, list[str]]:
+    return {(row.worker, row.rref): cells(row) for row in rows}
+
+
+def _picture(
+    snapshot: Snapshot,
+    rows: Sequence[ReferenceInfo],
+    before: dict[Key, list[str]] | None,
+    console: Console,
+    room: int,
+) -> Group:
+    there = {(row.worker, row.rref) for row in rows}
+    old = before if before is not None else _told(rows)
+    gone = [told for key, told in old.items() if key not in there]
+    shown = list(rows[: max(1, room)])
+    gone = gone[: max(0, room - len(shown))]
+    head = Text(f"{snapshot.system}   {time.strftime('%H:%M:%S')}   ", style="bold", end="")
+    head.append("+ new   * changed   - gone   Ctrl-C ends", style=QUIET)
+    parts: list[Text] = list(summary(snapshot, rows))
+    left = len(rows) - len(shown)
+    if left:
+        parts.insert(0, Text(f"... {left} rows more: filter or sort them", style=QUIET))
+    legend = Text(LEGEND, style=QUIET, no_wrap=True, overflow="ellipsis")
+    return Group(head, Text(""), table(shown, console.width, old, gone), legend, *parts)
