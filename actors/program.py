@@ -39,6 +39,8 @@ from .wire import (
     Nudge,
     Serving,
     Spawned,
+    Traced,
+    Watch,
     Welcome,
     check_wire,
 )
@@ -74,6 +76,7 @@ class _Receiver:
         match message:
             case (
                 Envelope() | Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle()
+                | Watch() | Traced()
             ):
                 endpoint.take(message)
             case Serving():

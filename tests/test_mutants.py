@@ -30,7 +30,7 @@ from .model.mutants import (
 )
 from .model.programs import PROGRAMS
 from .model.wire import LINKS, WireModel, small_numbers
-from .tracing.files import TraceError, differences
+from farref.tracetest.files import TraceError, differences
 
 TRACES = Path(__file__).parent / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}

@@ -21,9 +21,9 @@ from farref.protocol.tables import Tables
 from farref.protocol.user import User
 
 from .model.mutants import Mutant, mutated
-from .tracing.files import differences, parse
-from .tracing.language import run
-from .tracing.world import BadCommandError, World
+from farref.tracetest.files import differences, parse
+from farref.tracetest.language import run
+from farref.tracetest.world import BadCommandError, World
 
 if TYPE_CHECKING:
     from farref.protocol.effects import Effect

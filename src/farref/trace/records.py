@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FORMAT = 3
-"""What this farref writes. Each line of format 1, without loans, and 2, without aliases, means the
-same in it."""
-OLDER = (1, 2)
+FORMAT = 4
+"""What this farref writes. Each line of format 1, without loans, 2, without aliases, and 3, without
+inputs, means the same in it."""
+OLDER = (1, 2, 3)
 
 
 class TraceError(Exception):
@@ -40,6 +40,8 @@ class Carried:
     """``fork``, ``loan`` (for a call) or ``back`` (a loan, in the reply to its call)."""
     name: str = ""
     """The alias under whose name it goes, if any."""
+    counted: str = ""
+    """``counted``, for a loan whose lender the owner counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +259,7 @@ _FORMS = {
 
 
 def _carried(value: object) -> Carried:
-    carried = Carried(*_words(value, 3, 4, 5))
+    carried = Carried(*_words(value, 3, 4, 5, 6))
     if carried.passing not in ("fork", "loan", "back"):
         raise ValueError("there are forks, loans and those that come back")
     return carried

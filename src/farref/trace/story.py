@@ -235,7 +235,7 @@ class _Teller:
                 text = f"{peer} is dead"
             case "buried":
                 text = f"buries {peer}"
-            case "known" | "confirmed" | "join" | "leave":
+            case "known" | "confirmed" | "join" | "leave" | "do":
                 self._add(changes, says)  # the row above tells it
                 return
             case _:

@@ -15,12 +15,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from farref.protocol.context import Context
-from farref.protocol.delivery import Packet
-from farref.protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
-from farref.protocol.errors import FarrefError, ProtocolError
-from farref.protocol.ids import RRefId, WorkerId
-from farref.protocol.messages import (
+from ..protocol.context import Context
+from ..protocol.delivery import Packet
+from ..protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
+from ..protocol.errors import FarrefError, ProtocolError
+from ..protocol.ids import RRefId, WorkerId
+from ..protocol.messages import (
     Cargo,
     Create,
     Delete,
@@ -38,8 +38,8 @@ from .show import effect_text, message_text, name_text, owner_text, table_lines,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from farref.protocol.ids import CallId
-    from farref.protocol.sharing import Sharing
+    from ..protocol.ids import CallId
+    from ..protocol.sharing import Sharing
 
     from .links import Links
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, cast
 
-from farref.protocol.delivery import Packet
-from farref.protocol.messages import Cargo, Passing
-from farref.protocol.sharing import DISCIPLINES
+from ..protocol.delivery import Packet
+from ..protocol.messages import Cargo, Passing
+from ..protocol.sharing import DISCIPLINES
 
 from .forge import forged
 from .links import Links, links_of
@@ -22,9 +22,9 @@ from .world import BadCommandError, Stopped, Transit, World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from farref.protocol.effects import Effect
-    from farref.protocol.ids import RRefId
-    from farref.protocol.sharing import Sharing
+    from ..protocol.effects import Effect
+    from ..protocol.ids import RRefId
+    from ..protocol.sharing import Sharing
 
 # ---- setting the scene
 
