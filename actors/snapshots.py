@@ -24,7 +24,7 @@ from ..protocol.context import Context
 from ..protocol.creations import Asked, Seen
 from ..protocol.effects import Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ..protocol.lending import LendingOwner, LendingUser
+from ..protocol.lending import LendingOwner, LendingUser, Loan
 from ..protocol.messages import Cargo, Passing
 from ..protocol.names import Name
 from ..protocol.owner import Owner
@@ -39,7 +39,7 @@ _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUs
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        *(*_MACHINES, Alias, Name, Asked, Seen, Waiting, Relay, Send),
+        *(*_MACHINES, Alias, Name, Asked, Loan, Seen, Waiting, Relay, Send),
         *(kind for kind in vars(messages).values() if dataclasses.is_dataclass(kind)),
     )
     if isinstance(each, type)
@@ -106,9 +106,10 @@ class _Writer:
             return ["Cargo", ["descriptors", self.plain(value.descriptors)]]
         if kind.__name__ not in _CLASSES:
             raise AssertionError(f"a {kind.__name__} is in the tables, and nobody can write it")
-        if id(value) in self._seen:
-            return ["again", self._seen[id(value)]]
-        self._seen[id(value)] = len(self._seen)
+        if kind is Alias:
+            if id(value) in self._seen:
+                return ["again", self._seen[id(value)]]
+            self._seen[id(value)] = len(self._seen)
         return [
             kind.__name__,
             *([name, self.plain(getattr(value, name))] for name in _fields(kind)),
@@ -146,11 +147,14 @@ class _Reader:
         if name == "Cargo":
             return Cargo(descriptors=self._value(items[0][1]))
         kind = _CLASSES[name]
-        made = object.__new__(kind)
-        self._seen.append(made)
+        made: Any = None if kind is Loan else object.__new__(kind)
+        if kind is Alias:
+            self._seen.append(made)
         given = {field: self._value(value) for field, value in items}
         if set(given) != set(_fields(kind)):
             raise ValueError(f"a {name} has other fields")
+        if made is None:
+            return Loan(**given)
         for field, value in given.items():
             object.__setattr__(made, field, value)
         return made
@@ -167,6 +171,8 @@ class _Reader:
 
 def _fields(kind: type) -> list[str]:
     """What a machine, or a dataclass, is made of."""
+    if kind is Loan:
+        return list(Loan._fields)
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
     return [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]

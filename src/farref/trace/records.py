@@ -177,6 +177,7 @@ _NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "receive": {"peer": str, "number": int, "message": str, "user": bool},
     "known": {"rref": str, "fork": str, "holder": str},
     "free": {"rref": str},
+    "do": {"do": str},
 }
 """The fields without which a line of that kind means nothing."""
 
