@@ -13,10 +13,13 @@ from farref.actors.tracing import spell
 from farref.protocol.sharing import DISCIPLINES
 from farref.simulation.plan import WEATHERS, Plan, draw
 from farref.simulation.world import World
+from farref.trace import read
+from farref.trace.export.tracetest import trace_test
 from farref.trace.inputs import worker_of
 from farref.trace.merge import merge
 from farref.trace.records import load
 from farref.trace.replay import Player
+from farref.tracetest.files import differences
 from farref.tracetest.show import table_lines
 
 PLANS = [
@@ -89,3 +92,13 @@ def test_tables_that_nobody_wrote_are_refused(change: Any, tmp_path: Path) -> No
     with pytest.raises(SnapshotError):
         context_of(node.me, PLANS[0].sharing, tables, worker_of)
     world.close()
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.sharing}-{plan.weather}")
+def test_an_exported_run_is_a_trace_test_that_passes(plan: Plan, tmp_path: Path) -> None:
+    played(plan, tmp_path).close()
+    test = tmp_path / "incident.txt"
+    test.write_text(trace_test(read(tmp_path)), encoding="utf-8")
+    assert differences(test) == ""
+    commands = test.read_text(encoding="utf-8").splitlines()
+    assert any(line.startswith("deliver ") for line in commands)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..protocol.context import Context
     from ..protocol.effects import Effect
+    from .records import Record
 
     Worker = Callable[[str], WorkerId]
     Fields = Mapping[str, Any]
@@ -42,7 +43,7 @@ class InputError(Exception):
 
 
 def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
-    """Give *context* the input that *fields* describe: a `do`, or a `send` by an input.
+    """Give *context* the input that *fields* describe: `do` says which, or `by`, of a sent message.
 
     Raises `InputError`, and what the machine raises.
     """
@@ -106,6 +107,12 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
             return context.stand_for(give.rref("rref"), give.rref("target"))
         case "done":
             return context.done(give.rref("rref"))
+        case "receive":
+            return context.receive(give.worker("peer"), message_of(fields, worker))
+        case "died":
+            return context.died(give.worker("peer"), _lost(fields, give))
+        case "buried":
+            return context.bury(give.worker("peer"))
         case other:
             raise InputError(f"{other!r} is no input of a machine's")
 
@@ -126,9 +133,21 @@ def message_of(fields: Fields, worker: Worker) -> Message:
     return message
 
 
-def lost_in(fields: Fields, worker: Worker) -> list[Message]:
+def input_of(record: Record) -> dict[str, Any] | None:
+    """The fields of *record* as an input for `perform`; None if it is none."""
+    match record.kind:
+        case "do":
+            return record.fields
+        case "send":
+            return record.fields if record.fields.get("by") else None
+        case "receive" | "died" | "buried":
+            return {**record.fields, "do": record.kind}
+        case _:
+            return None
+
+
+def _lost(fields: Fields, give: _Give) -> list[Message]:
     """Of a death: the tables in messages that the dead may not have got."""
-    give = _Give(fields, worker)
     return [Returned(loans=give.reports(fields["lost"]))] if fields.get("lost") else []
 
 

@@ -22,7 +22,7 @@ from ..protocol.effects import Send
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import DISCIPLINES
 from ..tracetest.show import table_lines
-from .inputs import InputError, lost_in, message_of, perform, worker_of
+from .inputs import InputError, input_of, message_of, perform, worker_of
 from .progress import silent
 
 if TYPE_CHECKING:
@@ -81,26 +81,14 @@ class Player:
             self.broken[at] = f"its first tables cannot be read: {error}"
 
     def _play(self, at: str, context: Context, record: Record) -> None:
-        match record.kind:
-            case "do":
-                self._want(at, perform(context, record.fields, worker_of))
-            case "receive":
-                message = message_of(record.fields, worker_of)
-                self._want(at, context.receive(worker_of(record.peer), message))
-            case "died":
-                lost = lost_in(record.fields, worker_of)
-                self._want(at, context.died(worker_of(record.peer), lost))
-            case "buried":
-                self._want(at, context.bury(worker_of(record.peer)))
-            case "send":
-                if record.text("by"):
-                    self._want(at, perform(context, record.fields, worker_of))
-                said = _said(record.peer, message_of(record.fields, worker_of))
-                if said not in self._wanted[at]:
-                    raise InputError(f"they would not send {said[1]} to {said[0]}")
-                self._wanted[at].remove(said)
-            case _:
-                pass
+        fields = input_of(record)
+        if fields is not None:
+            self._want(at, perform(context, fields, worker_of))
+        if record.kind == "send":
+            said = _said(record.peer, message_of(record.fields, worker_of))
+            if said not in self._wanted[at]:
+                raise InputError(f"they would not send {said[1]} to {said[0]}")
+            self._wanted[at].remove(said)
 
     def _want(self, at: str, effects: list[Effect]) -> None:
         self._wanted[at].extend(

@@ -15,6 +15,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..actors.snapshots import SnapshotError, context_of
 from ..protocol.context import Context
 from ..protocol.delivery import Packet
 from ..protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
@@ -88,6 +89,8 @@ class World:
         self.lines: list[str] = []
         """What the command that runs now has shown so far."""
         self.links: Links | None = None
+        self.recorded = False
+        """Nothing follows by itself: each step of the shell is a command, as a recording has it."""
 
     def say(self, line: str) -> None:
         self.lines.append(line)
@@ -98,6 +101,16 @@ class World:
         if name in self.endpoints:
             raise BadCommandError(f"there is an endpoint {name} already")
         self.endpoints[name] = Endpoint(Context(WorkerId(name, 0), self.sharing))
+
+    def give(self, name: str, tables: object) -> None:
+        """The endpoint *name* has these *tables* from now on."""
+        self.worker(name)
+        me = WorkerId(name, 0)
+        try:
+            context = context_of(me, self.sharing, tables, self.worker)
+        except SnapshotError as error:
+            raise BadCommandError(f"these are no tables: {error}") from error
+        self.endpoints[name] = Endpoint(context)
 
     def worker(self, name: str) -> WorkerId:
         if name not in self.endpoints:
@@ -155,6 +168,10 @@ class World:
             match effect:
                 case Send(to=to, message=message):
                     self._send(endpoint.me, to, message)
+                case Free(rref=rref):
+                    self._look_for_holders(rref)
+                case _ if self.recorded:
+                    pass
                 case Run(request=request):
                     endpoint.running[run_key(request)] = effect
                 case Hand(message=message) | Settle(reply=message):
@@ -164,8 +181,6 @@ class World:
                     self._refuse(endpoint, request)
                 case Lose(rref=rref):
                     self.perform(endpoint, endpoint.context.resolve(rref))
-                case Free(rref=rref):
-                    self._look_for_holders(rref)
                 case _:
                     pass
 
