@@ -129,7 +129,7 @@ class Steps:
 
     def at(self, row: int) -> Player:
         """Everybody's tables when *row*, and what came of it at once, has happened."""
-        self._go(self.story.taken[row] if self.story.rows else len(self.story.records))
+        self._go(self.story.spans[row][1] if self.story.rows else len(self.story.records))
         return self._player
 
     def _go(self, count: int) -> None:

@@ -116,8 +116,8 @@ class Story:
     lanes: tuple[str, ...]
     names: Names
     rows: tuple[Row, ...]
-    taken: tuple[int, ...]
-    """How many of the records have been told with each row, and those before it."""
+    spans: tuple[tuple[int, int], ...]
+    """Which of the records each row tells: from the first, up to before the second."""
     objects: dict[str, Object]
     forks: dict[str, Fork]
     summary: Summary
@@ -207,16 +207,17 @@ class _Teller:
             replace(row, notes=tuple(mine)) if mine else row
             for row, mine in zip(self.rows, notes, strict=True)
         )
-        told = list(zip(rows, [*self.starts[1:], len(self.records)], strict=True))
+        ends_at = [*self.starts[1:], len(self.records)]
+        told = list(zip(rows, zip(self.starts, ends_at, strict=True), strict=True))
         chosen = Chosen(self.only, self.names, ends, self.view)
-        told = [(row, taken) for row, taken in told if chosen.row(row)]
+        told = [(row, span) for row, span in told if chosen.row(row)]
         lanes = {end for row, _ in told for end in row.ends} if chosen.some else ends
         return Story(
             self.records,
             tuple(sorted(lanes, key=_lane_order)),
             self.names,
             tuple(row for row, _ in told),
-            tuple(taken for _, taken in told),
+            tuple(span for _, span in told),
             chosen.objects(),
             chosen.forks(),
             replace(

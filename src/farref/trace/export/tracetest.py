@@ -60,7 +60,7 @@ class _Writer:
     def text(self) -> str:
         self._head()
         first = 0
-        for taken in [*self._trace.taken, len(self._trace.records)]:
+        for taken in [*(last for _, last in self._trace.spans), len(self._trace.records)]:
             commands = [
                 command
                 for record in self._trace.records[first:taken]
