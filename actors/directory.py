@@ -73,7 +73,7 @@ def find(name: str) -> dict[str, Any]:
     """What is needed to join *name*. Raises `SystemDownError` if no such system runs."""
     path = _path(name)
     if not _runs(path):
-        names = ", ".join(sorted(p.stem for p in folder().glob("*.json") if _runs(p))) or "none"
+        names = ", ".join(running()) or "none"
         raise SystemDownError(f"no system named {name!r} runs; of yours there are: {names}")
     end = time.monotonic() + START_PATIENCE
     try:
@@ -84,6 +84,11 @@ def find(name: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise SystemDownError(f"system {name!r} has just ended") from None
     return entry
+
+
+def running() -> list[str]:
+    """The names of this user's systems that run, sorted."""
+    return sorted(path.stem for path in folder().glob("*.json") if _runs(path))
 
 
 def _whole(path: Path) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .progress import Progress, silent
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -182,7 +184,7 @@ _NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
 """The fields without which a line of that kind means nothing."""
 
 
-def load(path: Path) -> Recording:
+def load(path: Path, progress: Progress = silent) -> Recording:
     """Read the folder or file *path*.
 
     Raises:
@@ -200,7 +202,7 @@ def load(path: Path) -> Recording:
             content = file.read_bytes()
         except OSError as error:
             raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
-        found, said = _lines(content, file.name)
+        found, said = _lines(content, file.name, progress)
         records += found
         problems += said
     heads = [record for record in records if record.kind == "trace"]
@@ -239,7 +241,8 @@ def parse(line: str) -> Record:
             raise ValueError(f"it has no proper {name!r}")  # noqa: TRY004 - of a line again
     if fields.get("format", FORMAT) not in (FORMAT, *OLDER):
         raise ValueError(
-            f"it is of format {fields['format']}, and this farref reads {FORMAT} and older"
+            f"it is of format {fields['format']}, and this farref reads {FORMAT} and older: a newer "
+            "farref wrote it, and can show it"
         )
     record = Record(fields.get("at", ""), str(kind), fields)
     for what, form in _FORMS.items():
@@ -279,15 +282,20 @@ def _pairs(pairs: Iterable[object]) -> tuple[tuple[str, str], ...]:
     return tuple((first, second) for first, second in (_words(pair, 2) for pair in pairs))
 
 
-def _lines(content: bytes, name: str) -> tuple[list[Record], list[str]]:
+def _lines(
+    content: bytes, name: str, progress: Progress
+) -> tuple[list[Record], list[str]]:
     lines = content.split(b"\n")
     torn = lines.pop()  # empty, if the last line is whole
     records = []
     for number, line in enumerate(lines, 1):
+        progress(number, len(lines))
         if not line.strip():
             continue
         try:
             records.append(parse(line.decode()))
+        except UnicodeDecodeError as error:
+            raise TraceError(f"{name} is no trace: line {number} is no text") from error
         except ValueError as error:
             raise TraceError(f"{name}, line {number}, is no step of a trace: {error}") from error
     if not torn:
