@@ -209,9 +209,7 @@ class Endpoint:
         except Exception:  # such as no thread to be had: what came with it takes effect still
             self._failed(f"{type(message).__name__} of {sender}")
 
-    def _received(
-        self, sender: WorkerId, message: Message, number: int | None
-    ) -> list[Effect]:
+    def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         self.learn(*introduced_in(message))
         effects = self.context.receive(sender, message)
         if self.tracer:

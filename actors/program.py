@@ -75,8 +75,16 @@ class _Receiver:
             return
         match message:
             case (
-                Envelope() | Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle()
-                | Watch() | Traced()
+                Envelope()
+                | Found()
+                | Spawned()
+                | Died()
+                | Heard()
+                | Down()
+                | Meddled()
+                | Meddle()
+                | Watch()
+                | Traced()
             ):
                 endpoint.take(message)
             case Serving():

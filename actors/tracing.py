@@ -52,7 +52,7 @@ from collections import deque
 from functools import cache
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..protocol.effects import Confirmed, Fail, Free, Lose, Run
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
@@ -74,7 +74,7 @@ from ..protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from ..protocol.effects import Effect
     from ..protocol.messages import Message
@@ -136,9 +136,11 @@ class Tracer:
         *tables*: what the endpoint knows already (see `snapshots`).
         """
         self.flush()
-        known = {} if tables is NO_TABLES else {"tables": tables}
+        fields: dict[str, Any] = {"format": FORMAT, "sharing": sharing}
+        if tables is not NO_TABLES:
+            fields["tables"] = tables
         with self._writing:
-            sink.write(self._fields("join", format=FORMAT, sharing=sharing, **known))
+            sink.write(self._fields("join", self._clock(), fields))
             if sink not in self.sinks:
                 self.sinks = (*self.sinks, sink)
 
@@ -184,7 +186,7 @@ class Tracer:
         by = None
         if self._by is not None and self._by[0] is message:
             by, self._by = self._by[1], None
-        self._message("send", to, message, number, relays, by)
+        self._message("send", to, message, number, relays=relays, by=by)
 
     def received(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
         """*message* of *sender* takes effect now."""
@@ -251,6 +253,7 @@ class Tracer:
         peer: WorkerId,
         message: Message,
         number: int | None = None,
+        *,
         relays: CallId | None = None,
         by: str | None = None,
     ) -> None:
@@ -261,7 +264,7 @@ class Tracer:
 
     def _line(self, kind: str, at: float, *what: Any) -> str:
         if len(what) == 1:
-            return self._fields(kind, at, **what[0])
+            return self._fields(kind, at, what[0])
         peer, message, number, relays, by = what
         parts = [
             f'{{"at":{self._me},"kind":"{kind}","time":{at!r},"peer":{_spelled(peer)},'
@@ -286,8 +289,7 @@ class Tracer:
             parts.append(f'"by":"{by}"')
         return ",".join(parts) + "}\n"
 
-    def _fields(self, kind: str, at: float | None = None, **fields: Any) -> str:
-        at = self._clock() if at is None else at
+    def _fields(self, kind: str, at: float, fields: dict[str, Any]) -> str:
         parts = [f'{{"at":{self._me},"kind":"{kind}","time":{at!r}']
         parts += [f'"{name}":{_plain(value)}' for name, value in fields.items()]
         return ",".join(parts) + "}\n"
@@ -303,8 +305,8 @@ def spell(who: WorkerId | RRefId | ForkId | CallId) -> str:
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+def _names(kind: Hashable) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
 
 
 _spellings: dict[WorkerId, str] = {}
@@ -336,7 +338,9 @@ def _list(values: Iterable[Any]) -> str:
 
 
 def _object(value: Any) -> str:
-    return f"{{{','.join(f'{quoted(n)}:{_plain(getattr(value, n))}' for n in _names(type(value)))}}}"
+    return (
+        f"{{{','.join(f'{quoted(n)}:{_plain(getattr(value, n))}' for n in _names(type(value)))}}}"
+    )
 
 
 def _dict(value: dict[str, Any]) -> str:

@@ -226,5 +226,7 @@ class Watching:
     def _me(self) -> WorkerInfo:
         address = self._endpoint.address
         if address is None:
-            raise SystemDownError(f"{self._endpoint.me} has not joined a system that could be watched")
+            raise SystemDownError(
+                f"{self._endpoint.me} has not joined a system that could be watched"
+            )
         return WorkerInfo(self._endpoint.me, address)

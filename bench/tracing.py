@@ -80,7 +80,7 @@ def measure(rounds: int) -> dict[str, dict[str, Any]]:
                 seconds(each, work, 100)  # warm up
             order = list(systems)
             for _ in track(range(rounds), name, transient=True):
-                random.shuffle(order)  # noqa: S311
+                random.shuffle(order)
                 for each in order:
                     turns[name][each].append(seconds(systems[each], work))
     return {name: figures(of) for name, of in turns.items()}
@@ -95,7 +95,7 @@ def watch_for_a_while(system: System) -> None:
 
 
 def figures(turns: dict[str, list[float]]) -> dict[str, Any]:
-    """The median turn without recording, and for the others the median and quartiles of the ratio."""
+    """The median turn without recording; for the others median and quartiles of the ratio."""
     off = turns.pop("off")
     ratios = {
         name: statistics.quantiles([b / a for a, b in zip(off, mine, strict=True)], n=4)

@@ -19,11 +19,11 @@ from farref.protocol.loans import Loans
 from farref.protocol.owner import Owner
 from farref.protocol.tables import Tables
 from farref.protocol.user import User
-
-from .model.mutants import Mutant, mutated
 from farref.tracetest.files import differences, parse
 from farref.tracetest.language import run
 from farref.tracetest.world import BadCommandError, World
+
+from .model.mutants import Mutant, mutated
 
 if TYPE_CHECKING:
     from farref.protocol.effects import Effect

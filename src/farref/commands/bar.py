@@ -22,7 +22,7 @@ SELDOM = 256
 
 @contextmanager
 def bar(what: str) -> Iterator[Progress]:
-    """What the work in the block tells how far it is; shown on a terminal's stderr, if it is late."""
+    """What work in the block tells how far it is; shown on a terminal's stderr, if it is late."""
     console = Console(stderr=True)
     begun, shown = time.monotonic(), Bar(console=console, transient=True)
     task = shown.add_task(what)

@@ -39,8 +39,12 @@ class Keys:
         if first == b"\x1b":
             return self._named()
         more = {0xC0: 1, 0xE0: 2, 0xF0: 3}
-        wanted = next((n for high, n in sorted(more.items(), reverse=True) if first >= bytes([high])), 0)
-        text = (first + b"".join(os.read(self._fd, 1) for _ in range(wanted))).decode(errors="replace")
+        wanted = next(
+            (n for high, n in sorted(more.items(), reverse=True) if first >= bytes([high])), 0
+        )
+        text = (first + b"".join(os.read(self._fd, 1) for _ in range(wanted))).decode(
+            errors="replace"
+        )
         return {"": "q", "\r": "enter", "\n": "enter", "\x7f": "back", "\b": "back"}.get(text, text)
 
     def _named(self) -> str:

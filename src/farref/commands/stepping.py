@@ -1,7 +1,7 @@
 """`farref trace --step`: one step of a trace at a time, with everybody's tables.
 
-Above, the lanes around the step; below, the tables as they are after it, those of the endpoints that
-took it first, with what is new in them marked. They are those of the shipped machines, run again on
+Above, the lanes around the step; below, the tables as they are after it, first of the endpoints
+that took it, with what is new in them marked. They are those of the shipped machines, run again on
 what was recorded (see `farref.trace.replay`).
 """
 
@@ -40,10 +40,8 @@ def step_through(story: Story, retell: Callable[[Only], Story], only: Only) -> N
 
     Raises `NoTerminalError`.
     """
-    with keys() as pressed:
-        console = Console()
-        with Live(console=console, screen=True, auto_refresh=False) as live:
-            _Stepper(story, retell, only, console, live, pressed).run()
+    with keys() as pressed, Live(console=Console(), screen=True, auto_refresh=False) as live:
+        _Stepper(story, retell, only, live=live, pressed=pressed).run()
 
 
 class _Stepper:
@@ -52,14 +50,14 @@ class _Stepper:
         story: Story,
         retell: Callable[[Only], Story],
         only: Only,
-        console: Console,
+        *,
         live: Live,
         pressed: Keys,
     ) -> None:
         self._story = story
         self._retell = retell
         self._only = only
-        self._console = console
+        self._console = live.console
         self._live = live
         self._keys = pressed
         self._steps = Steps(story)
@@ -107,7 +105,7 @@ class _Stepper:
         workers = tuple(word for word in words if word not in refs)
         try:
             story = self._retell(type(self._only)(refs, workers))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs at the foot
+        except Exception as error:
             self._said = str(error)
             return
         if not story.rows:
@@ -153,9 +151,11 @@ class _Stepper:
             for line in row[:1]:
                 here = number == self._row
                 lines.append(Text(mark if here else "  ", style="bold").append_text(line))
-        lines = lines[: max(room, len(heads) + 2)] if self._row - first < room - len(heads) else [
-            *lines[: len(heads)], *lines[len(heads) :][-(room - len(heads)) :]
-        ]
+        lines = (
+            lines[: max(room, len(heads) + 2)]
+            if self._row - first < room - len(heads)
+            else [*lines[: len(heads)], *lines[len(heads) :][-(room - len(heads)) :]]
+        )
         place = f"step {self._row + 1} of {len(self._story.rows):,}"
         bar = Text(f" {place}   {self._said or HELP}"[:width].ljust(width), style="reverse")
         lines.append(bar)

@@ -74,7 +74,10 @@ class Chosen:
             fork: each
             for fork, each in self._view.forks.items()
             if each.rref in objects
-            and (not self._workers or self._workers & {each.holder, each.parent, objects[each.rref].owner})
+            and (
+                not self._workers
+                or self._workers & {each.holder, each.parent, objects[each.rref].owner}
+            )
         }
 
     def _around(self, rref: str, found: Object) -> set[str]:

@@ -282,9 +282,7 @@ def _pairs(pairs: Iterable[object]) -> tuple[tuple[str, str], ...]:
     return tuple((first, second) for first, second in (_words(pair, 2) for pair in pairs))
 
 
-def _lines(
-    content: bytes, name: str, progress: Progress
-) -> tuple[list[Record], list[str]]:
+def _lines(content: bytes, name: str, progress: Progress) -> tuple[list[Record], list[str]]:
     lines = content.split(b"\n")
     torn = lines.pop()  # empty, if the last line is whole
     records = []

@@ -39,9 +39,7 @@ WORDS = {
 ALIASES = "h aliases g, h->g: h stands for g   g is f: f has the value   canonical: its own"
 
 
-def show(
-    story: Story, console: Console, *, legend: bool = True, rows: int | None = None
-) -> None:
+def show(story: Story, console: Console, *, legend: bool = True, rows: int | None = None) -> None:
     """Print *story*, or its last *rows*. It fits the console's width, whatever that is."""
     look = glyphs(console)
     if story.title:

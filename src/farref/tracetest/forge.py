@@ -32,7 +32,6 @@ from ..protocol.messages import (
     Returned,
     Tell,
 )
-
 from .world import BadCommandError
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 from ..protocol.delivery import Packet
 from ..protocol.messages import Cargo, Passing
 from ..protocol.sharing import DISCIPLINES
-
 from ..trace.inputs import InputError, perform
 from .forge import forged
 from .links import Links, links_of

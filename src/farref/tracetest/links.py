@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ..protocol.delivery import Channel, Packet
 from ..protocol.errors import ProtocolError
-
 from .reasons import why_dropped
 from .show import listed, message_text
 from .world import BadCommandError, Endpoint, Transit, World

@@ -23,7 +23,6 @@ from ..protocol.messages import (
     Reply,
     Returned,
 )
-
 from .show import lent_by_owner, listed, request_name
 
 if TYPE_CHECKING:

@@ -6,13 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from ..protocol.ids import CallId, RRefId
-
 from .forge import parse_id
 from .world import BadCommandError
 
 if TYPE_CHECKING:
     from ..protocol.ids import WorkerId
-
     from .world import Endpoint, World
 
 CLAUSES = ("with", "on", "within", "at", "for", "is", "unacknowledged")

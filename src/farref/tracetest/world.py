@@ -32,7 +32,6 @@ from ..protocol.messages import (
     RefRemoved,
     Request,
 )
-
 from .reasons import why_kept, why_queued, why_silent
 from .show import effect_text, message_text, name_text, owner_text, table_lines, user_text
 
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import CallId
     from ..protocol.sharing import Sharing
-
     from .links import Links
 
 

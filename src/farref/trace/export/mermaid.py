@@ -37,7 +37,9 @@ def _lines(story: Story) -> Iterator[str]:
     for row in story.rows:
         yield f"    {_row(row, lanes, arrived)}"
         for fork, stage in ((change.fork, change.stage) for change in row.changes):
-            owner = lanes.get(story.objects[fork.rref].owner) if fork.rref in story.objects else None
+            owner = (
+                lanes.get(story.objects[fork.rref].owner) if fork.rref in story.objects else None
+            )
             if owner is not None:
                 yield f"    Note over {owner}: {_escaped(story.names.id(fork.id))} {stage.value}"
 
