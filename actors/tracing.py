@@ -49,10 +49,9 @@ import dataclasses
 import threading
 import time
 from collections import deque
-from functools import cache
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..protocol.effects import Confirmed, Fail, Free, Lose, Run
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
@@ -74,7 +73,7 @@ from ..protocol.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Iterable
 
     from ..protocol.effects import Effect
     from ..protocol.messages import Message
@@ -304,9 +303,14 @@ def spell(who: WorkerId | RRefId | ForkId | CallId) -> str:
             return f"{spell(minter)}/{number}"
 
 
-@cache
-def _names(kind: Hashable) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(cast("Any", kind)))
+_field_names: dict[type, tuple[str, ...]] = {}
+
+
+def _names(kind: Any) -> tuple[str, ...]:
+    found = _field_names.get(kind)
+    if found is None:
+        found = _field_names[kind] = tuple(field.name for field in dataclasses.fields(kind))
+    return found
 
 
 _spellings: dict[WorkerId, str] = {}

@@ -151,11 +151,11 @@ class _Stepper:
             for line in row[:1]:
                 here = number == self._row
                 lines.append(Text(mark if here else "  ", style="bold").append_text(line))
-        lines = (
-            lines[: max(room, len(heads) + 2)]
-            if self._row - first < room - len(heads)
-            else [*lines[: len(heads)], *lines[len(heads) :][-(room - len(heads)) :]]
-        )
+        # With notes between them rows take more lines than one: the current one is in sight.
+        below = self._row - first + 1
+        shown = max(1, room - len(heads))
+        start = max(0, below - shown)
+        lines = [*lines[: len(heads)], *lines[len(heads) :][start : start + shown]]
         place = f"step {self._row + 1} of {len(self._story.rows):,}"
         bar = Text(f" {place}   {self._said or HELP}"[:width].ljust(width), style="reverse")
         lines.append(bar)

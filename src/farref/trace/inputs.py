@@ -118,7 +118,7 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
 
 
 def message_of(fields: Fields, worker: Worker) -> Message:
-    """The message that a line is about; its payload is no more than a label. Raises `InputError`."""
+    """The message that a line is about, its payload a mere label. Raises `InputError`."""
     give = _Give(fields, worker)
     try:
         kind = _MESSAGES[fields["message"]]
@@ -245,9 +245,8 @@ class _Give:
             borrowers=self.borrowers(each.get("borrowers", [])),
         )
 
-    def _descriptor(
-        self, rref: str, fork: str, owner: str, passing: str, name: str = "", counted: str = ""
-    ) -> Descriptor:
+    def _descriptor(self, rref: str, fork: str, owner: str, *more: str) -> Descriptor:
+        passing, name, counted = (*more, "", "")[:3]
         minted = self._id(ForkId, fork)
         return Descriptor(
             rref=self._id(RRefId, rref),

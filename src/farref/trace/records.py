@@ -241,8 +241,8 @@ def parse(line: str) -> Record:
             raise ValueError(f"it has no proper {name!r}")  # noqa: TRY004 - of a line again
     if fields.get("format", FORMAT) not in (FORMAT, *OLDER):
         raise ValueError(
-            f"it is of format {fields['format']}, and this farref reads {FORMAT} and older: a newer "
-            "farref wrote it, and can show it"
+            f"it is of format {fields['format']}, and this farref reads {FORMAT} and older: "
+            "a newer farref wrote it, and can show it"
         )
     record = Record(fields.get("at", ""), str(kind), fields)
     for what, form in _FORMS.items():
