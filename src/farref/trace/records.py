@@ -245,7 +245,9 @@ def parse(line: str) -> Record:
             "a newer farref wrote it, and can show it"
         )
     record = Record(fields.get("at", ""), str(kind), fields)
-    for what, form in _FORMS.items():
+    for what, (form, where) in _FORMS.items():
+        if where.isdisjoint(fields):
+            continue
         try:
             getattr(record, what)
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -254,12 +256,13 @@ def parse(line: str) -> Record:
 
 
 _FORMS = {
-    "carries": "'carries' is no list of [rref, fork, owner, passing]",
-    "moved": "'moved' does not say what an alias is",
-    "reports": "'loans' is no list of reports",
-    "notices": "'loans' is no list of [rref, fork]",
-    "removals": "'forks' or 'removed' does not say what was removed",
+    "carries": ("'carries' is no list of [rref, fork, owner, passing]", {"carries"}),
+    "moved": ("'moved' does not say what an alias is", {"moved"}),
+    "reports": ("'loans' is no list of reports", {"loans"}),
+    "notices": ("'loans' is no list of [rref, fork]", {"loans"}),
+    "removals": ("'forks' or 'removed' does not say what was removed", {"message"}),
 }
+"""What a line may be made of, and the fields in which that stands."""
 
 
 def _carried(value: object) -> Carried:

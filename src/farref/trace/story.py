@@ -177,7 +177,8 @@ class _Teller:
             after = self.records[number + 1] if number + 1 < len(self.records) else None
             self.progress(number, len(self.records))
             self.number = number
-            says = [Fact(record.at, each) for each in facts(record, self.names, self.view)]
+            said = facts(record, self.names, self.view) if self.notes else ()
+            says = [Fact(record.at, each) for each in said]
             changes = tuple(self.view.take(record))
             if skip:  # the second half of a row that stands already
                 skip = False
