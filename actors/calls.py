@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Cargo
+    from ..protocol.messages import Cargo, Descriptor
     from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
     from .resolving import Invocation
@@ -85,8 +85,8 @@ class Calls:
         """Run *what* on *to*."""
         future = self._future(f"the reply of {to} to {_label(what)}()", timeout)
         cargo = self._pack_request(to, what)
-        context = self._endpoint.context
-        return self._request(future, cargo, lambda: context.call(to.id, cargo, chain))
+        endpoint = self._endpoint
+        return self._request(future, cargo, lambda: endpoint.context.call(to.id, cargo, chain))
 
     def invoke(
         self, rref: RRef[Any], what: Invocation, timeout: float | None, chain: Chain
@@ -123,11 +123,11 @@ class Calls:
         way of the alias's owner, in turn with all that was asked of it before and after.
         """
         future = self._future(f"the value of {rref}", timeout, rref)
-        context = self._endpoint.context
+        endpoint = self._endpoint
         return self._request(
             future,
             None,
-            lambda: context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
+            lambda: endpoint.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
         )
 
     def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
@@ -209,10 +209,12 @@ class Calls:
     def _pack_request(self, to: WorkerInfo, what: Invocation, *, replies: bool = True) -> Cargo:
         """Pickle a request; the references in it are lent."""
         self._admit(to)
-        context = self._endpoint.context
-        return self._endpoint.packer.pack(
-            what, lambda rref: context.lend(rref, to.id, replies=replies), to.id, _label(what)
-        )
+        endpoint = self._endpoint
+
+        def lend(rref: RRefId) -> Descriptor:
+            return endpoint.context.lend(rref, to.id, replies=replies)
+
+        return endpoint.packer.pack(what, lend, to.id, _label(what))
 
     def _request(
         self,

@@ -63,8 +63,6 @@ class Deaths:
         now = time.monotonic()
         news = tuple(w for w in workers if w not in endpoint.context.dead and w != endpoint.me)
         for worker in news:
-            if endpoint.tracer:
-                endpoint.tracer.died(worker)
             endpoint.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
             for ask in endpoint.calls.asked(worker):
                 ask.failed(death_of(worker, None))
@@ -83,8 +81,6 @@ class Deaths:
         endpoint = self._endpoint
         for worker in [w for w, due in self._graves.items() if due <= now]:
             del self._graves[worker]
-            if endpoint.tracer:
-                endpoint.tracer.buried(worker)
             endpoint.step(lambda worker=worker: endpoint.context.bury(worker))  # type: ignore[misc]
 
     def begin_to_beat(self) -> None:

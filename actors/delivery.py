@@ -58,10 +58,10 @@ class Delivery:
 
     # ---- out; under the lock unless it says otherwise
 
-    def send(self, to: WorkerId, message: Message) -> None:
-        """Take *message* for *to*; it leaves with the packets of this step."""
+    def send(self, to: WorkerId, message: Message) -> int:
+        """Take *message* for *to*; it leaves with the packets of this step. Returns its number."""
         self.tally.sent(message)
-        self._links.send(to, message)
+        return self._links.send(to, message)
 
     def packets(self) -> Outgoing:
         """Everything that can leave now: one packet for each peer."""
@@ -173,8 +173,10 @@ class Delivery:
                 endpoint.discards.sweep(later)
                 if packet.messages and self._port.full():
                     self._links.withhold(sender.id)
-                for message in self._links.receive(sender.id, packet, time.monotonic()):
-                    endpoint.receive(sender.id, message, later)
+                messages = self._links.receive(sender.id, packet, time.monotonic())
+                first = self._links.handed(sender.id) - len(messages)
+                for number, message in enumerate(messages, first):
+                    endpoint.receive(sender.id, message, later, number)
                 self.room.notify_all()
                 packets = [*self.packets(), *self._links.urgent(sender.id, time.monotonic())]
         finally:

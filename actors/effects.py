@@ -87,12 +87,13 @@ class Effects:
             endpoint.receive(endpoint.me, self._self_sent.popleft(), later)
 
     def _send(self, to: WorkerId, message: Message) -> None:
-        if self._endpoint.tracer:
-            self._endpoint.tracer.sent(to, message, self._relayed(message))
+        number = None
         if to == self._endpoint.me:
             self._self_sent.append(message)
         else:
-            self._endpoint.delivery.send(to, message)
+            number = self._endpoint.delivery.send(to, message)
+        if self._endpoint.tracer:
+            self._endpoint.tracer.sent(to, message, number, self._relayed(message))
 
     def _relayed(self, message: Message) -> CallId | None:
         """The request on an alias that *message* passes on."""

@@ -29,7 +29,7 @@ from thespian.actors import ActorAddress
 
 from ..protocol.context import Context
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
-from ..protocol.messages import Create, ForkRequest, check_message
+from ..protocol.messages import Create, ForkRequest
 from ..serialization.failures import text_of
 from .addresses import AddressBook
 from .calls import Calls
@@ -42,10 +42,12 @@ from .mints import Mints
 from .objects import Objects
 from .packing import Packer
 from .pool import Pool
+from .recording import Recorded
 from .serving import Server
 from .settings import Settings
 from .sites import Sites
-from .tracing import Tracer
+from .tracing import FileSink, Tracer
+from .watching import Watchers
 from .wire import (
     Died,
     Down,
@@ -58,6 +60,8 @@ from .wire import (
     Meddle,
     Meddled,
     Spawned,
+    Traced,
+    Watch,
     WorkerInfo,
     check_wire,
     introduced_in,
@@ -121,6 +125,7 @@ class Endpoint:
         self.inspector = Inspector(self)
         self.actor: object = None
         """Whose endpoint it is, if it is an actor's."""
+        self.watchers = Watchers(self)
         self.refused = 0
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
@@ -151,9 +156,23 @@ class Endpoint:
     def _adopt(self, settings: Settings) -> None:
         self.settings = settings
         if settings.trace and self.tracer is None:
-            self.tracer = Tracer(settings.trace, self.me)
+            self.record().begin(FileSink(settings.trace, self.me), settings.sharing)
         self.delivery.suffer(settings.faults)
         self.sites.wanted = settings.sites
+
+    # ---- recording; see `tracing`
+
+    def record(self) -> Tracer:
+        """What records the steps of this endpoint, from now on if it did not. Under the lock."""
+        if self.tracer is None:
+            self.tracer = Tracer(self.me)
+            self.context = Recorded(self.context, self.tracer)
+        return self.tracer
+
+    def record_no_more(self) -> None:
+        """Nobody wants to know any more. Under the lock."""
+        if isinstance(self.context, Recorded):
+            self.context, self.tracer = self.context.plain, None
 
     # ---- steps: take the lock, run a machine, then send what it wants sent
 
@@ -186,11 +205,16 @@ class Endpoint:
                 each()
             except Exception:
                 self._failed("handing something over")
+        tracer = self.tracer
+        if tracer:  # last: whoever waited for this step goes on meanwhile
+            tracer.flush()
 
-    def receive(self, sender: WorkerId, message: Message, later: Later) -> None:
-        """*message* of *sender* takes effect, or is refused. Under the lock."""
+    def receive(
+        self, sender: WorkerId, message: Message, later: Later, number: int | None = None
+    ) -> None:
+        """*message* of *sender*, its *number*, takes effect, or is refused. Under the lock."""
         try:
-            effects = self._received(sender, message)
+            effects = self._received(sender, message, number)
         except Exception as error:  # whatever is malformed, what follows it takes effect
             self._refuse(f"{type(message).__name__} of {sender}", error)
             return
@@ -201,15 +225,15 @@ class Endpoint:
         except Exception:  # such as no thread to be had: what came with it takes effect still
             self._failed(f"{type(message).__name__} of {sender}")
 
-    def _received(self, sender: WorkerId, message: Message) -> list[Effect]:
-        if self.tracer:
-            check_message(message)
-            self.tracer.received(sender, message)
+    def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         self.learn(*introduced_in(message))
         take_shared(message)
         if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)
-        return self.context.receive(sender, message)
+        effects = self.context.receive(sender, message)
+        if self.tracer:
+            self.tracer.received(sender, message, number)
+        return effects
 
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:
         """*rref* is made by what is in *cargo*, which may say where. Under the lock."""
@@ -244,7 +268,9 @@ class Endpoint:
         | Meddle
         | Meddled
         | Inspect
-        | Inspected,
+        | Inspected
+        | Watch
+        | Traced,
     ) -> bool:
         """A packet came in, or an answer of the registrar's; whether it was one.
 
@@ -261,6 +287,10 @@ class Endpoint:
                     self.inspector.asked(message)
                 case Meddle():
                     self.registry.meddled(message)
+                case Watch():
+                    self.watchers.watch(message)
+                case Traced():
+                    self.watchers.traced(message)
                 case Down(reason=reason, orderly=orderly):
                     self.deaths.lose(reason, orderly=orderly)
                 case _:

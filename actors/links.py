@@ -35,10 +35,14 @@ class Links:
         self._withheld: dict[WorkerId, int] = {}
         """Peers that are not told of what has come since: what acknowledgements say instead."""
 
-    def send(self, to: WorkerId, message: Message) -> None:
-        """Take *message* for *to*; it leaves with the next `packets`."""
-        self._channel(to).send(message)
+    def send(self, to: WorkerId, message: Message) -> int:
+        """Take *message* for *to*; it leaves with the next `packets`. Returns its number."""
         self._dirty[to] = None
+        return self._channel(to).send(message)
+
+    def handed(self, sender: WorkerId) -> int:
+        """How many messages of *sender* have been handed over."""
+        return self._channel(sender).handed
 
     def receive(self, sender: WorkerId, packet: Packet, now: float) -> list[Message]:
         """What a packet of *sender*'s brings, in order. Raises `ProtocolError`."""

@@ -59,6 +59,7 @@ from .wire import (
     Nudge,
     ReplyAddress,
     Spawned,
+    Watch,
     Welcome,
     check_wire,
 )
@@ -142,7 +143,7 @@ class Mailbox:
         match message:
             case Envelope() if self._joined:
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle():
+            case Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle() | Watch():
                 endpoint.take(message)
             case Inspect() | Inspected():
                 endpoint.take(message)

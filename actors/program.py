@@ -41,6 +41,8 @@ from .wire import (
     Nudge,
     Serving,
     Spawned,
+    Traced,
+    Watch,
     Welcome,
     check_wire,
 )
@@ -75,7 +77,16 @@ class _Receiver:
             return
         match message:
             case (
-                Envelope() | Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle()
+                Envelope()
+                | Found()
+                | Spawned()
+                | Died()
+                | Heard()
+                | Down()
+                | Meddled()
+                | Meddle()
+                | Watch()
+                | Traced()
             ):
                 endpoint.take(message)
             case Inspect() | Inspected():

@@ -309,9 +309,10 @@ class Server:
         result = box.take()
         if isinstance(result, Failure):
             return Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
-        context, call = self._endpoint.context, request.call
+        endpoint, call = self._endpoint, request.call
 
         def share(rref: RRefId) -> Descriptor:
+            context = endpoint.context
             return context.give_back(rref, call) or context.fork(rref, call.caller)
 
         try:

@@ -359,9 +359,30 @@ class Inspected:
     """Why there are none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Viewer -> endpoint: tell me your steps from now on; or (not *on*) no more.
+
+    Said again after each `Traced`, with its number: only then comes the next.
+    """
+
+    viewer: WorkerInfo
+    on: bool = True
+    taken: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Endpoint -> viewer: my steps since the last one, as lines (see `tracing`)."""
+
+    worker: WorkerId
+    number: int
+    lines: str
+
+
 TO_ENDPOINTS = (
     *(Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Heard, Down, Meddle, Meddled),
-    *(Serving, Inspect, Inspected),
+    *(Serving, Inspect, Inspected, Watch, Traced),
 )
 """What an endpoint's mailbox takes for itself; the rest is the user's."""
 TO_REGISTRAR = (Join, Beat, Leave, Open, Spawn, Lookup, Exited, HostJoin, Unmade, Looked)

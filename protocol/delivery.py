@@ -114,9 +114,15 @@ class Channel:
         """Acknowledge at the next `tick`, whatever the peer has been told already."""
         self._acknowledge_at = now
 
-    def send(self, message: Message) -> None:
-        """Take *message* for the peer; it leaves with the next `packet`."""
+    @property
+    def handed(self) -> int:
+        """How many of the peer's messages have been handed over."""
+        return self._expects
+
+    def send(self, message: Message) -> int:
+        """Take *message* for the peer; it leaves with the next `packet`. Returns its number."""
         self._unsent.append(message)
+        return self._next + len(self._unsent) - 1
 
     def packet(self, now: float) -> Packet | None:
         """All that can leave now, in one packet; None if there is nothing new to say."""

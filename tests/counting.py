@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from farref.actors.tracing import Tracer
+from farref.actors.tracing import FileSink, Tracer
 from farref.protocol.context import Context
 from farref.protocol.effects import Effect, Free, Hand, Run, Send, Settle
 from farref.protocol.ids import WorkerId
@@ -179,7 +179,8 @@ class World:
 
     def _tracer(self, at: str) -> Tracer | None:
         if self.trace and at not in self.tracers:
-            self.tracers[at] = Tracer(self.trace, WorkerId(at, 0))
+            tracer = self.tracers[at] = Tracer(WorkerId(at, 0))
+            tracer.begin(FileSink(str(self.trace), WorkerId(at, 0)), self.sharing)
         return self.tracers.get(at)
 
     def read(self) -> Story:
@@ -205,6 +206,8 @@ class World:
             if tracer and isinstance(message, ForkRequest | Create):
                 tracer.known(message, came)
             self._obey(to, effects)
+        for each in self.tracers.values():
+            each.flush()
 
     def _obey(self, at: str, effects: list[Effect]) -> None:
         context, tracer = self._of(at), self._tracer(at)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from farref.tracetest.files import TraceError, differences
+
 from .model.explorer import TooManyStatesError, explore
 from .model.foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
 from .model.model import ProgramModel
@@ -30,7 +32,6 @@ from .model.mutants import (
 )
 from .model.programs import PROGRAMS
 from .model.wire import LINKS, WireModel, small_numbers
-from .tracing.files import TraceError, differences
 
 TRACES = Path(__file__).parent / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}

@@ -19,11 +19,11 @@ from farref.protocol.loans import Loans
 from farref.protocol.owner import Owner
 from farref.protocol.tables import Tables
 from farref.protocol.user import User
+from farref.tracetest.files import differences, parse
+from farref.tracetest.language import run
+from farref.tracetest.world import BadCommandError, World
 
 from .model.mutants import Mutant, mutated
-from .tracing.files import differences, parse
-from .tracing.language import run
-from .tracing.world import BadCommandError, World
 
 if TYPE_CHECKING:
     from farref.protocol.effects import Effect

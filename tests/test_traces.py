@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from .tracing.files import TraceError, differences, play
-from .tracing.files import rewrite as rewrite_file
-from .tracing.language import COMMANDS
-from .tracing.show import listed, summarize
+from farref.tracetest.files import TraceError, differences, play
+from farref.tracetest.files import rewrite as rewrite_file
+from farref.tracetest.language import COMMANDS
+from farref.tracetest.show import listed, summarize
 
 HERE = Path(__file__).parent
 TRACES = HERE / "traces"

@@ -1,39 +1,187 @@
-"""`farref trace`: a recorded trace, shown."""
+"""`farref trace`: what the endpoints of a system said to each other, live or recorded."""
 
 from __future__ import annotations
 
+import json
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from ..trace import TraceError, read, show
+from ..actors import directory
+from ..protocol.errors import FarrefError
+from ..trace import EVERYTHING, Only, TraceError, load, show, tell
+from ..trace.export.mermaid import mermaid
+from ..trace.export.page import page
+from ..trace.export.perfetto import perfetto
+from ..trace.export.tracetest import trace_test
+from .bar import bar
+from .keys import NoTerminalError
+from .live import watch
 from .stage import check_suffix, save_story
+from .stepping import step_through
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..trace import Story
+    from ..trace.records import Record, Recording
+
+ROWS = 1_000
+"""Rows that are printed without `--all`."""
+
+
+class Form(StrEnum):
+    """What a trace is exported as."""
+
+    MERMAID = "mermaid"
+    HTML = "html"
+    PERFETTO = "perfetto"
+    TEST = "test"
 
 
 def trace(
-    path: Annotated[
-        Path,
+    source: Annotated[
+        str | None,
         typer.Argument(
-            metavar="FILE_OR_FOLDER",
-            help="A saved .jsonl, or the folder given as System(trace=...).",
+            metavar="[SYSTEM|FILE|FOLDER]",
+            help="A running system by its name (default: the only one that runs), a saved .jsonl, "
+            "or the folder given as System(trace=...).",
+            show_default=False,
         ),
-    ],
+    ] = None,
     *,
+    ref: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Only what is about this reference, such as A/1."),
+    ] = None,
+    worker: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only what this endpoint says, hears or does."),
+    ] = None,
+    step: Annotated[
+        bool, typer.Option("--step", help="Step through it, with everybody's tables.")
+    ] = False,
+    export: Annotated[
+        Form | None,
+        typer.Option(help="As a Mermaid diagram, a page, Chrome trace events, or a trace test."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", "-o", metavar="FILE", help="Where the export goes, if not to stdout."),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="FILE", help="Save it too: .jsonl, .svg or .html."),
     ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Watch a running system for so long, and not until Ctrl-C."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The steps as lines of JSON, as they were recorded.")
+    ] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print long traces whole.")] = False,
 ) -> None:
-    """Show a recorded trace: a lane per endpoint, arrows between them, the owners' view."""
+    """Show what endpoints said about references: lanes, arrows between them, the owners' view.
+
+    A running system is recorded only while this watches it, whether it was started with tracing or
+    not.
+    """
+    if to is not None and export is None:
+        raise typer.BadParameter("it says where an --export goes", param_hint="--to")
+    if sum((step, export is not None, as_json)) > 1:
+        raise typer.BadParameter("choose one of --step, --export and --json")
     if save is not None:
         check_suffix(save)
+    only = Only(tuple(ref or ()), tuple(worker or ()))
+    if export is Form.TEST and only != EVERYTHING:
+        raise typer.BadParameter("a test is of the whole trace: without --ref and --worker")
     try:
-        story = read(path)
-    except TraceError as error:
+        recording = _recording(source, only, seconds, as_json=as_json)
+        if recording is None:
+            return
+        story = _told(recording, only)
+        if save is not None:
+            save_story(story, save)
+        if export is not None:
+            _export(story, export, to)
+        elif as_json:
+            _print_lines(story)
+        elif step:
+            step_through(story, lambda part: _told(recording, part), only)
+        else:
+            show(story, Console(), rows=None if every else ROWS)
+    except (FarrefError, NoTerminalError, TraceError) as error:
         typer.echo(f"farref trace: {error}", err=True)
         raise typer.Exit(1) from error
-    if save is not None:
-        save_story(story, save)
-    show(story, Console())
+
+
+def _recording(
+    source: str | None, only: Only, seconds: float | None, *, as_json: bool
+) -> Recording | None:
+    """What is to be shown; None if it has been printed while it came."""
+    if source is not None and Path(source).exists():
+        if seconds is not None:
+            raise typer.BadParameter("a saved trace is as long as it is", param_hint="--seconds")
+        with bar("reading") as progress:
+            return load(Path(source), progress)
+    name = _system(source)
+    if as_json and only != EVERYTHING:
+        raise typer.BadParameter("the lines of a running system come whole: without a filter")
+    recording = watch(name, only, seconds, show=_print_line if as_json else None)
+    if as_json:
+        return None
+    if not recording.steps:
+        raise TraceError(f"nothing happened in {name} while it was watched")
+    return recording
+
+
+def _system(source: str | None) -> str:
+    running = directory.names()
+    there = f"these systems run: {', '.join(running)}" if running else "no system of yours runs"
+    if source is not None and source not in running:
+        raise TraceError(f"there is no trace at {source}, and no system of that name: {there}")
+    if source is None and len(running) != 1:
+        raise TraceError(f"say which: {there}; or give a saved trace")
+    return source or running[0]
+
+
+def _told(recording: Recording, only: Only) -> Story:
+    with bar("telling") as progress:
+        story = tell(recording, only=only, progress=progress)
+    if not story.rows:
+        raise TraceError("no step of the trace fits")
+    return story
+
+
+def _export(story: Story, form: Form, to: Path | None) -> None:
+    with bar("exporting") as progress:
+        makers: dict[Form, Callable[[], str]] = {
+            Form.MERMAID: lambda: mermaid(story),
+            Form.HTML: lambda: page(story, progress),
+            Form.PERFETTO: lambda: perfetto(story),
+            Form.TEST: lambda: trace_test(story),
+        }
+        text = makers[form]()
+    if to is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        to.write_text(text, encoding="utf-8")
+    except OSError as error:
+        typer.echo(f"{to} cannot be written: {error.strerror or error}", err=True)
+        raise typer.Exit(1) from error
+    typer.echo(f"saved {to}", err=True)
+
+
+def _print_lines(story: Story) -> None:
+    for first, last in story.spans:
+        for record in story.records[first:last]:
+            _print_line(record)
+
+
+def _print_line(record: Record) -> None:
+    typer.echo(json.dumps(record.fields, ensure_ascii=False))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from ..actors.links import Links
+from ..actors.recording import Recorded
 from ..protocol.context import Context
 from ..protocol.effects import (
     Confirmed,
@@ -92,7 +93,8 @@ class Node:
 
     def __init__(self, me: WorkerId, world: World, tracer: Tracer | None) -> None:
         self.me = me
-        self.context = Context(me, world.plan.sharing)
+        context = Context(me, world.plan.sharing)
+        self.context = Recorded(context, tracer) if tracer is not None else context
         self.links = Links()
         self.handles: list[RRefId] = []
         """The program's own."""
@@ -134,8 +136,6 @@ class Node:
         now = self.world.now
         for worker in [each for each, due in self.graves.items() if due <= now]:
             del self.graves[worker]
-            if self.tracer:
-                self.tracer.buried(worker)
             self.do(self.context.bury(worker))
         self.world.send(self, self.links.due(now))
         self._post()
@@ -170,8 +170,6 @@ class Node:
         """*worker* is dead."""
         if worker in self.context.dead or worker == self.me:
             return
-        if self.tracer:
-            self.tracer.died(worker)
         self._obey(self.context.died(worker, self.links.unacknowledged(worker)))
         self.links.forget(worker)
         self.graves[worker] = 0.0

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..actors.tracing import Tracer
+from ..actors.tracing import FileSink, Tracer
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from .network import Network
@@ -186,7 +186,8 @@ class World:
         me = WorkerId(name_of(number), next(self._lives))
         tracer = None
         if self._trace is not None:
-            tracer = Tracer(str(self._trace), me, clock=lambda: self.now)
+            tracer = Tracer(me, clock=lambda: self.now)
+            tracer.begin(FileSink(str(self._trace), me), self.plan.sharing)
             self._tracers.append(tracer)
         node = self._nodes[number] = Node(me, self, tracer)
         for dead in sorted(self.oracle.dead):

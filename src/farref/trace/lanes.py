@@ -121,6 +121,16 @@ def picture(story: Story, width: int, look: Glyphs) -> Iterator[Text] | None:
     return _Picture(story, chosen, look).lines() if chosen else None
 
 
+def part(
+    story: Story, chosen: Plan, look: Glyphs, first: int, last: int
+) -> tuple[list[Text], list[list[Text]]]:
+    """The head of the picture, and the lines of each of the rows from *first* to before *last*."""
+    drawn = _Picture(story, chosen, look)
+    heads = list(drawn._heads())
+    drawn.pass_over(first)
+    return heads, [list(drawn.row(row)) for row in story.rows[first:last]]
+
+
 class _Line:
     """One line of lanes: a character and its style for each cell."""
 
@@ -163,11 +173,21 @@ class _Picture:
     def lines(self) -> Iterator[Text]:
         yield from self._heads()
         for row in self._story.rows:
-            line = self._empty()
-            said = self._arrow(line, row) if isinstance(row, Arrow) else self._mark(line, row)
-            yield self._join(line, said, row)
-            for note in row.notes:
-                yield self._note(note)
+            yield from self.row(row)
+
+    def row(self, row: Row) -> Iterator[Text]:
+        """The lines of the next row."""
+        line = self._empty()
+        said = self._arrow(line, row) if isinstance(row, Arrow) else self._mark(line, row)
+        yield self._join(line, said, row)
+        for note in row.notes:
+            yield self._note(note)
+
+    def pass_over(self, rows: int) -> None:
+        """Begin after so many rows."""
+        for row in self._story.rows[:rows]:
+            for change in row.changes:
+                self._stages[change.fork.id] = change.stage
 
     # ---- the head
 

@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 def listing(story: Story, look: Glyphs) -> Iterator[Text]:
     """The lines of the list."""
     for row in story.rows:
-        yield _line(story, row, look)
-        for change in row.changes:
-            fork = story.names.id(change.fork.id)
-            yield Text(
-                f"    {fork} {change.stage.value} {_whom(story, change)}", style=STAGE[change.stage]
-            )
-        for note in row.notes:
-            yield Text(f"    {note.text}", style=NOTE)
+        yield from item(story, row, look)
+
+
+def item(story: Story, row: Row, look: Glyphs) -> Iterator[Text]:
+    """The lines of one row."""
+    yield _line(story, row, look)
+    for change in row.changes:
+        fork = story.names.id(change.fork.id)
+        yield Text(
+            f"    {fork} {change.stage.value} {_whom(story, change)}", style=STAGE[change.stage]
+        )
+    for note in row.notes:
+        yield Text(f"    {note.text}", style=NOTE)
 
 
 def _whom(story: Story, change: Change) -> str:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .progress import Progress, silent
 from .records import TraceError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Name = tuple[str, str, int]
 
 
-def merge(recording: Recording) -> list[Record]:
+def merge(recording: Recording, progress: Progress = silent) -> list[Record]:
     """The steps of all endpoints in one causal order.
 
     A receipt whose send was not recorded (its sender's file is missing) follows nothing.
@@ -34,7 +35,7 @@ def merge(recording: Recording) -> list[Record]:
     Raises:
         TraceError: the files contradict each other, so that there is no such order.
     """
-    return _Merge(recording.steps).run()
+    return _Merge(recording.steps).run(progress)
 
 
 class _Merge:
@@ -52,9 +53,11 @@ class _Merge:
                     "of one run?"
                 )
 
-    def run(self) -> list[Record]:
+    def run(self, progress: Progress) -> list[Record]:
         merged: list[Record] = []
+        whole = sum(map(len, self._steps.values()))
         while True:
+            progress(len(merged), whole)
             at = self._choose(merged[-1] if merged else None)
             if at is None:
                 break

@@ -16,13 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .progress import Progress, silent
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FORMAT = 3
-"""What this farref writes. Each line of format 1, without loans, and 2, without aliases, means the
-same in it."""
-OLDER = (1, 2)
+FORMAT = 4
+"""What this farref writes. Each line of format 1, without loans, 2, without aliases, and 3, without
+inputs, means the same in it."""
+OLDER = (1, 2, 3)
 
 
 class TraceError(Exception):
@@ -40,6 +42,8 @@ class Carried:
     """``fork``, ``loan`` (for a call) or ``back`` (a loan, in the reply to its call)."""
     name: str = ""
     """The alias under whose name it goes, if any."""
+    counted: str = ""
+    """``counted``, for a loan whose lender the owner counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +179,12 @@ _NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "receive": {"peer": str, "number": int, "message": str, "user": bool},
     "known": {"rref": str, "fork": str, "holder": str},
     "free": {"rref": str},
+    "do": {"do": str},
 }
 """The fields without which a line of that kind means nothing."""
 
 
-def load(path: Path) -> Recording:
+def load(path: Path, progress: Progress = silent) -> Recording:
     """Read the folder or file *path*.
 
     Raises:
@@ -197,7 +202,7 @@ def load(path: Path) -> Recording:
             content = file.read_bytes()
         except OSError as error:
             raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
-        found, said = _lines(content, file.name)
+        found, said = _lines(content, file.name, progress)
         records += found
         problems += said
     heads = [record for record in records if record.kind == "trace"]
@@ -236,10 +241,13 @@ def parse(line: str) -> Record:
             raise ValueError(f"it has no proper {name!r}")  # noqa: TRY004 - of a line again
     if fields.get("format", FORMAT) not in (FORMAT, *OLDER):
         raise ValueError(
-            f"it is of format {fields['format']}, and this farref reads {FORMAT} and older"
+            f"it is of format {fields['format']}, and this farref reads {FORMAT} and older: "
+            "a newer farref wrote it, and can show it"
         )
     record = Record(fields.get("at", ""), str(kind), fields)
-    for what, form in _FORMS.items():
+    for what, (form, where) in _FORMS.items():
+        if where.isdisjoint(fields):
+            continue
         try:
             getattr(record, what)
         except (AttributeError, KeyError, TypeError, ValueError):
@@ -248,16 +256,17 @@ def parse(line: str) -> Record:
 
 
 _FORMS = {
-    "carries": "'carries' is no list of [rref, fork, owner, passing]",
-    "moved": "'moved' does not say what an alias is",
-    "reports": "'loans' is no list of reports",
-    "notices": "'loans' is no list of [rref, fork]",
-    "removals": "'forks' or 'removed' does not say what was removed",
+    "carries": ("'carries' is no list of [rref, fork, owner, passing]", {"carries"}),
+    "moved": ("'moved' does not say what an alias is", {"moved"}),
+    "reports": ("'loans' is no list of reports", {"loans"}),
+    "notices": ("'loans' is no list of [rref, fork]", {"loans"}),
+    "removals": ("'forks' or 'removed' does not say what was removed", {"message"}),
 }
+"""What a line may be made of, and the fields in which that stands."""
 
 
 def _carried(value: object) -> Carried:
-    carried = Carried(*_words(value, 3, 4, 5))
+    carried = Carried(*_words(value, 3, 4, 5, 6))
     if carried.passing not in ("fork", "loan", "back"):
         raise ValueError("there are forks, loans and those that come back")
     return carried
@@ -276,15 +285,18 @@ def _pairs(pairs: Iterable[object]) -> tuple[tuple[str, str], ...]:
     return tuple((first, second) for first, second in (_words(pair, 2) for pair in pairs))
 
 
-def _lines(content: bytes, name: str) -> tuple[list[Record], list[str]]:
+def _lines(content: bytes, name: str, progress: Progress) -> tuple[list[Record], list[str]]:
     lines = content.split(b"\n")
     torn = lines.pop()  # empty, if the last line is whole
     records = []
     for number, line in enumerate(lines, 1):
+        progress(number, len(lines))
         if not line.strip():
             continue
         try:
             records.append(parse(line.decode()))
+        except UnicodeDecodeError as error:
+            raise TraceError(f"{name} is no trace: line {number} is no text") from error
         except ValueError as error:
             raise TraceError(f"{name}, line {number}, is no step of a trace: {error}") from error
     if not torn:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from .lanes import picture
-from .listing import listing
+from .lanes import part, plan
+from .listing import item
 from .look import QUIET, STAGE, glyphs
 from .view import Stage
 
@@ -40,14 +40,28 @@ WORDS = {
 ALIASES = "h aliases g, h->g: h stands for g   g is f: f has the value   canonical: its own"
 
 
-def show(story: Story, console: Console, *, legend: bool = True, pause: float = 0.0) -> None:
-    """Print *story*, its lines *pause* seconds apart. It fits the console, whatever its width."""
+def show(
+    story: Story,
+    console: Console,
+    *,
+    legend: bool = True,
+    rows: int | None = None,
+    pause: float = 0.0,
+) -> None:
+    """Print *story*, or its last *rows*, its lines *pause* seconds apart.
+
+    It fits the console's width, whatever that is.
+    """
     look = glyphs(console)
-    lines = picture(story, console.width, look) if console.width >= NARROW else None
     if story.title:
         _print(console, Text(story.title, style="bold"))
         console.print()
-    for line in lines if lines is not None else listing(story, look):
+    first = max(0, len(story.rows) - rows) if rows is not None else 0
+    if first:
+        _print(console, Text(f"({_count(first, 'step')} before these: --all shows them)"))
+        console.print()
+    heads, lines = window(story, console.width, look, first, len(story.rows))
+    for line in (*heads, *(line for row in lines for line in row)):
         _print(console, line)
         time.sleep(pause)
     console.print()
@@ -62,6 +76,16 @@ def show(story: Story, console: Console, *, legend: bool = True, pause: float = 
             _print(console, Text(ALIASES, style=QUIET))
     for line in summary(story, look):
         _print(console, line)
+
+
+def window(
+    story: Story, width: int, look: Glyphs, first: int, last: int
+) -> tuple[list[Text], list[list[Text]]]:
+    """The head, and the lines of each of these rows: as a picture, or else as a list."""
+    chosen = plan(story, width) if width >= NARROW else None
+    if chosen is None:
+        return [], [list(item(story, row, look)) for row in story.rows[first:last]]
+    return part(story, chosen, look, first, last)
 
 
 def _print(console: Console, text: Text) -> None:

@@ -15,11 +15,13 @@ from enum import Enum
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
+from .choosing import EVERYTHING, Chosen, Only, about
 from .facts import facts
 from .labels import Labels
 from .merge import merge
 from .names import Names, base
 from .notes import Fact, Note, found
+from .progress import Progress, silent
 from .records import TraceError
 from .view import Change, Fork, Object, Stage, View
 
@@ -57,8 +59,17 @@ class Arrow:
     """What it says, the longest first."""
     part: Part = Part.WHOLE
     tag: str = ""
+    number: int = 0
+    """Of the message, from its sender to its receiver."""
+    about: frozenset[str] = frozenset()
+    """The references that it is about, or that are in it."""
     changes: tuple[Change, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The lanes that it is on."""
+        return self.sender, self.receiver
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +79,14 @@ class Mark:
     at: str
     kind: str
     text: str
+    about: frozenset[str] = frozenset()
     changes: tuple[Change, ...] = ()
     notes: tuple[Note, ...] = ()
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The lanes that it is on."""
+        return (self.at,)
 
 
 Row = Arrow | Mark
@@ -101,6 +118,8 @@ class Story:
     lanes: tuple[str, ...]
     names: Names
     rows: tuple[Row, ...]
+    spans: tuple[tuple[int, int], ...]
+    """Which of the records each row tells: from the first, up to before the second."""
     objects: dict[str, Object]
     forks: dict[str, Fork]
     summary: Summary
@@ -110,14 +129,20 @@ class Story:
     """The steps of a published example that were looked for; see `notes`."""
 
 
-def tell(recording: Recording, title: str = "", notes: str = "") -> Story:
-    """Merge *recording*, tell its story, and find the steps *notes* in it.
+def tell(
+    recording: Recording,
+    title: str = "",
+    notes: str = "",
+    only: Only = EVERYTHING,
+    progress: Progress = silent,
+) -> Story:
+    """Merge *recording*, tell the part of its story that *only* chooses, and find *notes* in it.
 
-    Raises `TraceError` as `merge` does.
+    Raises `TraceError` as `merge` does, and if *only* asks for what is not there.
     """
-    records = merge(recording)
+    records = merge(recording, progress)
     title, notes = title or recording.title, notes or recording.notes
-    return _Teller(records, recording, title, notes).story()
+    return _Teller(records, recording, title, notes, only, progress).story()
 
 
 @dataclass(slots=True)
@@ -126,12 +151,18 @@ class _Teller:
     recording: Recording
     title: str
     notes: str
+    only: Only
+    progress: Progress
     view: View = field(default_factory=View)
     names: Names = field(init=False)
     labels: Labels = field(init=False)
     rows: list[Row] = field(default_factory=list)
     facts: list[list[Fact]] = field(default_factory=list)
     """Of each row."""
+    starts: list[int] = field(default_factory=list)
+    """The number of records before each row."""
+    number: int = 0
+    """Of the record that is told now."""
     tags: dict[tuple[str, str, int], str] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
     said: dict[tuple[str, str, int], tuple[str, ...]] = field(default_factory=dict)
@@ -144,8 +175,12 @@ class _Teller:
         self.left = {r.at for r in self.records if r.kind == "leave"}
         letters = _letters()
         skip = False
-        for record, after in itertools.zip_longest(self.records, self.records[1:]):
-            says = [Fact(record.at, each) for each in facts(record, self.names, self.view)]
+        for number, record in enumerate(self.records):
+            after = self.records[number + 1] if number + 1 < len(self.records) else None
+            self.progress(number, len(self.records))
+            self.number = number
+            said = facts(record, self.names, self.view) if self.notes else ()
+            says = [Fact(record.at, each) for each in said]
             changes = tuple(self.view.take(record))
             if skip:  # the second half of a row that stands already
                 skip = False
@@ -175,21 +210,32 @@ class _Teller:
             replace(row, notes=tuple(mine)) if mine else row
             for row, mine in zip(self.rows, notes, strict=True)
         )
+        ends_at = [*self.starts[1:], len(self.records)]
+        told = list(zip(rows, zip(self.starts, ends_at, strict=True), strict=True))
+        chosen = Chosen(self.only, self.names, ends, self.view)
+        told = [(row, span) for row, span in told if chosen.row(row)]
+        lanes = {end for row, _ in told for end in row.ends} if chosen.some else ends
         return Story(
             self.records,
-            tuple(sorted(ends, key=_lane_order)),
+            tuple(sorted(lanes, key=_lane_order)),
             self.names,
-            tuple(rows),
-            self.view.objects,
-            self.view.forks,
-            replace(self._summary(), noted=sum(map(len, notes)), missing=missing),
+            tuple(row for row, _ in told),
+            tuple(span for _, span in told),
+            chosen.objects(),
+            chosen.forks(),
+            replace(
+                self._summary([row for row, _ in told], chosen),
+                noted=sum(map(len, notes)),
+                missing=missing,
+            ),
             self.recording.problems,
-            self.title,
+            " ".join(filter(None, (self.title, str(chosen)))),
             self.notes,
         )
 
     def _append(self, row: Row, says: list[Fact]) -> None:
         self.rows.append(row)
+        self.starts.append(self.number)
         self.facts.append(says)
 
     def _add(self, changes: tuple[Change, ...], says: list[Fact]) -> None:
@@ -215,6 +261,8 @@ class _Teller:
             labels,
             part,
             self.tags.get(record.name, ""),
+            record.name[2],
+            about(record, self.view),
             changes,
         )
 
@@ -237,17 +285,17 @@ class _Teller:
                 text = f"{peer} is dead"
             case "buried":
                 text = f"buries {peer}"
-            case "known" | "confirmed" | "join" | "leave":
+            case "known" | "confirmed" | "join" | "leave" | "do":
                 self._add(changes, says)  # the row above tells it
                 return
             case _:
                 text = record.kind
-        self._append(Mark(record.at, record.kind, text, changes), says)
+        self._append(Mark(record.at, record.kind, text, about(record, self.view), changes), says)
 
-    def _summary(self) -> Summary:
-        sent = [record for record in self.records if record.kind == "send"]
+    def _summary(self, rows: list[Row], chosen: Chosen) -> Summary:
+        sent = [row for row in rows if isinstance(row, Arrow) and row.part is not Part.ARRIVES]
         received = {record.name for record in self.records if record.kind == "receive"}
-        objects = list(self.view.objects.values())
+        objects = list(chosen.objects().values())
         dead = {record.peer for record in self.records if record.kind == "died"}
         lost = [
             f"{self.names.id(each.id)}, owned by {self.names.of(each.owner)}"
@@ -261,21 +309,22 @@ class _Teller:
         ]
         left += [
             self._unended(fork)
-            for fork in self.view.forks.values()
+            for fork in chosen.forks().values()
             if not fork.stage.over and not self.view.objects[fork.rref].lost
         ]
         left += [
             f"{self.names.of(asker)} has not been told what {self.names.id(about)} stands for"
             for asker, about in self.view.asking.values()
+            if about in chosen.objects()
         ]
-        for record in sent:
-            if record.name not in received:
-                at, peer = self.names.of(record.at), self.names.of(record.peer)
-                ended = lost if {record.at, record.peer} & dead else left
-                ended.append(f"a {record.message} from {at} to {peer} did not arrive")
+        for row in sent:
+            if (row.sender, row.receiver, row.number) not in received:
+                at, peer = self.names.of(row.sender), self.names.of(row.receiver)
+                ended = lost if {row.sender, row.receiver} & dead else left
+                ended.append(f"a {row.kind} from {at} to {peer} did not arrive")
         return Summary(
-            Counter(record.message for record in sent if record.user),
-            Counter(record.message for record in sent if not record.user),
+            Counter(row.kind for row in sent if row.user),
+            Counter(row.kind for row in sent if not row.user),
             len(objects),
             sum(each.freed for each in objects),
             tuple(left),

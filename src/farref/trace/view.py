@@ -90,6 +90,8 @@ class View:
         """The loans of each call that has not been answered, by the call."""
         self.about: dict[str, str] = {}
         """The object that each fetch and method call was about, by the call."""
+        self.calls: dict[str, tuple[str, ...]] = {}
+        """The references that each call was about, or brought; see `choosing`."""
         self.asking: dict[str, tuple[str, str]] = {}
         """Who has asked what an alias's target is, and which target, by the unanswered question."""
 

@@ -21,6 +21,7 @@ from .show import summarize
 from .world import BadCommandError, World
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 RULE = "----"
@@ -76,6 +77,11 @@ def parse(path: Path) -> list[Block]:
     return blocks
 
 
+def story(blocks: Iterable[tuple[Block, list[str]]]) -> str:
+    """The text of a file with these blocks and their outputs."""
+    return "\n".join(block.text(output) for block, output in blocks)
+
+
 def play(path: Path) -> list[tuple[Block, list[str]]]:
     """Run the file at *path*: every block with the output that it really has."""
     world = World()
@@ -108,4 +114,4 @@ def differences(path: Path) -> str:
 
 def rewrite(path: Path) -> None:
     """Replace every expected output in the file at *path* by the real one."""
-    path.write_text("\n".join(block.text(output) for block, output in play(path)), encoding="utf-8")
+    path.write_text(story(play(path)), encoding="utf-8")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farref.protocol.borrowing import BorrowingUser
-from farref.protocol.lending import LendingUser
-from farref.protocol.messages import (
+from ..protocol.borrowing import BorrowingUser
+from ..protocol.lending import LendingUser
+from ..protocol.messages import (
     AliasGone,
     AliasRef,
     Cancel,
@@ -23,15 +23,14 @@ from farref.protocol.messages import (
     Reply,
     Returned,
 )
-
 from .show import lent_by_owner, listed, request_name
 
 if TYPE_CHECKING:
-    from farref.protocol.context import Context
-    from farref.protocol.delivery import Channel, Packet
-    from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
-    from farref.protocol.owner import Owner
-    from farref.protocol.user import User
+    from ..protocol.context import Context
+    from ..protocol.delivery import Channel, Packet
+    from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
+    from ..protocol.owner import Owner
+    from ..protocol.user import User
 
 
 def why_kept(context: Context, rref: RRefId) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from farref.protocol.ids import CallId, RRefId
-
+from ..protocol.ids import CallId, RRefId
 from .forge import parse_id
 from .world import BadCommandError
 
 if TYPE_CHECKING:
-    from farref.protocol.ids import WorkerId
-
+    from ..protocol.ids import WorkerId
     from .world import Endpoint, World
 
 CLAUSES = ("with", "on", "within", "at", "for", "is", "unacknowledged")

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farref.protocol.delivery import Channel, Packet
-from farref.protocol.errors import ProtocolError
-
+from ..protocol.delivery import Channel, Packet
+from ..protocol.errors import ProtocolError
 from .reasons import why_dropped
 from .show import listed, message_text
 from .world import BadCommandError, Endpoint, Transit, World
 
 if TYPE_CHECKING:
-    from farref.protocol.ids import WorkerId
-    from farref.protocol.messages import Message
+    from ..protocol.ids import WorkerId
+    from ..protocol.messages import Message
 
 
 class Links:

@@ -11,8 +11,8 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, assert_never
 
-from farref.protocol.borrowing import BorrowingUser
-from farref.protocol.effects import (
+from ..protocol.borrowing import BorrowingUser
+from ..protocol.effects import (
     Confirmed,
     Effect,
     Fail,
@@ -26,9 +26,9 @@ from farref.protocol.effects import (
     Settle,
     Stop,
 )
-from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
-from farref.protocol.lending import LendingOwner, LendingUser
-from farref.protocol.messages import (
+from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
+from ..protocol.lending import LendingOwner, LendingUser
+from ..protocol.messages import (
     Call,
     Cargo,
     Create,
@@ -46,12 +46,12 @@ from farref.protocol.messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from farref.protocol.alias import Alias
-    from farref.protocol.context import Context
-    from farref.protocol.names import Name
-    from farref.protocol.owner import Owner
-    from farref.protocol.tables import Waiting
-    from farref.protocol.user import User
+    from ..protocol.alias import Alias
+    from ..protocol.context import Context
+    from ..protocol.names import Name
+    from ..protocol.owner import Owner
+    from ..protocol.tables import Waiting
+    from ..protocol.user import User
 
 SHORTEST_RUN = 4
 """Fewer equal lines than this are shown one by one."""

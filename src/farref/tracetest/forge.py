@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from farref.protocol.delivery import Packet
-from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
-from farref.protocol.messages import (
+from ..protocol.delivery import Packet
+from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
+from ..protocol.messages import (
     Ack,
     AliasGone,
     AliasRef,
@@ -32,7 +32,6 @@ from farref.protocol.messages import (
     Returned,
     Tell,
 )
-
 from .world import BadCommandError
 
 if TYPE_CHECKING:

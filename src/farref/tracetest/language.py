@@ -6,13 +6,14 @@ function's docstring begins with the command's form; a test holds the documentat
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from farref.protocol.delivery import Packet
-from farref.protocol.messages import Cargo, Passing
-from farref.protocol.sharing import DISCIPLINES
-
+from ..protocol.delivery import Packet
+from ..protocol.messages import Cargo, Passing
+from ..protocol.sharing import DISCIPLINES
+from ..trace.inputs import InputError, perform
 from .forge import forged
 from .links import Links, links_of
 from .show import table_lines
@@ -22,9 +23,9 @@ from .world import BadCommandError, Stopped, Transit, World
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from farref.protocol.effects import Effect
-    from farref.protocol.ids import RRefId
-    from farref.protocol.sharing import Sharing
+    from ..protocol.effects import Effect
+    from ..protocol.ids import RRefId
+    from ..protocol.sharing import Sharing
 
 # ---- setting the scene
 
@@ -43,6 +44,17 @@ def endpoints(world: World, words: Words) -> None:
         if re.fullmatch(r"[A-Za-z]\w*", name) is None:
             raise BadCommandError(f"{name!r} can not be a name")
         world.add(name)
+
+
+def recorded(world: World, words: Words) -> None:
+    """recorded - nothing follows by itself any more: each step of a shell is a `does`."""
+    world.recorded = True
+
+
+def given(world: World, words: Words) -> None:
+    """given A TABLES - A's tables from now on, as a recording has them."""
+    name = words.next("an endpoint")
+    world.give(name, _value("".join(words.rest())))
 
 
 def channels(world: World, words: Words) -> None:
@@ -203,6 +215,33 @@ def reply(world: World, words: Words) -> None:
     world.reply(endpoint, f"call {which}", words.clause_rrefs("with"))
 
 
+def does(world: World, words: Words) -> None:
+    """does A INPUT FIELD=VALUE... - one input of A's machines, as a recording has it."""
+    endpoint = words.endpoint()
+    fields: dict[str, Any] = {"do": words.next("an input")}
+    for word in words.rest():
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise BadCommandError(f"{word!r} is not of the form field=value")
+        fields[name] = _value(value)
+    if not world.recorded:
+        raise BadCommandError("only after `recorded` does a shell do nothing by itself")
+    try:
+        world.act(endpoint, lambda: perform(endpoint.context, fields, world.worker))
+    except InputError as error:
+        raise BadCommandError(str(error)) from error
+
+
+def _value(text: str) -> Any:
+    """A JSON list, object or truth value, or else the text itself."""
+    if text[:1] not in ("[", "{") and text not in ("true", "false"):
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadCommandError(f"{text!r} is no JSON: {error}") from error
+
+
 # ---- the network
 
 
@@ -359,9 +398,9 @@ def expect(world: World, words: Words) -> None:
 COMMANDS: dict[str, Callable[[World, Words], None]] = {
     command.__name__: command
     for command in (
-        *(sharing, endpoints, channels),
+        *(sharing, endpoints, given, recorded, channels),
         *(own, remote, tell, send, call, invoke, fetch, wait, cancel, pickle, abandon),
-        *(hold, drop, release, resolve, alias, reply),
+        *(hold, drop, release, resolve, alias, reply, does),
         *(deliver, settle, lose, duplicate, packet, tick, forge),
         *(kill, died, bury),
         *(tables, inflight, status, expect),

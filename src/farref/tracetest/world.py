@@ -15,12 +15,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from farref.protocol.context import Context
-from farref.protocol.delivery import Packet
-from farref.protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
-from farref.protocol.errors import FarrefError, ProtocolError
-from farref.protocol.ids import RRefId, WorkerId
-from farref.protocol.messages import (
+from ..actors.snapshots import SnapshotError, context_of
+from ..protocol.context import Context
+from ..protocol.delivery import Packet
+from ..protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
+from ..protocol.errors import FarrefError, ProtocolError
+from ..protocol.ids import RRefId, WorkerId
+from ..protocol.messages import (
     Cargo,
     Create,
     Delete,
@@ -31,16 +32,14 @@ from farref.protocol.messages import (
     RefRemoved,
     Request,
 )
-
 from .reasons import why_kept, why_queued, why_silent
 from .show import effect_text, message_text, name_text, owner_text, table_lines, user_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from farref.protocol.ids import CallId
-    from farref.protocol.sharing import Sharing
-
+    from ..protocol.ids import CallId
+    from ..protocol.sharing import Sharing
     from .links import Links
 
 
@@ -88,6 +87,8 @@ class World:
         self.lines: list[str] = []
         """What the command that runs now has shown so far."""
         self.links: Links | None = None
+        self.recorded = False
+        """Nothing follows by itself: each step of the shell is a command, as a recording has it."""
 
     def say(self, line: str) -> None:
         self.lines.append(line)
@@ -98,6 +99,16 @@ class World:
         if name in self.endpoints:
             raise BadCommandError(f"there is an endpoint {name} already")
         self.endpoints[name] = Endpoint(Context(WorkerId(name, 0), self.sharing))
+
+    def give(self, name: str, tables: object) -> None:
+        """The endpoint *name* has these *tables* from now on."""
+        self.worker(name)
+        me = WorkerId(name, 0)
+        try:
+            context = context_of(me, self.sharing, tables, self.worker)
+        except SnapshotError as error:
+            raise BadCommandError(f"these are no tables: {error}") from error
+        self.endpoints[name] = Endpoint(context)
 
     def worker(self, name: str) -> WorkerId:
         if name not in self.endpoints:
@@ -155,6 +166,10 @@ class World:
             match effect:
                 case Send(to=to, message=message):
                     self._send(endpoint.me, to, message)
+                case Free(rref=rref):
+                    self._look_for_holders(rref)
+                case _ if self.recorded:
+                    pass
                 case Run(request=request):
                     endpoint.running[run_key(request)] = effect
                 case Hand(message=message) | Settle(reply=message):
@@ -164,8 +179,6 @@ class World:
                     self._refuse(endpoint, request)
                 case Lose(rref=rref):
                     self.perform(endpoint, endpoint.context.resolve(rref))
-                case Free(rref=rref):
-                    self._look_for_holders(rref)
                 case _:
                     pass
 

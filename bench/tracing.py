@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""What recording a trace costs: the same work on a system that records and on one that does not.
+
+    python bench/tracing.py                              # a table
+    python bench/tracing.py --json figures.json --rounds 201
+
+Three systems run at once: one that never recorded, one that records to a folder, and one of which
+somebody watched the steps until a moment ago, which must cost what the first does. They take turns,
+a few operations each, in changing order, so that a noisy machine disturbs all alike; a figure is
+the median over the rounds of the ratio to the first system's turn of the same round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import statistics
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from farref import System, remote, rpc_sync
+from farref.actors.current import running_in
+from farref.actors.watching import Watching
+
+TURN = 20
+"""Operations of one system before the next one's turn."""
+
+
+def call() -> None:
+    """A call that carries no reference, there and back."""
+    rpc_sync("B", int)
+
+
+def share() -> None:
+    """An object made on B, lent to C for a call, and freed."""
+    rpc_sync("C", id, args=(remote("B", int),))
+
+
+WORK: dict[str, Callable[[], None]] = {"call": call, "remote, lend, free": share}
+
+
+def seconds(system: System, work: Callable[[], None], times: int = TURN) -> float:
+    """How long *times* operations take."""
+    with running_in(system.endpoint):
+        work()  # what the turn before left to be done does not count
+        started = perf_counter()
+        for _ in range(times):
+            work()
+        return (perf_counter() - started) / times
+
+
+def measure(rounds: int) -> dict[str, dict[str, Any]]:
+    """For each kind of work: seconds without recording, and the ratios of the others to it."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        systems = {
+            "off": stack.enter_context(System()),
+            "recording": stack.enter_context(System(trace=folder)),
+            "watched before": stack.enter_context(System()),
+        }
+        for system in systems.values():
+            system.worker("B"), system.worker("C")
+        watch_for_a_while(systems["watched before"])
+        turns: dict[str, dict[str, list[float]]] = {
+            name: {each: [] for each in systems} for name in WORK
+        }
+        for name, work in WORK.items():
+            for each in systems.values():
+                seconds(each, work, 100)  # warm up
+            order = list(systems)
+            for _ in track(range(rounds), name, transient=True):
+                random.shuffle(order)
+                for each in order:
+                    turns[name][each].append(seconds(systems[each], work))
+    return {name: figures(of) for name, of in turns.items()}
+
+
+def watch_for_a_while(system: System) -> None:
+    """Have its endpoints record for a viewer, which leaves."""
+    with Watching(System.attach(system.name)) as watching:
+        seconds(system, call, 10)
+        if not watching.lines(timeout=10.0):
+            raise SystemExit("the system that is watched records nothing")
+
+
+def figures(turns: dict[str, list[float]]) -> dict[str, Any]:
+    """The median turn without recording; for the others median and quartiles of the ratio."""
+    off = turns.pop("off")
+    ratios = {
+        name: statistics.quantiles([b / a for a, b in zip(off, mine, strict=True)], n=4)
+        for name, mine in turns.items()
+    }
+    return {"seconds": statistics.median(off), "ratios": ratios}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=201)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    if arguments.rounds < 2:
+        parser.error("quartiles need 2 rounds at least")
+    found = measure(arguments.rounds)
+    table = Table("work", "off, µs", "recording", "after a viewer left")
+    for name, each in found.items():
+        cells = [f"{m:.3f}  ({low:.3f} .. {high:.3f})" for low, m, high in each["ratios"].values()]
+        table.add_row(name, f"{each['seconds'] * 1e6:.0f}", *cells)
+    console = Console()
+    console.print(table)
+    console.print(f"ratios to off: median (quartiles) of {arguments.rounds} rounds")
+    if arguments.json:
+        about = {"python": platform.python_version(), "cores": os.cpu_count()}
+        arguments.json.write_text(json.dumps({**about, "rounds": arguments.rounds, "work": found}))
+
+
+if __name__ == "__main__":
+    main()

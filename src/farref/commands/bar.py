@@ -1,0 +1,45 @@
+"""A progress bar for work that turns out to take long."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import Progress as Bar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..trace import Progress
+
+LATE = 2.0
+"""Seconds after which a bar is worth showing."""
+SELDOM = 256
+"""Steps of the work between two looks at the clock."""
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Progress]:
+    """What work in the block tells how far it is; shown on a terminal's stderr, if it is late."""
+    console = Console(stderr=True)
+    begun, shown = time.monotonic(), Bar(console=console, transient=True)
+    task = shown.add_task(what)
+    running = False
+
+    def tell(done: int, whole: int) -> None:
+        nonlocal running
+        if done % SELDOM:
+            return
+        if not running and console.is_terminal and time.monotonic() - begun > LATE:
+            running = True
+            shown.start()
+        if running:
+            shown.update(task, completed=done, total=whole)
+
+    try:
+        yield tell
+    finally:
+        if running:
+            shown.stop()

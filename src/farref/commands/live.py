@@ -1,0 +1,108 @@
+"""`farref trace` on a running system: its lanes as they grow, until the viewer leaves.
+
+The system records for as long as this watches, and is as it was when it has left (see
+`farref.actors.watching`). Only the last steps are kept, so it may stay as long as it likes.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from ..actors.system import System
+from ..actors.watching import Watching
+from ..protocol.errors import SystemDownError
+from ..trace import TraceError
+from ..trace.look import glyphs
+from ..trace.records import group, parse
+from ..trace.show import window
+from ..trace.story import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..trace import Only
+    from ..trace.records import Record, Recording
+
+KEPT = 100_000
+"""Steps that are kept; of more, the oldest are forgotten."""
+DRAWN = 2_000
+"""Of those, the ones that a live picture is drawn from."""
+OFTEN = 0.3
+"""Seconds between two pictures, at least."""
+
+
+class Kept:
+    """The last steps of a running system."""
+
+    def __init__(self) -> None:
+        self._records: deque[Record] = deque(maxlen=KEPT)
+        self.seen = 0
+
+    def add(self, record: Record) -> None:
+        """One more."""
+        self._records.append(record)
+        self.seen += 1
+
+    def recording(self, last: int = KEPT, title: str = "") -> Recording:
+        """The *last* of them."""
+        records = list(self._records)[-last:]
+        lost = self.seen - len(records)
+        problems = (f"{lost:,} earlier steps were not kept",) if lost else ()
+        return group(records, problems, title)
+
+
+def watch(
+    name: str, only: Only, seconds: float | None, *, show: Callable[[Record], None] | None
+) -> Recording:
+    """Watch the system *name* for so many *seconds*, or until Ctrl-C or its end.
+
+    *show* gets each step as it comes; with None the lanes are drawn, if there is a terminal.
+    Raises `SystemDownError` if there is no such system.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves in order then, too
+    kept, console = Kept(), Console()
+    end = None if seconds is None else time.monotonic() + seconds
+    with Watching(System.attach(name)) as watching:
+        print(f"watching {name}; Ctrl-C leaves it", file=sys.stderr)  # noqa: T201
+        drawn = console.is_terminal and show is None
+        with Live(console=console, screen=drawn, auto_refresh=False) as live:
+            due = 0.0
+            try:
+                while end is None or time.monotonic() < end:
+                    left = OFTEN if end is None else min(OFTEN, max(0.0, end - time.monotonic()))
+                    came = [parse(line) for line in watching.lines(left)]
+                    for record in came:
+                        kept.add(record)
+                        if show is not None:
+                            show(record)
+                    if drawn and time.monotonic() >= due:
+                        begun = time.monotonic()
+                        _draw(kept, only, name, console, live)
+                        due = time.monotonic() + max(OFTEN, 3 * (time.monotonic() - begun))
+            except (KeyboardInterrupt, SystemDownError):
+                pass  # what has been seen is what was asked for
+    return kept.recording(title=f"{name}, while it was watched.")
+
+
+def _draw(kept: Kept, only: Only, name: str, console: Console, live: Live) -> None:
+    look = glyphs(console)
+    try:
+        story = tell(kept.recording(DRAWN), only=only)
+    except TraceError as error:  # such as a reference that nobody has mentioned yet
+        live.update(Text(str(error)), refresh=True)
+        return
+    room = console.height - 4
+    first = max(0, len(story.rows) - room)
+    heads, rows = window(story, console.width, look, first, len(story.rows))
+    lines = [line for row in rows for line in row][-max(1, room - len(heads)) :]
+    foot = f" {name}: {kept.seen:,} steps   Ctrl-C leaves it, and it is as before"
+    bar = Text(foot[: console.width].ljust(console.width), style="reverse")
+    live.update(Group(*heads, *lines, bar), refresh=True)

@@ -1,0 +1,118 @@
+"""Which part of a trace is shown: what is about some references, or happens at some endpoints.
+
+Names are what people see: ``A/1`` and ``A``, or in full, ``A@6f3a/1`` and ``A@6f3a``, where two
+lives of one name are in the trace. Several of one kind are alternatives; with both kinds a step is
+shown that fits one of each. The whole trace is told all the same, so what is shown of a part (the
+owner's view, what is left) is what it is in the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .records import TraceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .names import Names
+    from .records import Record
+    from .story import Row
+    from .view import Fork, Object, View
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """What is asked for; nothing of a kind: all."""
+
+    refs: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
+
+
+EVERYTHING = Only()
+
+
+class Chosen:
+    """`Only`, understood for one trace. Raises `TraceError` if it names what is not there."""
+
+    def __init__(self, only: Only, names: Names, ends: Iterable[str], view: View) -> None:
+        known = set(view.objects)
+        self._refs = set(_found(only.refs, known, names.id, "reference"))
+        self._workers = set(_found(only.workers, ends, names.of, "endpoint"))
+        self._view = view
+        self._only = only
+
+    def __str__(self) -> str:
+        words = [", ".join(each) for each in (self._only.refs, self._only.workers) if each]
+        return f"[only {' at '.join(words)}]" if words else ""
+
+    @property
+    def some(self) -> bool:
+        """Whether it is less than everything."""
+        return bool(self._refs or self._workers)
+
+    def row(self, row: Row) -> bool:
+        """Whether *row* is shown."""
+        return (not self._refs or not self._refs.isdisjoint(row.about)) and (
+            not self._workers or not self._workers.isdisjoint(row.ends)
+        )
+
+    def objects(self) -> dict[str, Object]:
+        """Those that are asked for."""
+        return {
+            rref: each
+            for rref, each in self._view.objects.items()
+            if (not self._refs or rref in self._refs)
+            and (not self._workers or self._workers & self._around(rref, each))
+        }
+
+    def forks(self) -> dict[str, Fork]:
+        """The forks and loans of these."""
+        objects = self.objects()
+        return {
+            fork: each
+            for fork, each in self._view.forks.items()
+            if each.rref in objects
+            and (
+                not self._workers
+                or self._workers & {each.holder, each.parent, objects[each.rref].owner}
+            )
+        }
+
+    def _around(self, rref: str, found: Object) -> set[str]:
+        """Who has to do with an object: its owner, and all who ever had a fork."""
+        mine = (fork for fork in self._view.forks.values() if fork.rref == rref)
+        return {found.owner, *(end for fork in mine for end in (fork.holder, fork.parent))}
+
+
+def about(record: Record, view: View) -> frozenset[str]:
+    """The references that *record* is about, or brings, after *view* has taken it."""
+    return frozenset(filter(None, _about(record, view)))
+
+
+def _about(record: Record, view: View) -> Iterator[str]:
+    yield from (record.text(name) for name in ("rref", "alias", "target"))
+    for carried in record.brings:
+        yield from (carried.rref, carried.name)
+    yield from (report.rref for report in record.reports)
+    yield from (rref for rref, _ in record.notices)
+    yield from (removal.rref for removal in record.removals)
+    call = record.text("call")
+    if record.message == "Reply":
+        yield from view.calls.get(call, ())
+    elif record.kind == "send" and call:
+        view.calls[call] = (record.text("rref"), *(each.rref for each in record.carries))
+
+
+def _found(
+    asked: Iterable[str], known: Iterable[str], short: Callable[[str], str], what: str
+) -> Iterator[str]:
+    known = sorted(known)
+    for name in asked:
+        mine = [each for each in known if name in (each, short(each))]
+        if not mine:
+            there = ", ".join(short(each) for each in known[:12]) or "none"
+            more = f" and {len(known) - 12:,} more" if len(known) > 12 else ""
+            raise TraceError(f"there is no {what} {name} in this trace; there are {there}{more}")
+        yield from mine

@@ -1,0 +1,1 @@
+"""Traces in other forms: for a page, for a viewer, for a document, and as a test."""

@@ -1,0 +1,110 @@
+"""A trace as one HTML file: the lanes, a filter, and the tables at each step.
+
+It needs no network and no server: the trace is in it as JSON, and a script (``page.html``, beside
+this module) draws it. The script draws only what is in the window, so a long trace is no heavier
+than a short one. For each row the file has which lines of whose tables came and went; the script
+adds them up, forwards or backwards.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from ..look import KIND, MARK, STAGE, UNICODE
+from ..progress import silent
+from ..replay import Steps
+from ..show import summary
+from ..story import Arrow, Part
+
+if TYPE_CHECKING:
+    from ..progress import Progress
+    from ..story import Row, Story
+
+MOST = 300
+"""Lines of one endpoint's tables that a page shows at most."""
+
+
+def page(story: Story, progress: Progress = silent) -> str:
+    """The text of the file."""
+    frame = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    data = json.dumps(_data(story, progress), ensure_ascii=False, separators=(",", ":"))
+    # Nothing in the data may end the script that it is in.
+    return frame.replace("/*DATA*/null", data.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
+
+
+def _data(story: Story, progress: Progress) -> dict[str, Any]:
+    lanes = {lane: place for place, lane in enumerate(story.lanes)}
+    return {
+        "title": story.title or "farref trace",
+        "lanes": [story.names.of(lane) for lane in story.lanes],
+        "rows": [_row(story, row, lanes) for row in story.rows],
+        "tables": _tables(story, progress),
+        "summary": [line.plain for line in summary(story, UNICODE)],
+    }
+
+
+def _row(story: Story, row: Row, lanes: dict[str, int]) -> dict[str, Any]:
+    drawn: dict[str, Any]
+    if isinstance(row, Arrow):
+        drawn = {
+            "from": lanes[row.sender],
+            "to": lanes[row.receiver],
+            "says": row.labels[0],
+            "kind": row.kind,
+            "user": row.user,
+            "color": _hue(KIND.get(row.kind, "")),
+        }
+        if row.part is not Part.WHOLE:
+            drawn |= {"part": row.part.value, "tag": row.tag}
+    else:
+        sign = UNICODE.marks.get(row.kind, "•")
+        color = _hue(MARK.get(row.kind, ""))
+        drawn = {"from": lanes[row.at], "says": f"{sign} {row.text}", "kind": row.kind}
+        drawn["color"] = color
+    drawn["refs"] = sorted(map(story.names.id, row.about))
+    if row.changes:
+        drawn["view"] = [
+            [f"{story.names.id(c.fork.id)} {c.stage.value}", _hue(STAGE[c.stage])]
+            for c in row.changes
+        ]
+    if row.notes:
+        drawn["notes"] = [note.text for note in row.notes]
+    return drawn
+
+
+def _tables(story: Story, progress: Progress) -> list[list[list[Any]]]:
+    """For each row, ``[lane, lines that went, lines that came]`` of each lane that changed."""
+    steps, whole = Steps(story), len(story.rows)
+    known: dict[str, list[str]] = {lane: [] for lane in story.lanes}
+    tables = []
+    for place, (_, last) in enumerate(story.spans):
+        progress(place, whole)
+        first = story.spans[place - 1][1] if place else 0
+        player = steps.at(place)
+        acted = {record.at for record in story.records[first:last]}
+        changed = []
+        for number, lane in enumerate(story.lanes):
+            if lane not in acted and place:
+                continue
+            now = player.tables(lane)
+            if len(now) > MOST:
+                now = [f"({len(now):,} lines; `farref trace --step` shows them)"]
+            before, known[lane] = known[lane], now
+            if now != before:
+                went = [line for line in before if line not in set(now)]
+                came = [line for line in now if line not in set(before)]
+                changed.append([number, went, came])
+        tables.append(changed)
+    return tables
+
+
+def _hue(style: str) -> str:
+    """The colour of a terminal's style: of the 256 colours, as ``#rrggbb``."""
+    number = int(style.partition("color(")[2].rstrip(")") or 244)
+    if number >= 232:
+        return f"#{f'{8 + 10 * (number - 232):02x}' * 3}"
+    parts = divmod(number - 16, 36)
+    levels = (parts[0], *divmod(parts[1], 6))
+    return "#" + "".join(f"{(0, 95, 135, 175, 215, 255)[level]:02x}" for level in levels)

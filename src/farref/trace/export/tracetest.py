@@ -1,0 +1,185 @@
+"""A recorded run as a trace test (`docs/trace-tests.md`), so that an incident stays a test.
+
+The file gives the shipped machines what the recorded endpoints' machines were given, step by step,
+in causal order, and a message is delivered where it was received; so what a real run did is done
+again, with no process and no clock. The output below each step is what the machines do *now*, and
+that must be what they did: a trace that they would not repeat is refused.
+
+Endpoints have short names there; the file says which is which.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Any
+
+from ...tracetest.files import Block, story
+from ...tracetest.language import run
+from ...tracetest.show import summarize
+from ...tracetest.world import BadCommandError, World
+from ..inputs import input_of
+from ..records import TraceError
+from ..replay import Player
+
+if TYPE_CHECKING:
+    from ..records import Record
+    from ..story import Story
+
+_OUTSIDE = {"at", "kind", "time", "number", "user", "label", "by", "do", "relays", "elsewhere"}
+"""Fields that are for people, or said otherwise."""
+
+
+def trace_test(trace: Story) -> str:
+    """*trace* as a trace test. Raises `TraceError` if the machines would not do it again."""
+    _check(trace)
+    return _Writer(trace).text()
+
+
+def _check(trace: Story) -> None:
+    player = Player()
+    for record in trace.records:
+        player.take(record)
+    ends = {record.at for record in trace.records if input_of(record) is not None}
+    for at in sorted(ends):
+        if at in player.broken:
+            raise TraceError(f"it cannot become a test: of {at}, {player.broken[at]}")
+        if at not in player.contexts:
+            raise TraceError(f"it cannot become a test: the beginning of {at} is not in it")
+
+
+class _Writer:
+    def __init__(self, trace: Story) -> None:
+        self._trace = trace
+        self._world = World()
+        self._names = _names(trace)
+        self._blocks: list[tuple[Block, list[str]]] = []
+        self._flying: dict[tuple[str, str], deque[int]] = defaultdict(deque)
+
+    def text(self) -> str:
+        self._head()
+        first = 0
+        for taken in [*(last for _, last in self._trace.spans), len(self._trace.records)]:
+            commands = [
+                command
+                for record in self._trace.records[first:taken]
+                for command in self._commands(record)
+            ]
+            first = taken
+            self._block(*commands)
+        left = self._world.leftovers()
+        self._block("inflight", "tables") if left else self._block("expect nothing left")
+        return story(self._blocks)
+
+    def _head(self) -> None:
+        title = " ".join(self._trace.title.split()) or "A recorded run."
+        told = [f"# {title}", "# Exported by `farref trace --export test`: what the machines of "]
+        told[-1] += "each endpoint were given."
+        told += [
+            f"# {short} was {full}"
+            for full, short in self._names.items()
+            if self._trace.names.of(full) != short
+        ]
+        self._blocks.append((Block(1, comments=told), []))
+        disciplines = {
+            record.text("sharing") for record in self._trace.records if record.kind == "join"
+        }
+        if len(disciplines) != 1:
+            raise TraceError("it cannot become a test: its endpoints do not share in one way")
+        names = " ".join(self._names.values())
+        self._block(f"sharing {disciplines.pop()}", f"endpoints {names}", "recorded")
+
+    def _block(self, *commands: str) -> None:
+        output: list[str] = []
+        for command in commands:
+            self._world.lines = []
+            try:
+                run(self._world, command)
+            except (AssertionError, BadCommandError) as error:
+                raise TraceError(f"it cannot become a test: {command}: {error}") from error
+            output += summarize(self._world.lines)
+        if commands:
+            block = Block(0, commands=[(0, command) for command in commands])
+            self._blocks.append((block, output))
+
+    def _commands(self, record: Record) -> list[str]:
+        at = self._names.get(record.at, "")
+        route = f"{self._names.get(record.peer)}->{at}"
+        match record.kind:
+            case "join" if "tables" in record.fields:
+                tables = json.dumps(self._short(record.fields["tables"]), separators=(",", ":"))
+                return [f"given {at} {tables}"]
+            case "receive":
+                lost, flying = [], self._flying[record.peer, record.at]
+                while flying and flying[0] < record.name[2]:
+                    flying.popleft()
+                    lost.append(f"lose {route}")
+                if flying and flying[0] == record.name[2]:
+                    flying.popleft()
+                    return [*lost, f"deliver {route}"]
+                return [*lost, self._does(at, "receive", record)]
+            case "send":
+                self._flying[record.at, record.peer].append(record.name[2])
+                return [self._does(at, record.text("by"), record)] if record.text("by") else []
+            case "do":
+                return [self._does(at, record.text("do"), record)]
+            case "died" | "buried":
+                return [self._does(at, record.kind, record)]
+            case _:
+                return []
+
+    def _does(self, at: str, what: str, record: Record) -> str:
+        left_out = _OUTSIDE | ({"message"} if what != "receive" else set())
+        if what in ("call", "tell", "reply", "create", "fetch", "invoke") and record.kind == "send":
+            left_out |= {"fork", "settled", "loans", "relayed"}
+            left_out |= {"rref"} if what == "create" else set()
+            left_out |= {"call"} if what != "reply" else set()
+        words = [
+            f"{name}={_word(self._short(value))}"
+            for name, value in record.fields.items()
+            if name not in left_out and value not in (None, [], "")
+        ]
+        return " ".join(["does", at, what, *words])
+
+    def _short(self, value: Any) -> Any:
+        """*value* with every endpoint in it under its short name."""
+        match value:
+            case str():
+                # In tables an id has a letter before it, which says of what.
+                for letter, text in (("", value), (value[:1], value[1:])):
+                    end, slash, number = text.rpartition("/")
+                    if text in self._names:
+                        return letter + self._names[text]
+                    if slash and end in self._names:
+                        return f"{letter}{self._names[end]}/{number}"
+                return value
+            case list():
+                return [self._short(each) for each in value]
+            case dict():
+                return {name: self._short(each) for name, each in value.items()}
+            case _:
+                return value
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _names(trace: Story) -> dict[str, str]:
+    """A name for each endpoint that the language can read; in the order of the real ones.
+
+    Some rules of the machines go by that order.
+    """
+    ends = {end for row in trace.rows for end in row.ends}
+    ends |= {record.at for record in trace.records}
+    ends |= {record.peer for record in trace.records if record.peer}
+    ends |= {each.owner for each in trace.objects.values()}
+    ends |= {each.holder for each in trace.forks.values()}
+    ends = {end for end in ends if re.fullmatch(r".+@[0-9a-f]+", end)}
+    order = sorted(ends, key=lambda end: (end.rpartition("@")[0], int(end.rpartition("@")[2], 16)))
+    wanted = [re.sub(r"[^A-Za-z0-9_]", "_", trace.names.of(end)) for end in order]
+    names = [name if name[:1].isalpha() else f"E{name}" for name in wanted]
+    if names != sorted(set(names)):
+        names = [f"E{place:04}_{name}" for place, name in enumerate(names)]
+    return dict(zip(order, names, strict=True))

@@ -1,0 +1,271 @@
+"""What a machine was given, as a trace has it, given to a machine again.
+
+The fields are those of a line (see `farref.actors.tracing`). How an endpoint is written is the
+caller's affair: ``A@6f3a`` in a recording, ``A`` in a trace test; *worker* reads it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..protocol import messages
+from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
+from ..protocol.messages import (
+    Cargo,
+    Delete,
+    Descriptor,
+    Message,
+    Moved,
+    NotifyRefRemoved,
+    Passing,
+    Report,
+    Returned,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..protocol.context import Context
+    from ..protocol.effects import Effect
+    from .records import Record
+
+    Worker = Callable[[str], WorkerId]
+    Fields = Mapping[str, Any]
+
+Id = TypeVar("Id", RRefId, ForkId, CallId)
+
+_MESSAGES: dict[str, Any] = {each.__name__: each for each in messages._KINDS}
+
+
+class InputError(Exception):
+    """A line says nothing that a machine could be given."""
+
+
+def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
+    """Give *context* the input that *fields* describe: `do` says which, or `by`, of a sent message.
+
+    Raises `InputError`, and what the machine raises.
+    """
+    try:
+        return _perform(context, fields, worker)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{fields.get('do') or fields.get('by')!r} lacks {error}") from error
+
+
+def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
+    give = _Give(fields, worker)
+    match fields.get("do") or fields["by"]:
+        case "own":
+            made = context.own()
+            if "rref" in fields and made != give.rref("rref"):
+                raise InputError(f"the next object would be {made}, and not {fields['rref']}")
+            return []
+        case "hold":
+            context.hold(give.rref("rref"))
+            return []
+        case "take_up":
+            return context.take_up(give.cargo().descriptors[0])
+        case "drop":
+            return context.drop(*give.rrefs("rrefs"))
+        case "fork":
+            context.fork(give.rref("rref"), give.worker("to"))
+            return []
+        case "lend":
+            replies = bool(fields.get("replies", True))
+            context.lend(give.rref("rref"), give.worker("to"), replies=replies)
+            return []
+        case "abandon":
+            return context.abandon(give.cargo().descriptors)
+        case "release":
+            return context.release(give.cargo().descriptors)
+        case "create":
+            target = give.maybe_rref("target")
+            return context.create(give.to(), give.cargo(), target)[1]
+        case "call":
+            return context.call(give.to(), give.cargo(), give.rrefs("chain"))[1]
+        case "invoke":
+            chain = give.rrefs("chain")
+            return context.invoke(give.rref("rref"), give.cargo(), chain, give.maybe_to())[1]
+        case "fetch":
+            return context.fetch(
+                give.rref("rref"),
+                give.rrefs("chain"),
+                copy=bool(fields.get("copy", True)),
+                direct=bool(fields.get("direct", False)),
+                follow=bool(fields.get("follow", True)),
+            )[1]
+        case "cancel":
+            return context.cancel(give.call())
+        case "tell":
+            return context.tell(give.to(), give.cargo())
+        case "reply":
+            return context.reply(give.call(), give.cargo())
+        case "resolve":
+            return context.resolve(give.rref("rref"))
+        case "stand_for":
+            return context.stand_for(give.rref("rref"), give.rref("target"))
+        case "done":
+            return context.done(give.rref("rref"))
+        case "receive":
+            return context.receive(give.worker("peer"), message_of(fields, worker))
+        case "died":
+            return context.died(give.worker("peer"), _lost(fields, give))
+        case "buried":
+            return context.bury(give.worker("peer"))
+        case other:
+            raise InputError(f"{other!r} is no input of a machine's")
+
+
+def message_of(fields: Fields, worker: Worker) -> Message:
+    """The message that a line is about, its payload a mere label. Raises `InputError`."""
+    give = _Give(fields, worker)
+    try:
+        kind = _MESSAGES[fields["message"]]
+        given = {
+            field.name: give.field(kind, field.name)
+            for field in dataclasses.fields(kind)
+            if field.name in fields or field.name == "cargo"
+        }
+        message: Message = kind(**given)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"a {fields.get('message')} lacks {error}") from error
+    return message
+
+
+def input_of(record: Record) -> dict[str, Any] | None:
+    """The fields of *record* as an input for `perform`; None if it is none."""
+    match record.kind:
+        case "do":
+            return record.fields
+        case "send":
+            return record.fields if record.fields.get("by") else None
+        case "receive" | "died" | "buried":
+            return {**record.fields, "do": record.kind}
+        case _:
+            return None
+
+
+def _lost(fields: Fields, give: _Give) -> list[Message]:
+    """Of a death: the tables in messages that the dead may not have got."""
+    return [Returned(loans=give.reports(fields["lost"]))] if fields.get("lost") else []
+
+
+def worker_of(spelling: str) -> WorkerId:
+    """``A@6f3a``, as a recording spells an endpoint. Raises `ValueError`."""
+    name, _, incarnation = spelling.rpartition("@")
+    return WorkerId(name, int(incarnation, 16))
+
+
+class _Give:
+    """What stands in the fields, as what it means."""
+
+    def __init__(self, fields: Fields, worker: Worker) -> None:
+        self._fields = fields
+        self._worker = worker
+
+    def field(self, kind: type, name: str) -> Any:
+        """A field of a message of this *kind*."""
+        value = self._fields.get(name)
+        match name:
+            case "cargo":
+                return self.cargo()
+            case "rref" | "alias" | "label" | "target":
+                return self.rref(name)
+            case "chain":
+                return self.rrefs(name)
+            case "fork":
+                return self._id(ForkId, value)
+            case "forks":
+                return tuple(self._id(ForkId, each) for each in self._list(name))
+            case "call":
+                return self.call()
+            case "borrowers":
+                return self.borrowers(self._list(name))
+            case "loans" if kind is NotifyRefRemoved:
+                pairs = self._list(name)
+                return tuple((self._id(RRefId, r), self._id(ForkId, f)) for r, f in pairs)
+            case "loans":
+                return self.reports(self._list(name))
+            case "removed":
+                return tuple(self.removed(each) for each in self._list(name))
+            case "moved" if isinstance(value, dict):
+                path = tuple(self._id(RRefId, each) for each in value["path"])
+                return Moved(fork=self._descriptor(*value["fork"]), path=path)
+            case _:
+                return value
+
+    def to(self) -> WorkerId:
+        """Who is asked: of a sent message its receiver."""
+        return self.worker("to" if self._fields.get("to") else "peer")
+
+    def maybe_to(self) -> WorkerId | None:
+        """The same, if anybody is named."""
+        return self.to() if self._fields.get("to") or "peer" in self._fields else None
+
+    def worker(self, name: str) -> WorkerId:
+        return self._worker(self._fields[name])
+
+    def rref(self, name: str) -> RRefId:
+        return self._id(RRefId, self._fields[name])
+
+    def maybe_rref(self, name: str) -> RRefId | None:
+        return self.rref(name) if self._fields.get(name) else None
+
+    def rrefs(self, name: str) -> tuple[RRefId, ...]:
+        return tuple(self._id(RRefId, each) for each in self._list(name))
+
+    def call(self) -> CallId:
+        return self._id(CallId, self._fields["call"])
+
+    def cargo(self) -> Cargo:
+        label = None if self._fields.get("elsewhere") else self._fields.get("label") or None
+        carries = tuple(self._descriptor(*each) for each in self._list("carries"))
+        return Cargo(payload=label if carries or label else None, descriptors=carries)
+
+    def borrowers(self, pairs: list[Any]) -> tuple[tuple[ForkId, WorkerId], ...]:
+        return tuple((self._id(ForkId, fork), self._worker(who)) for fork, who in pairs)
+
+    def reports(self, values: list[Any]) -> tuple[Report, ...]:
+        return tuple(
+            Report(
+                rref=self._id(RRefId, each["rref"]),
+                fork=self._id(ForkId, each["fork"]),
+                owner=self._worker(each["owner"]),
+                held=bool(each["held"]),
+                borrowers=self.borrowers(each["borrowers"]),
+            )
+            for each in values
+        )
+
+    def removed(self, each: Any) -> Delete:
+        return Delete(
+            rref=self._id(RRefId, each["rref"]),
+            forks=tuple(self._id(ForkId, fork) for fork in each["forks"]),
+            borrowers=self.borrowers(each.get("borrowers", [])),
+        )
+
+    def _descriptor(self, rref: str, fork: str, owner: str, *more: str) -> Descriptor:
+        passing, name, counted = (*more, "", "")[:3]
+        minted = self._id(ForkId, fork)
+        return Descriptor(
+            rref=self._id(RRefId, rref),
+            fork=minted,
+            owner=self._worker(owner),
+            parent=minted.parent,
+            passing=Passing(passing),
+            counted=bool(counted),
+            name=self._id(RRefId, name) if name else None,
+        )
+
+    def _id(self, kind: type[Id], text: Any) -> Id:
+        minter, slash, number = str(text).rpartition("/")
+        if not slash:
+            raise ValueError(f"{text!r} is no id")
+        return kind(self._worker(minter), int(number))
+
+    def _list(self, name: str) -> list[Any]:
+        value = self._fields.get(name) or []
+        if not isinstance(value, list):
+            raise TypeError(f"{name!r} is no list")
+        return value

@@ -1,0 +1,244 @@
+"""Traces in other forms, and that each is what it says: a diagram, events, a page, a test."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import farref
+from farref import System
+from farref.testing import Faults, drop
+from farref.trace import Only, Story, TraceError, read, save, tell
+from farref.trace.export.mermaid import mermaid
+from farref.trace.export.page import page
+from farref.trace.export.perfetto import perfetto
+from farref.trace.export.tracetest import trace_test
+from farref.trace.story import Arrow
+from farref.tracetest.files import differences
+
+from .recordings import Tape, user_to_user
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+
+
+# ---- a part of it
+
+
+def test_a_reference_and_an_endpoint_choose_what_is_told() -> None:
+    whole = tell(user_to_user())
+    mine = tell(user_to_user(), only=Only(workers=("C",)))
+    assert 0 < len(mine.rows) < len(whole.rows)
+    assert all("C@3" in row.ends for row in mine.rows)
+    tape = Tape()
+    for number in (1, 2):
+        tape.pass_on("A@1", "B@2", "Create", rref=f"A@1/{number}", fork=f"A@1/{number}", label="f")
+        tape.pass_on("A@1", "B@2", "Delete", rref=f"A@1/{number}", forks=[f"A@1/{number}"])
+    one = tell(tape.recording(), only=Only(refs=("A/2",)))
+    assert [row.about for row in one.rows] == [frozenset({"A@1/2"})] * 2
+    assert set(one.objects) == {"A@1/2"}
+    assert one.summary.objects == 1
+    assert one.summary.control == {"Delete": 1}
+    with pytest.raises(TraceError, match=r"no reference A/9 in this trace; there are A/1, A/2"):
+        tell(tape.recording(), only=Only(refs=("A/9",)))
+    with pytest.raises(TraceError, match=r"no endpoint Z in this trace; there are A, B"):
+        tell(tape.recording(), only=Only(workers=("Z",)))
+
+
+# ---- Mermaid
+
+
+def test_a_mermaid_diagram_has_every_row() -> None:
+    story = tell(user_to_user(), title='What "x; y" #1 is')
+    text = mermaid(story)
+    assert text.startswith(
+        '---\ntitle: "What #quot;x#59; y#quot; #35;1 is"\n---\nsequenceDiagram\n'
+    )
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines.count("participant p0 as A") == 1
+    arrows = [line for line in lines if re.match(r"p\d-{1,2}>>p\d: .", line)]
+    notes = [line for line in lines if re.match(r"Note over p\d: .", line)]
+    changes = sum(len(row.changes) for row in story.rows)
+    assert len(arrows) + len(notes) == len(story.rows) + changes
+    assert len(arrows) + len(notes) + len(story.lanes) + 4 == len(lines)
+    assert "p2-->>p1: fork request A/2" in lines
+    assert "Note over p1: sends ACK A/2 (a)" in lines
+    assert "p1-->>p2: ACK A/2 (a)" in lines
+
+
+# ---- Perfetto
+
+
+def test_chrome_trace_events_are_well_formed_and_causal() -> None:
+    story = tell(user_to_user())
+    events = json.loads(perfetto(story))["traceEvents"]
+    threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert list(threads.values()) == ["A", "B", "C"]
+    last: dict[int, float] = {}
+    for event in events:
+        assert {"ph", "pid", "tid", "name"} <= set(event)
+        assert event["ph"] in "XMsf"
+        if event["ph"] == "X":
+            assert event["ts"] >= last.get(event["tid"], 0.0)
+            last[event["tid"]] = event["ts"] + event["dur"]
+    begins = {event["id"]: event for event in events if event["ph"] == "s"}
+    ends = {event["id"]: event for event in events if event["ph"] == "f"}
+    sent = [row for row in story.rows if isinstance(row, Arrow) and row.part.value != "arrives"]
+    assert set(begins) == set(ends)
+    assert len(begins) == len(sent)
+    slices = {(event["tid"], event["ts"]) for event in events if event["ph"] == "X"}
+    for number, begin in begins.items():
+        end = ends[number]
+        assert begin["ts"] < end["ts"]
+        assert end["bp"] == "e"
+        assert {(each["tid"], each["ts"]) for each in (begin, end)} <= slices
+
+
+# ---- the page, in a real browser
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """A real run: an object of B's, lent to C, who fetches it."""
+    folder = tmp_path_factory.mktemp("run")
+    with System(trace=folder) as system:
+        system.worker("B"), system.worker("C")
+        ref = farref.remote("B", str, args=("</script><b>",))
+        assert farref.rpc_sync("C", fetched, args=(ref,)) == "</script><b>"
+        del ref
+    return read(folder, "A run, <b>recorded</b> & shown.")
+
+
+def fetched(ref: Any) -> str:
+    text: str = ref.to_here()
+    return text
+
+
+def seen(html: str, tmp_path: Path, script: str) -> Iterator[str]:
+    """What *script*, run in the page in a browser, puts into the list `out`."""
+    told = f'<script>const out=[];{script};document.body.innerHTML="<pre id=out></pre>";'
+    told += 'document.getElementById("out").textContent=JSON.stringify(out);</script>'
+    file = tmp_path / "page.html"
+    file.write_text(html.replace("</body>", f"{told}</body>"), encoding="utf-8")
+    command = [
+        *(BROWSER or "", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+        *("--window-size=1200,700", f"--user-data-dir={tmp_path / 'profile'}"),
+        *("--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", file.as_uri()),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    found = re.search(r'<pre id="out">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found is not None, done.stdout[-2000:] + done.stderr[-2000:]
+    text = found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    yield from json.loads(text)
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here (Debian's package: chromium)")
+def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path: Path) -> None:
+    html = page(recorded)
+    assert not re.search(r"""(src|href)\s*=|@import|url\(""", html.partition("const trace")[0])
+    step = 'out.push(document.getElementById("step").textContent);'
+    tables = 'out.push(document.getElementById("tables").textContent);'
+    key = 'document.dispatchEvent(new KeyboardEvent("keydown",{key:"%s",bubbles:true}));'
+    script = (
+        'out.push(document.querySelector("h1").textContent);'
+        'out.push(document.querySelectorAll(".row").length);'
+        'out.push([...document.querySelectorAll("#heads span")].map(e=>e.textContent).join());'
+        + (key % "End") + step + tables
+        + (key % "p") + step + (key % "n") + tables
+        + (key % "Home") + tables + (key % "End") + tables
+        + 'const f=document.getElementById("filter");f.value="B delete";'
+        'f.dispatchEvent(new Event("input"));'
+        'out.push(document.getElementById("count").textContent);'
+        'out.push(document.querySelectorAll(".row").length);' + step
+    )  # fmt: skip
+    out = list(seen(html, tmp_path, script))
+    rows = len(recorded.rows)
+    assert out[:3] == ["A run, <b>recorded</b> & shown.", rows, "program,B,C"]
+    assert str(out[3]).startswith(f"step {rows} of {rows}. ")
+    last = out[4]
+    assert "B (nothing)" in last
+    assert str(out[5]).startswith(f"step {rows - 1} of {rows}. ")
+    assert out[6] == last, "a step back and forth"
+    assert out[7] != last
+    assert out[8] == last, "from the first step to the last one"
+    deletes = sum(isinstance(row, Arrow) and row.kind == "Delete" for row in recorded.rows)
+    assert deletes
+    assert out[9] == f"{deletes} of {rows} steps"
+    assert out[10] == deletes
+    assert "delete" in str(out[11])
+
+
+# ---- an incident becomes a test
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("sharing", ["lend", "fork", "borrow"])
+def test_a_real_run_becomes_a_trace_test(sharing: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with System(trace=folder, sharing=sharing) as system:
+        system.worker("B"), system.worker("C")
+        ref = farref.remote("B", list, args=((1, 2),))
+        assert farref.rpc_sync("C", length, args=(ref,)) == 2
+        del ref
+    saved = tmp_path / "saved.jsonl"
+    save(read(folder), saved)
+    test = tmp_path / "incident.txt"
+    test.write_text(trace_test(read(saved)), encoding="utf-8")
+    assert differences(test) == ""
+    text = test.read_text(encoding="utf-8")
+    test.write_text(text.replace("does C hold", "does C drop", 1), encoding="utf-8")
+    with pytest.raises(Exception, match=r"has other fields|lacks|no handle|does not hold"):
+        assert differences(test)
+
+
+def length(ref: Any) -> int:
+    return len(ref.to_here())
+
+
+KEPT: list[Any] = []
+
+
+def keep(ref: Any) -> None:
+    KEPT.append(ref)
+
+
+@pytest.mark.processes
+def test_a_lost_message_is_lost_in_the_test_too(tmp_path: Path) -> None:
+    """C keeps a reference, and every fork request of its own to B is lost on the way."""
+    lossy = Faults(drop(kinds="ForkRequest", sender="C", receiver="B"))
+    with System(trace=tmp_path, sharing="fork", faults=lossy) as system:
+        system.worker("B"), system.worker("C")
+        ref = farref.remote("B", str)
+        farref.rpc_sync("C", keep, args=(ref,))
+        number = ref.id.number
+        del ref
+    story = read(tmp_path)
+    assert any("a ForkRequest from C to B did not arrive" in line for line in story.summary.left)
+    test = tmp_path / "incident.txt"
+    test.write_text(trace_test(story), encoding="utf-8")
+    assert differences(test) == ""
+    end = test.read_text(encoding="utf-8").rpartition("\ninflight\n")[2]
+    assert f"C -> B  ForkRequest(rref=program/{number}, fork=program/" in end
+    assert f"program uses program/{number} of B:" in end, "pinned: its child is not confirmed"
+
+
+def test_what_the_machines_would_not_do_is_no_test() -> None:
+    with pytest.raises(TraceError, match="older farref, which did not record the inputs"):
+        trace_test(tell(user_to_user_of_format_3()))
+
+
+def user_to_user_of_format_3() -> Any:
+    tape = Tape()
+    tape.note("A@1", "join", format=3)
+    tape.note("B@2", "join", format=3)
+    tape.pass_on("A@1", "B@2", "Tell", label="Look")
+    return tape.recording()
