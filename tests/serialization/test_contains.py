@@ -246,12 +246,13 @@ def untouchable(inside: Any) -> tuple[Any, Any]:
 def test_it_runs_none_of_the_users_code(monkeypatch: pytest.MonkeyPatch) -> None:
     ref = handle()
     mine, module = untouchable([ref])
-    monkeypatch.setitem(sys.modules, "a_module", module)
-    monkeypatch.setitem(sys.modules, "no_module", mine)
-    for value in (mine, [mine, Plain(mine), module]):
-        found = references_in(value)
-        assert [id(each) for each in found.references] == [id(ref)]
-        assert found.complete
+    with monkeypatch.context() as patch:  # pytest's plugins look at every module afterwards
+        patch.setitem(sys.modules, "a_module", module)
+        patch.setitem(sys.modules, "no_module", mine)
+        for value in (mine, [mine, Plain(mine), module]):
+            found = references_in(value)
+            assert [id(each) for each in found.references] == [id(ref)]
+            assert found.complete
 
 
 def test_it_leaves_nothing_behind() -> None:
