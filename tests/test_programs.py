@@ -250,8 +250,7 @@ def test_a_program_that_loses_a_worker_ends_with_an_error(name: str, bar: str, v
 
     progress = Killing(bar, 2, victim)
     made = program.make(name)
-    begin = time.monotonic()
+    # Not FetchTimeoutError: it does not wait for a minute to say so.
     with System() as system, pytest.raises((WorkerDiedError, OwnerDiedError)):
         made.together(system, 2, progress)
     assert progress.killed
-    assert time.monotonic() - begin < 45  # the error, not the timeout of a minute
