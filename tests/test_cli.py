@@ -92,6 +92,7 @@ def test_demos_are_listed_as_json() -> None:
     ("words", "offers"),
     [
         ("farref demo tell-u", ["tell-user-to-owner", "tell-user-to-user"]),
+        ("farref demo p", ["pipeline", "parameter-server", "pagerank", "photographs"]),
         ("farref demo forward-owned --sharing l", ["lend"]),
         ("farref demo --sharing ", ["lend", "borrow", "fork"]),
     ],

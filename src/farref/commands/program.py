@@ -231,7 +231,8 @@ def about(name: str) -> tuple[str, str]:
     if spec is None or spec.origin is None:
         raise AssertionError(f"there is no example {name!r}, though it is listed")
     doc = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8")))
-    sentence, _, rest = (doc or "").replace("``", "").partition("\n")
+    plain = (doc or "").translate({ord(mark): None for mark in "`*"})
+    sentence, _, rest = plain.partition("\n")
     return sentence, rest.strip()
 
 
