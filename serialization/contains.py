@@ -90,7 +90,8 @@ def references_in(
         outside = namespaces()
     found: list[Reference] = []
     ahead: deque[object] = deque()
-    sizers: dict[type, Callable[[Any], int]] = {}
+    # By id, and kept: a class is hashed and compared by its metaclass, which may be the user's.
+    sizers: dict[int, tuple[type, Callable[[Any], int]]] = {}
     size = 0
 
     def meet(obj: object) -> None:
@@ -99,9 +100,9 @@ def references_in(
         kind = type(obj)
         if issubclass(kind, closed):
             return
-        if kind not in sizers:
-            sizers[kind] = _sizer(kind)
-        size += sizers[kind](obj)
+        if id(kind) not in sizers:
+            sizers[id(kind)] = kind, _sizer(kind)
+        size += sizers[id(kind)][1](obj)
         if issubclass(kind, Reference):
             found.append(cast("Reference", obj))
         elif gc.is_tracked(obj):  # what is not, refers to nothing
