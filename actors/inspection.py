@@ -11,12 +11,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..protocol.borrowing import BorrowingUser
 from ..protocol.lending import LendingOwner
 from ..protocol.owner import Owner
-from ..serialization.contains import references_in
+from ..serialization.contains import namespaces, references_in
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
 from .current import frame
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Spell = Callable[[WorkerId | RRefId | ForkId | CallId], str]
 
 Role = Literal["owner", "alias", "user", "borrower"]
-LOOK = 2000
+LOOK = 200
 """Rows that are made in one look, under the lock."""
 Held = dict[str, str]
 """Forks, each with the endpoint that it is about."""
@@ -118,8 +118,8 @@ class ReferenceInfo:
     owner_state: str | None = None
     """In a `Snapshot`: the `state` of the owner's row; None if the owner did not answer."""
     marks: tuple[str, ...] = ()
-    """In a `Snapshot`: ``"leak"`` (old, and no handle of it is anywhere), ``"cycle"`` (its value
-    leads back to itself), ``"unreachable"`` (only such cycles keep it)."""
+    """In a `Snapshot`: ``"cycle"`` (its value leads back to itself), ``"leak"`` (it is old, and
+    nothing reaches it)."""
 
 
 def references() -> list[ReferenceInfo]:
@@ -136,30 +136,32 @@ def references() -> list[ReferenceInfo]:
 def rows_of(endpoint: Endpoint, spell: Spell) -> list[ReferenceInfo]:
     """The rows of *endpoint*, its ids as *spell* spells them, sorted by id. In any thread."""
     known = _known(endpoint, spell)
+    outside = namespaces()
     searched = {
-        rref: references_in(stored.value, opaque=(type(endpoint),))
+        rref: references_in(stored.value, opaque=(type(endpoint),), outside=outside)
         for _, rref, stored in known
         if stored is not None
     }
     inside, containers = _containers(endpoint, searched)
     rows = []
     for row, rref, stored in known:
+        more: dict[str, Any] = {}
         contents = searched.get(rref)
         if stored is not None and contents is not None:
             handles = [handle for handle in contents.references if isinstance(handle, RRef)]
             shared = stored.value.shared if isinstance(stored.value, Frozen) else 0
-            row = replace(  # noqa: PLW2901 - the same one, with more
-                row,
-                contains=tuple(sorted({spell(handle.id) for handle in handles})),
-                type=_type_of(stored.value),
-                size=contents.size + shared,
-                complete=contents.complete,
-                frozen=isinstance(stored.value, Frozen),
-                shared=shared,
-            )
-        held_by = tuple(sorted(map(spell, containers.get(rref, ()))))
-        in_values = len(inside.get(rref, ()))
-        rows.append(replace(row, contained_in=held_by, in_values=min(in_values, row.handles)))
+            more = {
+                "contains": tuple(sorted({spell(handle.id) for handle in handles})),
+                "type": _type_of(stored.value),
+                "size": contents.size + shared,
+                "complete": contents.complete,
+                "frozen": isinstance(stored.value, Frozen),
+                "shared": shared,
+            }
+        if rref in inside:
+            more["contained_in"] = tuple(sorted(map(spell, containers[rref])))
+            more["in_values"] = min(len(inside[rref]), row.handles)
+        rows.append(replace(row, **more) if more else row)
     return sorted(rows, key=lambda row: row.rref)
 
 
@@ -167,11 +169,11 @@ def _known(endpoint: Endpoint, spell: Spell) -> list[tuple[ReferenceInfo, RRefId
     """Every row, as far as the tables tell, and what is stored."""
     with endpoint.lock:  # the tables change in other threads
         rrefs = [*endpoint.context.owners, *endpoint.context.users]
+        loans = endpoint.context.borrowed()
+        names = _names(endpoint)
     known = []
     for start in range(0, len(rrefs), LOOK):  # or the protocol would wait for a long table
         with endpoint.lock:
-            loans = endpoint.context.borrowed()
-            names = _names(endpoint)
             for rref in rrefs[start : start + LOOK]:
                 entry = endpoint.context.owners.get(rref) or endpoint.context.users.get(rref)
                 if entry is not None:

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 LONGEST = 200
 """Characters of a path; of a longer one the middle is left out."""
 _PLAIN = (str, int, float, bool, bytes, types.NoneType)
-_SUSPENDED: dict[type, tuple[str, str]] = {
-    types.GeneratorType: ("gi_frame", "gi_code"),
-    types.CoroutineType: ("cr_frame", "cr_code"),
-    types.AsyncGeneratorType: ("ag_frame", "ag_code"),
-}
+_SUSPENDED = (
+    (types.GeneratorType, "gi_frame", "gi_code"),
+    (types.CoroutineType, "cr_frame", "cr_code"),
+    (types.AsyncGeneratorType, "ag_frame", "ag_code"),
+)
 _mro_of: Any = vars(type)["__mro__"].__get__
 _contents_of: Any = vars(type)["__dict__"].__get__
 
@@ -64,23 +64,24 @@ def _step(chain: Sequence[object], number: int) -> tuple[str, int]:
     one, next_one = chain[number], chain[number + 1]
     after = chain[number + 2] if number + 2 < len(chain) else None
     kind = type(one)
-    if kind is dict or issubclass(kind, dict):
+    if issubclass(kind, dict):
         return _in_dict(one, next_one, "[{}]"), 1
-    if kind in (list, tuple, deque) or issubclass(kind, list | tuple):
+    if issubclass(kind, list | tuple | deque):
         places = (n for n, each in enumerate(_items(one)) if each is next_one)
         place = next(places, None)
         return ("" if place is None else f"[{place}]"), 1
-    if kind in (set, frozenset):
+    if issubclass(kind, set | frozenset):
         return " (an element)", 1
     if kind is types.CellType:
         return "", 1
     if kind is types.FunctionType:
         return _in_function(one, chain, number)
-    if kind in _SUSPENDED:
-        return _in_suspended(one, next_one), 1
+    for suspended, frame, code in _SUSPENDED:
+        if kind is suspended:
+            return _in_suspended(getattr(one, frame), getattr(one, code), next_one), 1
     if kind is types.FrameType:
         return _local(one, next_one), 1  # type: ignore[arg-type]
-    namespace = _namespace(one)
+    namespace = namespace_of(one)
     if namespace is not None and next_one is namespace and after is not None:
         return _in_dict(namespace, after, ".{}"), 2
     for name, value in _slots(one):
@@ -116,12 +117,17 @@ def _in_dict(found: Any, value: object, form: str, otherwise: str = " (a key)") 
 
 def shown(key: object) -> str:
     """A key as people would write it, if it is a simple one."""
-    if type(key) in _PLAIN:
+    if _is_plain(key):
         text = repr(key)
         return text if len(text) <= 40 else f"{text[:37]}..."
-    if type(key) is tuple and all(type(each) in _PLAIN for each in key) and len(key) < 5:
+    if type(key) is tuple and len(key) < 5 and all(map(_is_plain, key)):
         return repr(key)
     return f"<{type(key).__name__}>"
+
+
+def _is_plain(key: object) -> bool:
+    # Not `in`: classes are compared by their metaclass, which may be the user's.
+    return any(type(key) is kind for kind in _PLAIN)
 
 
 def _in_function(function: Any, chain: Sequence[object], number: int) -> tuple[str, int]:
@@ -137,9 +143,7 @@ def _in_function(function: Any, chain: Sequence[object], number: int) -> tuple[s
     return f".{function.__code__.co_name}", 1
 
 
-def _in_suspended(one: Any, value: object) -> str:
-    frame_name, code_name = _SUSPENDED[type(one)]
-    frame, code = getattr(one, frame_name), getattr(one, code_name)
+def _in_suspended(frame: types.FrameType | None, code: types.CodeType, value: object) -> str:
     if frame is None:
         return f" ({code.co_qualname})"
     return f" {_local(frame, value)} of {place_of(frame)}"
@@ -154,7 +158,7 @@ def _local(frame: types.FrameType, value: object) -> str:
     return "(a value in use)"
 
 
-def _namespace(one: object) -> dict[str, Any] | None:
+def namespace_of(one: object) -> dict[str, Any] | None:
     """The ``__dict__`` of an instance, past everything that its class says."""
     for base in _mro_of(type(one)):
         found = _contents_of(base).get("__dict__")

@@ -215,7 +215,7 @@ def _own(endpoint: Endpoint) -> Iterator[Root]:
     actor = endpoint.actor
     if actor is not None:
         hidden = ("_mailbox", "receiveMessage", "_myRef")
-        for name, value in list(vars(actor).items()):
+        for name, value in list((paths.namespace_of(actor) or {}).items()):
             if name not in hidden:
                 yield Root("attribute", value, f"self.{name}", f"actor {type(actor).__name__}")
 

@@ -18,7 +18,7 @@ leak as soon as nobody reaches it. Actors' attributes are variables here.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ProtocolError
@@ -115,13 +115,19 @@ def look(system: System, seconds: float, leak_age: float = LEAK_AGE) -> Snapshot
         names.meet_row(row)
     for worker in (*silent, *counters):
         names.meet(worker)
-    rows = _joined(rows)
-    rows, cycles = _marked(rows, set(silent), leak_age)
+    marks, cycles = _marks(rows, set(silent), leak_age)
+    homes = {row.rref: row for row in rows if row.role in ("owner", "alias")}
+    sites = {row.rref: row.site for row in rows if row.site is not None}
     owner_first = {"owner": 0, "alias": 0, "user": 1, "borrower": 2}
     rows.sort(key=lambda row: (_order(row.rref), owner_first[row.role], row.worker))
     return Snapshot(
         system=system.name,
-        rows=tuple(map(names.short_row, rows)),
+        rows=tuple(
+            names.short_row(
+                row, homes.get(row.rref), site=sites.get(row.rref), marks=marks.get(row.rref, ())
+            )
+            for row in rows
+        ),
         silent={names.short(worker): why for worker, why in silent.items()},
         counters={names.short(worker): each for worker, each in counters.items()},
         cycles=tuple(tuple(map(names.short, cycle)) for cycle in cycles),
@@ -165,18 +171,18 @@ class Names:
 
     def meet_row(self, row: ReferenceInfo) -> None:
         """So are those in *row*."""
-        for each in fields(row):
-            match getattr(row, each.name):
-                case dict() as held:
-                    for rref, worker in held.items():
-                        self.meet(_worker_of(rref))
-                        if isinstance(worker, str):
-                            self.meet(worker)
-                case tuple() as ids if each.name in ("contains", "contained_in"):
-                    for rref in ids:
-                        self.meet(_worker_of(rref))
-                case str() as text if each.name in _IDS:
-                    self.meet(_worker_of(text))
+        for name in _HELD:
+            for rref, worker in getattr(row, name).items():
+                self.meet(_worker_of(rref))
+                if isinstance(worker, str):
+                    self.meet(worker)
+        for name in _SEVERAL:
+            for rref in getattr(row, name):
+                self.meet(_worker_of(rref))
+        for name in _IDS:
+            text = getattr(row, name)
+            if text is not None:
+                self.meet(_worker_of(text))
 
     @property
     def in_full(self) -> dict[str, str]:
@@ -193,23 +199,31 @@ class Names:
             self._short[text] = (name if alone else worker) + number
         return self._short[text]
 
-    def short_row(self, row: ReferenceInfo) -> ReferenceInfo:
-        """*row*, its names and ids short."""
-        changes: dict[str, Any] = {}
-        for each in fields(row):
-            value = getattr(row, each.name)
-            if isinstance(value, dict):
-                changes[each.name] = {
+    def short_row(
+        self, row: ReferenceInfo, home: ReferenceInfo | None, **more: Any
+    ) -> ReferenceInfo:
+        """*row*, its names and ids short, with what only the owner's row, *home*, knows."""
+        for name in _HELD:
+            held = getattr(row, name)
+            if held:
+                more[name] = {
                     self.short(rref): self.short(other) if isinstance(other, str) else other
-                    for rref, other in value.items()
+                    for rref, other in held.items()
                 }
-            elif each.name in ("contains", "contained_in"):
-                changes[each.name] = tuple(map(self.short, value))
-            elif each.name in _IDS and value is not None:
-                changes[each.name] = self.short(value)
-        return replace(row, **changes)
+        for name in _SEVERAL:
+            if ids := getattr(row, name):
+                more[name] = tuple(map(self.short, ids))
+        for name in _IDS:
+            value = getattr(row, name)
+            if value is not None:
+                more[name] = self.short(value)
+        if home is not None:
+            more |= {"owner_state": home.state, "type": home.type, "size": home.size}
+        return replace(row, **more)
 
 
+_HELD = ("forks", "loans", "pins", "borrowers", "aliases", "names")
+_SEVERAL = ("contains", "contained_in")
 _IDS = ("worker", "rref", "owner", "target", "canonical", "requested")
 
 
@@ -222,29 +236,10 @@ def _worker_of(text: str) -> str:
 # ---- what the rows say together
 
 
-def _joined(rows: list[ReferenceInfo]) -> list[ReferenceInfo]:
-    """Each row with what only the owner's knows."""
-    owners = {row.rref: row for row in rows if row.role in ("owner", "alias")}
-    sites = {row.rref: row.site for row in rows if row.site is not None}
-    joined = []
-    for row in rows:
-        home = owners.get(row.rref)
-        joined.append(
-            replace(
-                row,
-                site=sites.get(row.rref),
-                owner_state=home.state if home else None,
-                type=home.type if home else None,
-                size=home.size if home else None,
-            )
-        )
-    return joined
-
-
-def _marked(
+def _marks(
     rows: list[ReferenceInfo], silent: set[str], leak_age: float
-) -> tuple[list[ReferenceInfo], list[list[str]]]:
-    """The rows with their marks, and the cycles."""
+) -> tuple[dict[str, tuple[str, ...]], list[list[str]]]:
+    """The marks of those references that have some, and the cycles."""
     edges = _edges(rows)
     cycles = [part for part in _strong(edges) if len(part) > 1 or part[0] in edges[part[0]]]
     in_cycle = {rref for cycle in cycles for rref in cycle}
@@ -255,12 +250,10 @@ def _marked(
             reached.add(rref)
             ahead += edges.get(rref, ())
     old = {row.rref for row in rows if row.role in ("owner", "alias") and row.age >= leak_age}
-    marked = []
-    for row in rows:
-        marks = ("cycle",) * (row.rref in in_cycle)
-        marks += ("leak",) * (row.rref in old and row.rref not in reached)
-        marked.append(replace(row, marks=marks))
-    return marked, cycles
+    marks: dict[str, tuple[str, ...]] = dict.fromkeys(in_cycle, ("cycle",))
+    for rref in old - reached:
+        marks[rref] = (*marks.get(rref, ()), "leak")
+    return marks, cycles
 
 
 def _edges(rows: Iterable[ReferenceInfo]) -> dict[str, set[str]]:

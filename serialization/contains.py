@@ -56,7 +56,23 @@ class Contents:
     types written in C say of themselves, with the data of arrays and tensors."""
 
 
-def references_in(value: object, *, opaque: tuple[type, ...] = (), limit: int = LIMIT) -> Contents:
+def namespaces() -> dict[int, object]:
+    """The namespaces of all modules, by their ids: no search enters them."""
+    found: dict[int, object] = {}
+    for module in list(sys.modules.values()):
+        if issubclass(type(module), ModuleType):
+            namespace = _namespace_of(module)
+            found[id(namespace)] = namespace
+    return found
+
+
+def references_in(
+    value: object,
+    *,
+    opaque: tuple[type, ...] = (),
+    limit: int = LIMIT,
+    outside: dict[int, object] | None = None,
+) -> Contents:
     """The handles that keep other objects alive as long as *value* lives. Runs no user code.
 
     Call it without locks: what another thread lets go of meanwhile is finalized here.
@@ -65,17 +81,17 @@ def references_in(value: object, *, opaque: tuple[type, ...] = (), limit: int = 
         value: any object, or a `Reference` itself.
         opaque: types whose instances are not looked into.
         limit: objects to look into at most; the outermost come first.
+        outside: what `namespaces` says, for those who search many values.
     """
     closed = (ModuleType, type, *opaque)
     # Kept, not only their ids: while an object lives, nothing else gets its id.
     met: dict[int, object] = {id(value): value}
-    for module in list(sys.modules.values()):
-        if issubclass(type(module), ModuleType):
-            namespace = _namespace_of(module)
-            met[id(namespace)] = namespace
+    if outside is None:
+        outside = namespaces()
     found: list[Reference] = []
     ahead: deque[object] = deque()
-    sizers: dict[type, Callable[[Any], int]] = {}
+    # By id, and kept: a class is hashed and compared by its metaclass, which may be the user's.
+    sizers: dict[int, tuple[type, Callable[[Any], int]]] = {}
     size = 0
 
     def meet(obj: object) -> None:
@@ -84,9 +100,9 @@ def references_in(value: object, *, opaque: tuple[type, ...] = (), limit: int = 
         kind = type(obj)
         if issubclass(kind, closed):
             return
-        if kind not in sizers:
-            sizers[kind] = _sizer(kind)
-        size += sizers[kind](obj)
+        if id(kind) not in sizers:
+            sizers[id(kind)] = kind, _sizer(kind)
+        size += sizers[id(kind)][1](obj)
         if issubclass(kind, Reference):
             found.append(cast("Reference", obj))
         elif gc.is_tracked(obj):  # what is not, refers to nothing
@@ -97,7 +113,7 @@ def references_in(value: object, *, opaque: tuple[type, ...] = (), limit: int = 
         if not ahead:
             break
         for each in gc.get_referents(ahead.popleft()):
-            if id(each) not in met:
+            if id(each) not in met and id(each) not in outside:
                 met[id(each)] = each
                 meet(each)
     return Contents(tuple(found), complete=not ahead, size=size)

@@ -21,7 +21,7 @@ from farref import Counters, ReferenceInfo, RRef, Snapshot, System
 from farref.actors import directory
 from farref.actors.counters import Tally
 from farref.actors.mints import MOST, STEP, Mints
-from farref.actors.snapshot import Names, _marked, _strong
+from farref.actors.snapshot import Names, _marks, _strong
 from farref.actors.why import seconds_text, size_text
 from farref.refs.choice import Choice, Order
 from farref.refs.table import COLUMNS, cells, summary, table, totals
@@ -373,7 +373,7 @@ def test_two_lives_of_one_name_are_told_apart() -> None:
     rows = [ROW, replace(ROW, rref="A@2/1", canonical=None, forks={"A@2/7": "C/x@a"})]
     for row in rows:
         names.meet_row(row)
-    short = [names.short_row(row) for row in rows]
+    short = [names.short_row(row, None) for row in rows]
     assert [row.rref for row in short] == ["A@1/1", "A@2/1"]
     assert [row.worker for row in short] == ["B", "B"]
     assert short[1].forks == {"A@2/7": "C/x"}
@@ -381,7 +381,8 @@ def test_two_lives_of_one_name_are_told_apart() -> None:
 
 
 def marks(*rows: ReferenceInfo, silent: tuple[str, ...] = (), leak_age: float = 60) -> list[Any]:
-    return [row.marks for row in _marked(list(rows), set(silent), leak_age)[0]]
+    found, _ = _marks(list(rows), set(silent), leak_age)
+    return [found.get(row.rref, ()) for row in rows]
 
 
 def test_what_is_suspected() -> None:

@@ -17,6 +17,7 @@ import farref
 from farref import RefActor, RRef, Snapshot, System
 from farref.testing import cut, heal, severed
 
+from ..serialization.test_contains import untouchable
 from .conftest import BASES, FAILED, GRACE
 from .helpers import Box, assert_nothing_held, hold, make_box, until
 
@@ -310,6 +311,15 @@ def paths(system: System, ref: str) -> list[tuple[str, str]]:
     """The kinds and texts of the variables that hold the object, at every endpoint."""
     kinds = ("global", "local", "task", "attribute", "object", "garbage", "internal", "unfound")
     return [(each.kind, each.text) for each in system.why(ref).walk() if each.kind in kinds]
+
+
+def test_the_search_runs_none_of_the_users_code(searched: System) -> None:
+    mine, _ = untouchable([RRef("behind")])
+    KEPT["untouchable"] = [mine]
+    (name,) = (each.rref for each in farref.references())
+    kinds = {each.kind for each in searched.why(name).walk()}
+    assert kinds == {"reference", "global", "local"}
+    KEPT.clear()
 
 
 class Slotted:
