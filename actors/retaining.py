@@ -19,7 +19,7 @@ import sysconfig
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CoroutineType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ class Root:
 
     kind: str
     """``object``, ``attribute``, ``local``, ``task``, ``global`` or ``internal``."""
-    thing: object
+    thing: object = field(compare=False)  # its own `__eq__` would be the user's code
     name: str = ""
     """What the way begins with."""
     where: str = ""
@@ -87,7 +87,8 @@ def retaining(endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool], count: in
     search = _Search(endpoint, wanted)
     search.through(_own(endpoint))
     search.through(_variables(ours=False))
-    for group in (_modules(), _variables(ours=True)):  # large, and mostly others'
+    search.through(_modules(libraries=False))
+    for group in (_modules(libraries=True), _variables(ours=True)):  # large, and mostly others'
         if len(search.ways) < count:
             search.through(group)
     ways = tuple(way for each in search.ways.values() for way in each)
@@ -111,14 +112,17 @@ class _Search:
         self._met: dict[int, tuple[object, int | None]] = {}
         """By id: the object, and the id of the one that led to it."""
         self._roots: dict[int, Root] = {}
-        closed = [*sys.modules.values(), *map(_namespace_of, _loaded()), self, self.__dict__]
-        self._met.update((id(thing), (thing, None)) for thing in (*closed, self._met, self._roots))
+        self._closed = [*sys.modules.values(), *map(_namespace_of, _loaded()), self, self.__dict__]
+        self._closed += [self._met, self._roots, self._closed]
 
     def through(self, roots: Iterator[Root]) -> None:
-        """Search from *roots* on."""
+        """Search from *roots* on, as if nothing had been met: each group tells its own ways."""
+        self._met.clear()
+        self._roots.clear()
+        self._met.update((id(thing), (thing, None)) for thing in self._closed)
         ahead: deque[object] = deque()
         for root in roots:
-            if id(root.thing) in self._roots and id(root.thing) not in self.ways:
+            if id(root.thing) in self._roots and not issubclass(type(root.thing), RRef):
                 continue
             self._roots[id(root.thing)] = root
             self._met[id(root.thing)] = root.thing, None
@@ -134,7 +138,7 @@ class _Search:
     def _enter(self, one: object, ahead: deque[object]) -> None:
         for each in gc.get_referents(one):
             if id(each) in self._met:
-                if id(each) in self.ways:
+                if issubclass(type(each), RRef):
                     self._handle(each, one)
                 continue
             self._met[id(each)] = each, id(one)
@@ -171,6 +175,7 @@ class _Search:
         """Let go of everything that was met, at once: the search refers to itself."""
         self._met.clear()
         self._roots.clear()
+        self._closed.clear()
         self.ways.clear()
 
     def left(self) -> tuple[str, ...]:
@@ -261,15 +266,14 @@ def _tasks() -> list[asyncio.Task[Any]]:
     return []
 
 
-def _modules() -> Iterator[Root]:
-    """The modules: the program's own before those of Python and of packages."""
-    for libraries in (False, True):
-        for module in _loaded():
-            namespace = _namespace_of(module)
-            name = str(namespace.get("__name__"))
+def _modules(*, libraries: bool) -> Iterator[Root]:
+    """The modules: the program's own, or those of Python and of packages."""
+    for module in _loaded():
+        namespace = _namespace_of(module)
+        if _is_library(namespace) == libraries and not is_ours(namespace):
             file = namespace.get("__file__")
-            if _is_library(namespace) == libraries and not is_ours(namespace):
-                yield Root("global", namespace, name, file if type(file) is str else "")
+            name = str(namespace.get("__name__"))
+            yield Root("global", namespace, name, file if type(file) is str else "")
 
 
 def _is_library(namespace: dict[str, Any]) -> bool:

@@ -77,7 +77,7 @@ class Snapshot:
         Raises:
             LookupError: there is none, or several, which are named.
         """
-        ids = sorted({row.rref for row in self.rows})
+        ids = sorted({row.rref for row in self.rows}, key=_order)
         if prefix in ids:
             return prefix
         found = [each for each in ids if each.startswith(prefix)]

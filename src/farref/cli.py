@@ -40,6 +40,6 @@ def main(
 
 app.command()(demo)
 app.command()(join)
-app.command()(rendezvous)
 app.command()(refs)
+app.command()(rendezvous)
 app.command()(trace)
