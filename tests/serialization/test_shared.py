@@ -42,8 +42,11 @@ def nothing_stays_open() -> Iterator[None]:
     before = dict(shared._open)
     yield
     gc.collect()
-    assert shared._open == before
     assert not shared.unread
+    end = time.monotonic() + 10
+    while shared._open != before:  # large ones are closed by other threads
+        assert time.monotonic() < end, shared._open
+        time.sleep(0.001)
 
 
 def descriptors() -> int:
