@@ -88,7 +88,7 @@ class Way:
     how: str
     timeout: float | None
     frozen: bool
-    """Whether the result of a `remote` is."""
+    """Whether the object that comes of it is to be frozen."""
 
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have the object do what *name* says."""

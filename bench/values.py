@@ -126,6 +126,7 @@ CONTENDERS: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 """The module that each needs, and how it starts."""
 OURS = ("frozen", "frozen, anew", "not frozen")
+"""Those that the others are compared with."""
 
 
 def _free_port() -> int:
@@ -240,7 +241,7 @@ def main() -> None:
     for name in CONTENDERS.keys() - set(there):
         print(f"{name}: not installed, and left out", file=sys.stderr)
     figures = contest(list(arguments.sizes), arguments.rounds, there)
-    console = Console(width=110 if not sys.stdout.isatty() else None)
+    console = Console(width=140 if not sys.stdout.isatty() else None)
     for kind, table in figures.items():
         show(console, f"{kind}, ms{about(arguments.rounds)}", table, there)
     if arguments.json:
@@ -251,7 +252,7 @@ def about(rounds: int) -> str:
     """On what it was measured."""
     return (
         f"\nmedian of {rounds} interleaved rounds, Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores\n(times as long as each of ours)"
+        f"{os.cpu_count()} cores\nin brackets: times as long as each of ours, from left to right"
     )
 
 
@@ -263,7 +264,7 @@ def show(console: Console, title: str, rows: dict[str, dict[str, float]], names:
     for size, medians in rows.items():
         cells = []
         for name in names:
-            ratios = " ".join(f"{medians[name] / medians[ours]:.2g}" for ours in OURS)
+            ratios = ", ".join(f"{medians[name] / medians[ours]:.2g}" for ours in OURS)
             beside = "" if name in OURS else f" ({ratios})"
             cells.append(f"{medians[name] * 1e3:.3g}{beside}")
         table.add_row(f"{int(size):,}", *cells)

@@ -220,7 +220,6 @@ class Segment:
         descriptor, self._descriptor = self._descriptor, -1
         # A forked child has closed what it inherited, and may have given the number to another.
         if descriptor >= 0 and _open.get(descriptor) == self.name:
-            del _open[descriptor]
             unread.discard(descriptor)
             _close(descriptor, self.size)
 
@@ -285,8 +284,13 @@ def _close(descriptor: int, size: int) -> None:
     if size >= SLOW_TO_FREE:
         with contextlib.suppress(RuntimeError):  # no more threads
             # Not `threading`'s: this is called by finalizers, which must not wait for its lock.
-            _thread.start_new_thread(os.close, (descriptor,))
+            _thread.start_new_thread(_close_now, (descriptor,))
             return
+    _close_now(descriptor)
+
+
+def _close_now(descriptor: int) -> None:
+    del _open[descriptor]
     os.close(descriptor)
 
 
