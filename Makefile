@@ -28,7 +28,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline bench-rendezvous clean
+.PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline bench-rendezvous bench-tracing clean
 
 help: ## show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -85,6 +85,9 @@ bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torc
 
 bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fetch through aliases
 	$(BIN)/python bench/pipeline.py
+
+bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
+	$(BIN)/python bench/tracing.py
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .smoke build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
