@@ -31,7 +31,7 @@ MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline \
-	bench-rendezvous bench-sites bench-values clean
+	bench-rendezvous bench-sites bench-tracing bench-values clean
 
 help: ## show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +94,9 @@ bench-values: $(STAMP) ## large arrays fetched, frozen or not, beside torch and 
 
 bench-sites: $(STAMP) ## what noting where references are created costs
 	$(BIN)/python bench/sites.py
+
+bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
+	$(BIN)/python bench/tracing.py
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .smoke build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

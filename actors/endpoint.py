@@ -166,12 +166,14 @@ class Endpoint:
         """What records the steps of this endpoint, from now on if it did not. Under the lock."""
         if self.tracer is None:
             self.tracer = Tracer(self.me)
+            self.tracer.start()
             self.context = Recorded(self.context, self.tracer)
         return self.tracer
 
     def record_no_more(self) -> None:
         """Nobody wants to know any more. Under the lock."""
-        if isinstance(self.context, Recorded):
+        if self.tracer is not None and isinstance(self.context, Recorded):
+            self.tracer.close()
             self.context, self.tracer = self.context.plain, None
 
     # ---- steps: take the lock, run a machine, then send what it wants sent
@@ -205,9 +207,6 @@ class Endpoint:
                 each()
             except Exception:
                 self._failed("handing something over")
-        tracer = self.tracer
-        if tracer:  # last: whoever waited for this step goes on meanwhile
-            tracer.flush()
 
     def receive(
         self, sender: WorkerId, message: Message, later: Later, number: int | None = None

@@ -136,6 +136,11 @@ class Recorded(Context):
         self._told("reply", effects, call=call, carries=cargo.descriptors)
         return effects
 
+    def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
+        effects = self.plain.refuse(call, cargo)
+        self._told("refuse", effects, call=call, carries=cargo.descriptors)
+        return effects
+
     def resolve(self, rref: RRefId) -> list[Effect]:
         self._tracer.did("resolve", rref=rref)
         return self.plain.resolve(rref)

@@ -40,12 +40,14 @@ was given; so a reader can run the shipped machines again, and has their tables 
 
 **What it costs.** Off: nothing, there is no tracer, and the machines themselves are what the shell
 calls (see `recording`). On: a step is noted under the endpoint's lock, which takes a microsecond;
-it is spelled and written when the step's packets have been posted, while the other end works.
+a thread spells and writes what has come, every few milliseconds. So a process that is killed may
+take the steps of its last `LATE` seconds along.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import threading
 import time
 from collections import deque
@@ -79,8 +81,12 @@ if TYPE_CHECKING:
     from ..protocol.messages import Message
     from ..protocol.sharing import Sharing
 
+log = logging.getLogger("farref")
+
 FORMAT = 4
 """Of the lines; written with each `join`. Format 1 knew no loans, 2 no aliases, 3 no inputs."""
+LATE = 0.01
+"""Seconds between a step and its line."""
 NO_TABLES = object()
 """It knows nothing yet."""
 _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
@@ -123,9 +129,22 @@ class Tracer:
         self._counts: dict[tuple[str, WorkerId], int] = {}
         self._noted: deque[tuple[Any, ...]] = deque()
         self._writing = threading.Lock()
+        self._came = threading.Event()
+        self._closed = False
         self._by: tuple[object, str, dict[str, Any]] | None = None
         """A message that is all that an input came to, while it has not been sent."""
         self.sinks: tuple[Sink, ...] = ()
+
+    def start(self) -> None:
+        """Write what is noted, from now on, soon; or else only `flush` does."""
+        threading.Thread(target=self._write_on, name="farref tracer", daemon=True).start()
+
+    def _write_on(self) -> None:
+        while not self._closed:
+            self._came.wait()
+            time.sleep(LATE)
+            self._came.clear()
+            self.flush()
 
     # ---- where it goes
 
@@ -151,7 +170,7 @@ class Tracer:
                 sink.close()
 
     def flush(self) -> None:
-        """Write what has been noted. In any thread, best without the endpoint's lock."""
+        """Write what has been noted. In any thread."""
         if not self._noted:
             return
         with self._writing:
@@ -160,11 +179,17 @@ class Tracer:
                 lines.append(self._line(*self._noted.popleft()))
             text = "".join(lines)
             for sink in self.sinks:
-                sink.write(text)
+                try:
+                    sink.write(text)
+                except OSError as error:
+                    log.error("%s is not recorded any more: %s", self._me, error)  # noqa: TRY400
+                    self.sinks = tuple(each for each in self.sinks if each is not sink)
 
     def close(self) -> None:
         """Write no more."""
         self._note("leave")
+        self._closed = True
+        self._came.set()
         self.flush()
         for sink in self.sinks:
             self.remove(sink)
@@ -244,7 +269,14 @@ class Tracer:
             self._note("do", do=what, **fields)
 
     def _note(self, kind: str, **fields: Any) -> None:
-        self._noted.append((kind, self._clock(), fields))
+        self._take((kind, self._clock(), fields))
+
+    def _take(self, note: tuple[Any, ...]) -> None:
+        if self._closed:
+            return
+        self._noted.append(note)
+        if not self._came.is_set():
+            self._came.set()
 
     def _message(
         self,
@@ -259,7 +291,7 @@ class Tracer:
         if number is None:
             number = self._counts.get((kind, peer), 0)
             self._counts[kind, peer] = number + 1
-        self._noted.append((kind, self._clock(), peer, message, number + 1, relays, by))
+        self._take((kind, self._clock(), peer, message, number + 1, relays, by))
 
     def _line(self, kind: str, at: float, *what: Any) -> str:
         if len(what) == 1:

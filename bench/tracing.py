@@ -7,7 +7,9 @@
 Three systems run at once: one that never recorded, one that records to a folder, and one of which
 somebody watched the steps until a moment ago, which must cost what the first does. They take turns,
 a few operations each, in changing order, so that a noisy machine disturbs all alike; a figure is
-the median over the rounds of the ratio to the first system's turn of the same round.
+the median over the rounds of the ratio to the first system's turn of the same round. Two things are
+measured: how long a turn took, and the processor time of all the processes in it, which a busy
+machine disturbs less.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 from rich.console import Console
@@ -50,14 +52,21 @@ def share() -> None:
 WORK: dict[str, Callable[[], None]] = {"call": call, "remote, lend, free": share}
 
 
-def seconds(system: System, work: Callable[[], None], times: int = TURN) -> float:
-    """How long *times* operations take."""
+def seconds(system: System, work: Callable[[], None], times: int = TURN) -> tuple[float, float]:
+    """How long an operation takes, of *times*, and how much processor time."""
     with running_in(system.endpoint):
         work()  # what the turn before left to be done does not count
+        used = processor_time()
         started = perf_counter()
         for _ in range(times):
             work()
-        return (perf_counter() - started) / times
+        took = perf_counter() - started
+        return took / times, (processor_time() - used) / times
+
+
+def processor_time() -> float:
+    """Seconds, of this process and the workers'."""
+    return process_time() + sum(rpc_sync(name, process_time) for name in "BC")
 
 
 def measure(rounds: int) -> dict[str, dict[str, Any]]:
@@ -72,7 +81,7 @@ def measure(rounds: int) -> dict[str, dict[str, Any]]:
         for system in systems.values():
             system.worker("B"), system.worker("C")
         watch_for_a_while(systems["watched before"])
-        turns: dict[str, dict[str, list[float]]] = {
+        turns: dict[str, dict[str, list[tuple[float, float]]]] = {
             name: {each: [] for each in systems} for name in WORK
         }
         for name, work in WORK.items():
@@ -94,14 +103,18 @@ def watch_for_a_while(system: System) -> None:
             raise SystemExit("the system that is watched records nothing")
 
 
-def figures(turns: dict[str, list[float]]) -> dict[str, Any]:
-    """The median turn without recording; for the others median and quartiles of the ratio."""
+def figures(turns: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
+    """The median turn without recording; for the others median and quartiles of the ratios."""
     off = turns.pop("off")
-    ratios = {
-        name: statistics.quantiles([b / a for a, b in zip(off, mine, strict=True)], n=4)
-        for name, mine in turns.items()
-    }
-    return {"seconds": statistics.median(off), "ratios": ratios}
+    found: dict[str, Any] = {"seconds": statistics.median(took for took, _ in off)}
+    for which, what in enumerate(("time", "processor")):
+        found[what] = {
+            name: statistics.quantiles(
+                [b[which] / a[which] for a, b in zip(off, mine, strict=True)], n=4
+            )
+            for name, mine in turns.items()
+        }
+    return found
 
 
 def main() -> None:
@@ -113,10 +126,11 @@ def main() -> None:
     if arguments.rounds < 2:
         parser.error("quartiles need 2 rounds at least")
     found = measure(arguments.rounds)
-    table = Table("work", "off, µs", "recording", "after a viewer left")
+    table = Table("work", "off, µs", "ratio of", "recording", "after a viewer left")
     for name, each in found.items():
-        cells = [f"{m:.3f}  ({low:.3f} .. {high:.3f})" for low, m, high in each["ratios"].values()]
-        table.add_row(name, f"{each['seconds'] * 1e6:.0f}", *cells)
+        for what in ("time", "processor"):
+            cells = [f"{m:.3f} ({low:.2f}..{high:.2f})" for low, m, high in each[what].values()]
+            table.add_row(name, f"{each['seconds'] * 1e6:.0f}", what, *cells)
     console = Console()
     console.print(table)
     console.print(f"ratios to off: median (quartiles) of {arguments.rounds} rounds")

@@ -122,7 +122,7 @@ def fetched(ref: Any) -> str:
     return text
 
 
-def seen(html: str, tmp_path: Path, script: str) -> Iterator[str]:
+def seen(html: str, tmp_path: Path, script: str) -> Iterator[Any]:
     """What *script*, run in the page in a browser, puts into the list `out`."""
     told = f'<script>const out=[];{script};document.body.innerHTML="<pre id=out></pre>";'
     told += 'document.getElementById("out").textContent=JSON.stringify(out);</script>'

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from farref.actors.recording import Recorded
 from farref.actors.snapshots import SnapshotError, context_of, tables_of
 from farref.actors.tracing import spell
+from farref.protocol.context import Context
 from farref.protocol.sharing import DISCIPLINES
 from farref.simulation.plan import WEATHERS, Plan, draw
 from farref.simulation.world import World
@@ -102,3 +104,16 @@ def test_an_exported_run_is_a_trace_test_that_passes(plan: Plan, tmp_path: Path)
     assert differences(test) == ""
     commands = test.read_text(encoding="utf-8").splitlines()
     assert any(line.startswith("deliver ") for line in commands)
+
+
+QUESTIONS = {"borrowed", "canonical", "give_back", "owner_of", "path", "whereabouts"}
+"""Methods of a context that change nothing."""
+INSIDE = {"share_on"}
+"""Those that only the context itself calls."""
+
+
+def test_every_input_of_a_context_is_recorded() -> None:
+    public = {name for name in dir(Context) if not name.startswith("_")}
+    assert public - QUESTIONS - INSIDE == {name for name in vars(Recorded) if name[0] != "_"} - {
+        "plain"
+    }

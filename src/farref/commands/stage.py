@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 10.0
 """Seconds for everything to be freed once a demo's function has returned."""
-LOOK = 0.02
+LOOK = 0.05
 """Seconds between two looks at the trace."""
 
 

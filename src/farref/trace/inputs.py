@@ -101,6 +101,8 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
             return context.tell(give.to(), give.cargo())
         case "reply":
             return context.reply(give.call(), give.cargo())
+        case "refuse":
+            return context.refuse(give.call(), give.cargo())
         case "resolve":
             return context.resolve(give.rref("rref"))
         case "stand_for":

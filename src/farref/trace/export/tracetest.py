@@ -131,10 +131,10 @@ class _Writer:
 
     def _does(self, at: str, what: str, record: Record) -> str:
         left_out = _OUTSIDE | ({"message"} if what != "receive" else set())
-        if what in ("call", "tell", "reply", "create", "fetch", "invoke") and record.kind == "send":
+        if record.kind == "send":
             left_out |= {"fork", "settled", "loans", "relayed"}
             left_out |= {"rref"} if what == "create" else set()
-            left_out |= {"call"} if what != "reply" else set()
+            left_out |= {"call"} if what not in ("reply", "refuse") else set()
         words = [
             f"{name}={_word(self._short(value))}"
             for name, value in record.fields.items()
