@@ -76,9 +76,12 @@ def parse(path: Path) -> list[Block]:
     return blocks
 
 
-def play(path: Path) -> list[tuple[Block, list[str]]]:
-    """Run the file at *path*: every block with the output that it really has."""
-    world = World()
+def play(path: Path, record: Path | None = None) -> list[tuple[Block, list[str]]]:
+    """Run the file at *path*: every block with the output that it really has.
+
+    With *record*, a folder, every endpoint records its steps there, as actors do.
+    """
+    world = World(record)
     played = []
     for block in parse(path):
         output: list[str] = []

@@ -5,7 +5,8 @@ The world is also the *shell* of its endpoints: it carries out effects and decid
 as the actors do. What a shell always does follows by itself: a refused request is answered,
 an object that can get no value any more is resolved with an error, a reply ends the
 request that it answers, and the news of a death come with the messages that the dead may not
-have received.
+have received. Like the actors' shell it records what its endpoints do, if it is told where: so a
+trace can be drawn (`draw`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from farref.actors.tracing import Tracer
 from farref.protocol.context import Context
 from farref.protocol.delivery import Packet
 from farref.protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
@@ -26,6 +28,7 @@ from farref.protocol.messages import (
     Delete,
     Descriptor,
     Fetch,
+    ForkRequest,
     Invoke,
     Message,
     RefRemoved,
@@ -37,6 +40,7 @@ from .show import effect_text, message_text, name_text, owner_text, table_lines,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from farref.protocol.ids import CallId
     from farref.protocol.sharing import Sharing
@@ -63,6 +67,7 @@ class Endpoint:
     """One endpoint: its machines, and what its user's code has been handed."""
 
     context: Context
+    tracer: Tracer | None = None
     alive: bool = True
     running: dict[str, Run] = field(default_factory=dict)
     """Requests that were started and not answered, by the id that `reply` names."""
@@ -79,9 +84,11 @@ class Endpoint:
 class World:
     """Every endpoint of a trace and everything between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, record: Path | None = None) -> None:
+        """Endpoints record into the folder *record*, if there is one."""
         self.sharing: Sharing = "fork"
         """How references in calls are shared; the old traces are of forking."""
+        self.record = record
         self.endpoints: dict[str, Endpoint] = {}
         self.flight: list[Transit] = []
         self.delivered: list[Transit] = []
@@ -97,7 +104,9 @@ class World:
     def add(self, name: str) -> None:
         if name in self.endpoints:
             raise BadCommandError(f"there is an endpoint {name} already")
-        self.endpoints[name] = Endpoint(Context(WorkerId(name, 0), self.sharing))
+        me = WorkerId(name, 0)
+        tracer = Tracer(str(self.record), me, clock=lambda: 0.0) if self.record else None
+        self.endpoints[name] = Endpoint(Context(me, self.sharing), tracer)
 
     def worker(self, name: str) -> WorkerId:
         if name not in self.endpoints:
@@ -133,6 +142,8 @@ class World:
     def receive(self, endpoint: Endpoint, sender: WorkerId, message: Message) -> None:
         """Give *message* to the machines of *endpoint*."""
         before = _snapshot(endpoint.context)
+        if endpoint.tracer:
+            endpoint.tracer.received(sender, message)
         try:
             effects = endpoint.context.receive(sender, message)
         except ProtocolError as error:
@@ -140,6 +151,8 @@ class World:
             if _snapshot(endpoint.context) != before:
                 raise AssertionError("the refused message changed something") from error
             return
+        if endpoint.tracer and isinstance(message, ForkRequest | Create):
+            endpoint.tracer.known(message, sender)
         self.perform(endpoint, effects)
         queued = why_queued(endpoint.context, message)
         if queued is not None:
@@ -152,8 +165,12 @@ class World:
         """Carry out *effects*, as every shell does, and show them."""
         for effect in effects:
             self.say(effect_text(endpoint.me, effect))
+            if endpoint.tracer:
+                endpoint.tracer.effect(effect)
             match effect:
                 case Send(to=to, message=message):
+                    if endpoint.tracer:
+                        endpoint.tracer.sent(to, message)
                     self._send(endpoint.me, to, message)
                 case Run(request=request):
                     endpoint.running[run_key(request)] = effect
@@ -319,6 +336,8 @@ class World:
     ) -> None:
         """*endpoint* is told; *unacknowledged* has arrived, but it has not heard so."""
         context = endpoint.context
+        if endpoint.tracer:
+            endpoint.tracer.died(worker)
         unknown = [*unacknowledged, *self._on_the_way(endpoint, worker)]
         if not self.act(endpoint, lambda: context.died(worker, unknown)):
             lost = [user_text(context.me, u) for u in context.users.values() if u.owner == worker]
@@ -338,6 +357,8 @@ class World:
 
     def bury(self, endpoint: Endpoint, worker: WorkerId) -> None:
         context = endpoint.context
+        if endpoint.tracer:
+            endpoint.tracer.buried(worker)
         before = set(table_lines(context))
         if not self.act(endpoint, lambda: context.bury(worker)):
             changed = [line for line in table_lines(context) if line not in before]
