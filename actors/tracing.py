@@ -88,8 +88,14 @@ class Tracer:
         """*message* was handed to delivery for *to*; it passes on the request *relays*, if any."""
         self._message("send", to, message, **({"relays": spell(relays)} if relays else {}))
 
-    def received(self, sender: WorkerId, message: Message) -> None:
-        """*message* of *sender* takes effect now."""
+    def received(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
+        """*message* of *sender* takes effect now.
+
+        *number* is its number between the two, from 1: the next, since delivery hands messages
+        over in order, unless a test says otherwise.
+        """
+        if number is not None:
+            self._counts["receive", sender] = number - 1
         self._message("receive", sender, message)
 
     def known(self, message: ForkRequest | Create, holder: WorkerId) -> None:

@@ -94,6 +94,7 @@ def play(path: Path, record: Path | None = None) -> list[tuple[Block, list[str]]
                 raise TraceError(f"{path}:{number}: {command}: {error}{shown}") from error
             output += summarize(world.lines)
         played.append((block, output))
+    world.close()
     return played
 
 

@@ -12,7 +12,7 @@ trace can be drawn (`draw`).
 from __future__ import annotations
 
 import pickle
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,8 @@ class Transit:
     to: WorkerId
     what: Message | Packet
     text: str
+    number: int | None = None
+    """A message's number between the two, from 1; those in packets come in order."""
 
 
 @dataclass(slots=True)
@@ -95,6 +97,13 @@ class World:
         self.lines: list[str] = []
         """What the command that runs now has shown so far."""
         self.links: Links | None = None
+        self._sent: Counter[tuple[WorkerId, WorkerId]] = Counter()
+
+    def close(self) -> None:
+        """End the recording, if there is one."""
+        for endpoint in self.endpoints.values():
+            if endpoint.tracer:
+                endpoint.tracer.close()
 
     def say(self, line: str) -> None:
         self.lines.append(line)
@@ -139,11 +148,13 @@ class World:
         if not self.act(endpoint, action):
             self.say(why_kept(endpoint.context, rref))
 
-    def receive(self, endpoint: Endpoint, sender: WorkerId, message: Message) -> None:
-        """Give *message* to the machines of *endpoint*."""
+    def receive(
+        self, endpoint: Endpoint, sender: WorkerId, message: Message, number: int | None = None
+    ) -> None:
+        """Give *message*, the *number*-th of *sender*, to the machines of *endpoint*."""
         before = _snapshot(endpoint.context)
         if endpoint.tracer:
-            endpoint.tracer.received(sender, message)
+            endpoint.tracer.received(sender, message, number)
         try:
             effects = endpoint.context.receive(sender, message)
         except ProtocolError as error:
@@ -191,7 +202,8 @@ class World:
             self.links.send(sender, to, message)
         else:
             text = f"{sender} -> {to}  {message_text(message)}"
-            self.flight.append(Transit(sender, to, message, text))
+            number = self._sent[sender, to] = self._sent[sender, to] + 1
+            self.flight.append(Transit(sender, to, message, text, number))
 
     def _refuse(self, endpoint: Endpoint, request: Request) -> None:
         if isinstance(request, Create):
