@@ -39,9 +39,11 @@ class ReferenceInfo:
     """
 
     rref: str
+    """The object's id, ``creator/number``; as in `RRef.id`."""
     role: Role
     """A borrower holds it by a loan, and is not counted by the owner (yet)."""
     owner: str
+    """The name of the endpoint that holds the value."""
     owner_address: str
     """Where the owner is reached."""
     state: str

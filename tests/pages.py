@@ -8,7 +8,8 @@ What a fence says is what becomes of its block; CONTRIBUTING.md has the same for
   what they print (``...`` stands for anything). Lines after ``second$`` are typed in another
   terminal, and go on until the page ends.
 - ```` ```sh ````: a script.
-- A block is not run if a line in italics below it says so, and why: ``*Not run by the tests: ...*``.
+- A block is not run if a line in italics below it says so, and why:
+  ``*Not run by the tests: ...*``.
 """
 
 from __future__ import annotations

@@ -37,7 +37,9 @@ class GroupMember:
     """A member of a round."""
 
     rank: int
+    """From 0."""
     name: str
+    """The node's name."""
     worker: WorkerInfo
     """Where it lives: give it to `farref.remote`, `rpc_sync` and their kin."""
 
@@ -53,7 +55,9 @@ class Group:
 
     def __init__(self, client: Client, node: WorkerId, run: str, formed: Formed) -> None:
         self.run_id = run
+        """The run's name."""
         self.round = formed.round
+        """Its number in the run, from 0."""
         self.rank = formed.rank
         """This member's, from 0 to `world_size` - 1."""
         self.members = _members(formed.members, formed.homes)
@@ -77,7 +81,11 @@ class Group:
         return self._news
 
     def wait_for_news(self, timeout: float | None = None) -> str | None:
-        """Block until there are `news`, for *timeout* seconds at most (0 polls)."""
+        """Block until there are `news`, for *timeout* seconds at most (0 polls).
+
+        Returns them, or None if there were none. Raises `WouldBlockError` in a handler: await
+        `change` there.
+        """
         seconds = check_timeout(timeout, self._client.endpoint.settings.timeout, poll=True)
         doing = self._within(seconds)
         return self._client.block(doing, "news of the group", "`await group.change()`")
@@ -155,7 +163,7 @@ class ActorRendezvous(RendezvousHandler):
         self._block(self._close())
 
     def leave(self) -> None:
-        """Leave the run, without closing it for the others."""
+        """Leave the run, without closing it for the others. Blocks for the service's answer."""
         self._block(self._leave())
 
     def shutdown(self) -> bool:

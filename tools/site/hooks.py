@@ -35,7 +35,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Draw the pictures, and unlink what the site does not have."""
     here = Path(page.file.src_uri).parent
 
@@ -52,3 +52,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         markdown, lambda name: f'<pre class="trace"><code>{colours(name)}</code></pre>\n'
     )
     return re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)\s]+)\)", unlinked, drawn)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Docstrings announce an example by two colons, as reStructuredText does; a page by one."""
+    return html.replace("<p>::</p>", "").replace("::</p>", ":</p>")
