@@ -74,8 +74,9 @@ def rpc_async(
 ) -> Future[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*; a `Future` for what it returns. Does not block.
 
-    *to* and *fn* are as in `remote`; references in the arguments are lent for the call. *timeout* is in seconds, for every wait on the future (default: the system's); *resolve* is
-    as in `remote`. Raises what `remote` does, and `ValueError` for a timeout of 0 or less.
+    *to*, *fn* and *resolve* are as in `remote`; references in the arguments are lent for the call.
+    *timeout* is in seconds, for every wait on the future (default: the system's). Raises what
+    `remote` does, and `ValueError` for a timeout of 0 or less.
     """
     return _call(to, _invocation(fn, args, kwargs, resolve=resolve), timeout, ())
 

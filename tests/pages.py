@@ -4,8 +4,8 @@ What a fence says is what becomes of its block; CONTRIBUTING.md has the same for
 
 - ```` ```python ````: a program of its own. It prints what its comments say, and nothing else.
 - ```` ```python title="a.py" ````: a file of the page, for the programs and commands below it.
-- ```` ```console ````: lines after ``$`` are typed, one after the other, and what stands below them is
-  what they print (``...`` stands for anything). Lines after ``second$`` are typed in another
+- ```` ```console ````: lines after ``$`` are typed, one after the other, and what stands below them
+  is what they print (``...`` stands for anything). Lines after ``second$`` are typed in another
   terminal, and go on until the page ends.
 - ```` ```sh ````: a script.
 - A block is not run if a line in italics below it says so, and why:

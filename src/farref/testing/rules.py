@@ -57,9 +57,9 @@ def delay(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Let packets leave *seconds* late (or between two). Those that are sent meanwhile overtake them.
+    """Let packets leave late, by *seconds*. Those that are sent meanwhile overtake them.
 
-    The other arguments are those of `drop`, and so is what is raised.
+    *seconds* are a number, or a pair to draw from between. The other arguments are those of `drop`, and so is what is raised.
     """
     return _rule(
         "delay", chance, kinds=kinds, sender=sender, receiver=receiver, first=first, seconds=seconds
@@ -75,9 +75,9 @@ def duplicate(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Send packets twice, the second time *seconds* (or between two) after the first.
+    """Send packets twice, the second time *seconds* after the first.
 
-    The other arguments are those of `drop`, and so is what is raised.
+    *seconds* are a number, or a pair to draw from between. The other arguments are those of `drop`, and so is what is raised.
     """
     return _rule(
         "duplicate",
