@@ -59,7 +59,8 @@ def delay(
 ) -> Rule:
     """Let packets leave late, by *seconds*. Those that are sent meanwhile overtake them.
 
-    *seconds* are a number, or a pair to draw from between. The other arguments are those of `drop`, and so is what is raised.
+    *seconds* are a number, or a pair to draw from between. The other arguments are those
+    of `drop`, and so is what is raised.
     """
     return _rule(
         "delay", chance, kinds=kinds, sender=sender, receiver=receiver, first=first, seconds=seconds
@@ -77,7 +78,8 @@ def duplicate(
 ) -> Rule:
     """Send packets twice, the second time *seconds* after the first.
 
-    *seconds* are a number, or a pair to draw from between. The other arguments are those of `drop`, and so is what is raised.
+    *seconds* are a number, or a pair to draw from between. The other arguments are those
+    of `drop`, and so is what is raised.
     """
     return _rule(
         "duplicate",
