@@ -28,13 +28,16 @@ NOT_RUN = {
     "docs/demos.md": 1,
     "docs/hosts.md": 2,
     "docs/howto/several-hosts.md": 1,
-    "docs/torchrun.md": 3,
+    "docs/torchrun.md": 1,
     "docs/tutorial/index.md": 1,
     "docs/verification.md": 1,
 }
 """How many blocks of each page say that they are not run."""
 
-ELSEWHERE = {("README.md", "On two machines"): "tests/hosts/test_readme.py"}
+ELSEWHERE = {
+    ("README.md", "On two machines"): "tests/hosts/test_readme.py",
+    ("docs/torchrun.md", "Two machines"): "tests/hosts/test_torchrun.py",
+}
 """Sections whose blocks another test runs, which needs more than a folder."""
 
 OPTIONAL = ("hypothesis", "numpy", "ray", "torch")

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..pages import blocks, typed
-from .network import Pair, why_not
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from .network import Pair
 
 SCP = """\
 #!/bin/sh
@@ -34,18 +33,6 @@ def lines() -> list[tuple[str, str]]:
     assert {line.terminal for line in found} == {"first", "second"}
     assert not any(line.output for line in found)
     return [(line.terminal, line.command) for line in found]
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    if why_not():
-        pytest.skip(why_not())
-    pair = Pair({"first": "10.0.0.1", "second": "10.0.0.2"})
-    try:
-        pair.make()
-        yield pair
-    finally:
-        pair.remove()
 
 
 @pytest.mark.processes
