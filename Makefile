@@ -30,8 +30,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt smoke soak simulate conformance bench-base bench-pipeline \
-	bench-rendezvous bench-sites bench-tracing bench-values clean
+.PHONY: help demo test lint types fmt docs docs-serve smoke soak simulate conformance bench-base \
+	bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values clean
 
 help: ## show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,13 @@ types: $(STAMP) ## mypy --strict
 fmt: $(STAMP) ## let ruff format and fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+docs: $(STAMP) ## the documentation's site, into site/; nothing is fetched, and warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file tools/site/mkdocs.yml
+
+docs-serve: $(STAMP) ## the same at http://127.0.0.1:8000, built again when a page changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict --config-file tools/site/mkdocs.yml \
+		--watch src --watch actors --watch protocol --watch tests/traces
 
 smoke: $(STAMP) ## the wheel and its quick tests on the other Pythons found (PYTHONS=...)
 	@rm -rf .smoke
@@ -99,7 +106,7 @@ bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording on
 	$(BIN)/python bench/tracing.py
 
 clean: ## remove the environments and every cache
-	rm -rf .venv .smoke build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .smoke build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml

@@ -79,8 +79,9 @@ def rpc_async(
 ) -> Future[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*; a `Future` for what it returns. Does not block.
 
-    *timeout* is in seconds, for every wait on the future (default: the system's); *resolve* is
-    as in `remote`. Raises what `remote` does, and `ValueError` for a timeout of 0 or less.
+    *to*, *fn* and *resolve* are as in `remote`; references in the arguments are lent for the call.
+    *timeout* is in seconds, for every wait on the future (default: the system's). Raises what
+    `remote` does, and `ValueError` for a timeout of 0 or less.
     """
     return _call(to, _invocation(fn, args, kwargs, resolve=resolve), timeout, ())
 
@@ -96,9 +97,14 @@ def rpc_sync(
 ) -> Any:
     """Run ``fn(*args, **kwargs)`` on *to* and return what it returns. Blocks.
 
-    *resolve* is as in `remote`.
+    *to*, *fn* and *resolve* are as in `remote`. References in the arguments are lent for the call
+    (`System`'s *sharing*). The call takes effect at most once, and exactly once while both ends
+    live (G3).
 
     Raises:
+        ValueError: the timeout is 0 or less.
+        WorkerNotFoundError, WorkerDiedError: there is no such worker, or it died before it replied.
+        SerializationError: the function or an argument cannot be pickled.
         FetchTimeoutError: no reply within *timeout* seconds (default: the system's).
         WouldBlockError: in a handler; write ``await rpc_async(...)`` there.
         Exception: what *fn* raised, with the remote traceback as its cause.
@@ -135,8 +141,9 @@ def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> 
     """The value of a reference, or the list of the values of several, fetched in parallel.
 
     References to one object, also by way of aliases, get one and the same copy of its value, which
-    travels once. *timeout* is in seconds, for all of them together. Raises what `RRef.to_here`
-    does.
+    travels once. *timeout* is in seconds, for all of them together (default: the system's). Blocks.
+    Raises what `RRef.to_here` does, of the first of *refs* that has an error, and `TypeError` for
+    what is no reference.
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
@@ -243,7 +250,11 @@ def _readiness(ref: RRef[Any]) -> concurrent.futures.Future[Any]:
 
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:
-    """Who *name* is, or who the calling endpoint is."""
+    """Who *name* is, or who the calling endpoint is.
+
+    Raises:
+        WorkerNotFoundError, WorkerDiedError: there is nobody of that name, or no more.
+    """
     endpoint = frame().endpoint
     if name is not None:
         return endpoint.registry.find(name)

@@ -39,12 +39,15 @@ class Rule:
     """One thing that goes wrong with some packets. `drop` and its kin make them."""
 
     fault: Fault
+    """What becomes of them."""
     chance: float = 1.0
     """Between 0 and 1, for each packet that the rest is true of."""
     kinds: frozenset[str] | None = None
     """Packets with a message of one of these kinds; None for any packet."""
     sender: str | None = None
+    """Only packets of the endpoint of this name."""
     receiver: str | None = None
+    """Only packets to the endpoint of this name."""
     first: int | None = None
     """Only the first so many packets, for each kind of message, sender and receiver."""
     seconds: tuple[float, float] = (0.0, 0.0)
@@ -73,9 +76,13 @@ class Counts:
     sent: int = 0
     """All that it sent, whatever became of them."""
     dropped: int = 0
+    """Lost by a rule."""
     delayed: int = 0
+    """Sent late."""
     duplicated: int = 0
+    """Sent twice."""
     reordered: int = 0
+    """Held back until the next one was away."""
     cut: int = 0
     """Lost because the link was cut."""
     struck: Counter[str] = field(default_factory=Counter)

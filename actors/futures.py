@@ -33,7 +33,12 @@ U = TypeVar("U")
 
 
 class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
-    """The outcome of a call on another endpoint. Thread-safe."""
+    """The outcome of a call on another endpoint. Thread-safe.
+
+    `rpc_async`, `RRef.future` and their kin make it. It is a `concurrent.futures.Future`, so `done`
+    and `cancelled` ask without waiting; in a handler, ``await`` it. Every wait ends with the call's
+    own *timeout* (seconds, counted from when it was made) unless it names another (G6).
+    """
 
     def __init__(
         self, endpoint: Endpoint, what: str, timeout: float, rref: RRefId | None = None
@@ -106,17 +111,25 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             del self  # the error's traceback holds this frame, and the future holds the error
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """The error that `result` would raise, or None; waits as `result` does."""
+        """The error that `result` would raise, or None.
+
+        Waits as `result` does, *timeout* seconds at most, and raises what ends its waiting:
+        `FetchTimeoutError`, `WouldBlockError`, `CancelledError`.
+        """
         self._block(timeout)
         self._take()
         return super().exception(0)
 
     def wait(self, timeout: float | None = None) -> T:
-        """PyTorch's name for `result`."""
+        """PyTorch's name for `result`; *timeout* is in seconds. Blocks."""
         return self.result(timeout)
 
     def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
-        """A future for ``callback(self)``, which runs in a thread of the endpoint's pool."""
+        """A future for ``callback(self)``, which runs in a thread of the endpoint's pool.
+
+        It runs when the outcome is there, whatever that is. What *callback* raises is the error of
+        the new future, whose timeout is this one's. Does not block.
+        """
         chained: Future[U] = Future(self._endpoint, f"what follows {self._what}", self._timeout)
 
         def run(_: object) -> None:
@@ -140,7 +153,10 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         super().add_done_callback(run)
 
     def cancel(self) -> bool:
-        """Give up waiting, and cancel the call if it has not started. False if it is done."""
+        """Give up waiting, and cancel the call if it has not started. False if it is done.
+
+        A function that runs already goes on, and its result is dropped. Does not block.
+        """
         with self._deciding:
             if self.cancelled():
                 return True

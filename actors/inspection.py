@@ -51,10 +51,12 @@ class ReferenceInfo:
     worker: str
     """The endpoint that this row is of."""
     rref: str
+    """The object's id, ``creator/number``; as in `RRef.id`."""
     role: Role
     """An alias is owned here, and stands for another object. A borrower holds it by a loan, and is
     not counted by the owner (yet)."""
     owner: str
+    """The name of the endpoint that holds the value."""
     owner_address: str
     """Where the owner is reached."""
     state: str

@@ -114,7 +114,7 @@ class RRef(Reference, Generic[T]):
         return self._endpoint.owner(self._id)
 
     def owner_name(self) -> str:
-        """The owner's name."""
+        """The owner's name. Raises `OwnerDiedError` as `owner` does."""
         return self.owner().name
 
     def is_owner(self) -> bool:
@@ -157,7 +157,11 @@ class RRef(Reference, Generic[T]):
         return value
 
     def future(self, timeout: float | None = None) -> Future[T]:
-        """A future for a copy of the value. Does not block."""
+        """A future for a copy of the value. Does not block.
+
+        *timeout* is in seconds, for every wait on the future (default: the system's). Raises
+        `ValueError` for 0 or less; everything else is raised by the wait.
+        """
         return self._fetch(timeout, ())
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -188,7 +192,12 @@ class RRef(Reference, Generic[T]):
     # ---- methods of the value
 
     def rpc_sync(self, timeout: float | None = None) -> Any:
-        """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value.
+        """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value. Blocks.
+
+        Calls on one object run one at a time, in the order in which this endpoint made them.
+        *timeout* is in seconds (default: the system's). Raises what `farref.rpc_sync` does,
+        `OwnerDiedError` or `RefLostError` if the object is gone, and `SelfWaitError` if the call
+        would wait for itself.
 
         Besides methods: ``rref.rpc_sync()(*args)``, ``rref.rpc_sync()[key]`` and
         ``rref.rpc_sync().attribute.get()``. The same with `rpc_async` and `remote`.
@@ -196,12 +205,16 @@ class RRef(Reference, Generic[T]):
         return Proxy(self, "sync", timeout)
 
     def rpc_async(self, timeout: float | None = None) -> Any:
-        """``rref.rpc_async().method(*args)``: the same, returning a `Future`."""
+        """``rref.rpc_async().method(*args)``: the same, returning a `Future`. Does not block.
+
+        *timeout* is in seconds, for every wait on the future.
+        """
         return Proxy(self, "async", timeout)
 
     def remote(self, timeout: float | None = None, *, frozen: bool = False) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
+        Does not block, and does not wait for the value of this one either.
         *timeout* is in seconds: the default of every wait for the value through that handle.
         *frozen* is as in `farref.remote`.
         """

@@ -146,7 +146,7 @@ class Store:
 
     Every method raises `RendezvousStateError` once this node is no member of the round, or the
     round is over (also a `get` that waits), `RendezvousConnectionError` if the service cannot be
-    reached, and `WouldBlockError` in a handler.
+    reached, `FetchTimeoutError` if it does not answer in time, and `WouldBlockError` in a handler.
     """
 
     def __init__(self, awaitable: AwaitableStore) -> None:
@@ -167,7 +167,7 @@ class Store:
         return value
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """The values of *keys*, waiting for them all."""
+        """The values of *keys*, waiting for them all until the timeout (`FetchTimeoutError`)."""
         values: list[bytes] = self._block(self.awaitable.multi_get(keys))
         return values
 
@@ -212,7 +212,7 @@ class Store:
         return self.awaitable.timeout
 
     def set_timeout(self, timeout: float) -> None:
-        """Have another one. Raises `ValueError` for 0 or less."""
+        """Have another `timeout`, in seconds. Raises `ValueError` for 0 or less."""
         self.awaitable.set_timeout(timeout)
 
     def prefix(self, prefix: str) -> Store:

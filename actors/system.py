@@ -78,7 +78,7 @@ class System:
         sharing: what references in the arguments of calls cost. ``"lend"``: nothing, unless
             the callee keeps them. ``"borrow"``: the same, and one that is kept is counted by
             the borrowing protocol. ``"fork"``: the remote reference protocol to the letter.
-        timeout: seconds that a wait takes at most unless it says otherwise (G6).
+        timeout: seconds that a wait takes at most unless it says otherwise (G6); 60 by default.
         orphan_grace: seconds between a death's notice and the release of what the dead held.
         silence: seconds without a word after which an endpoint is given up for dead (one that
             computes is not: it must be stopped, or cut off); None for never, to debug in peace.
@@ -155,9 +155,11 @@ class System:
     def attach(cls, name: str, *, timeout: float = DEFAULT_TIMEOUT) -> Self:
         """Join the running system *name* of this user, started by another program.
 
-        Leaving it does not end it.
+        Leaving it does not end it. Blocks until the system has answered. *timeout* is the seconds
+        that this program's own waits take at most (G6).
 
         Raises:
+            ValueError: the timeout is 0 or less.
             SystemDownError: none of that name runs, or it is an in-process one.
         """
         check_timeout(timeout, DEFAULT_TIMEOUT)
@@ -332,12 +334,15 @@ class System:
         )
 
     def hosts(self) -> list[HostInfo]:
-        """The hosts of the system now, the first one first."""
+        """The hosts of the system now, the first one first. Blocks for one answer."""
         self._check_up()
         return self.endpoint.registry.hosts()
 
     def workers(self) -> list[WorkerInfo]:
-        """Every living endpoint of the system, this program included, sorted by name."""
+        """Every living endpoint of the system, this program included, sorted by name.
+
+        Blocks for one answer of the registrar's.
+        """
         self._check_up()
         return self.endpoint.registry.workers()
 
@@ -410,7 +415,7 @@ class System:
     def ask(
         self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
     ) -> Any:
-        """Send *message* and return what the actor sends back to the sender, or for it.
+        """Send *message* and return what the actor sends back to the sender, or for it. Blocks.
 
         Args:
             to: a worker's name, its info, or any actor's address.
@@ -418,6 +423,7 @@ class System:
             timeout: seconds; the system's default for None.
 
         Raises:
+            WorkerNotFoundError, WorkerDiedError: there is nobody to ask, or it died meanwhile.
             FetchTimeoutError: no answer in time. A late one is dropped: it never answers
                 another ask.
             Exception: what the handler raised.
@@ -448,6 +454,8 @@ class System:
 
     def listen(self, timeout: float | None = None) -> Any:
         """The next message that an actor sent to this program, not counting answers to asks.
+
+        Blocks. References in messages that nobody listens for stay held.
 
         Raises:
             FetchTimeoutError: none came within *timeout* seconds (default: the system's).

@@ -26,7 +26,9 @@ class WorkerInfo:
     """Who an endpoint is and how to reach it. Equal and hashable by its id."""
 
     id: WorkerId
+    """Its name and a random incarnation: another worker of that name has another id."""
     address: ActorAddress
+    """Thespian's, for `RefActor.send` and `System.tell`."""
 
     @property
     def name(self) -> str:
@@ -53,6 +55,7 @@ class HostInfo:
     address: str
     """Numeric; empty if the system has one host only, and no others can join."""
     capabilities: dict[str, Any]
+    """Those of its Thespian system, by name; by these workers are placed."""
 
     def fits(self, on: str | dict[str, Any]) -> bool:
         """Whether *on* is this host's address, or capabilities that it all has."""

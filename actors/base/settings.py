@@ -25,17 +25,25 @@ class Limits:
     taken yet; beyond them ``send`` waits.  ``max_backlog_*`` bound what one receiver has
     read from one sender but not handled yet; beyond them it stops reading, so that the
     kernel's window, then the sender's queue, fill up in turn.
+
+    Raises:
+        ValueError: one of them is not positive.
     """
 
     max_message_bytes: int = 16 * GIB
+    """Larger messages are refused: `MessageTooLarge`."""
     max_queued_bytes: int = 64 * MIB
     max_queued_messages: int = 20_000
     max_backlog_bytes: int = 8 * MIB
     max_backlog_messages: int = 2_000
     stall_timeout: float = 60.0
+    """For a receiver that takes nothing; then `PeerStalled`."""
     connect_timeout: float = 10.0
+    """For a connection to be made."""
     handshake_timeout: float = 5.0
+    """For a stranger to say who it is."""
     max_handshakes: int = 64
+    """Strangers at once; others wait to be accepted."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -231,7 +231,8 @@ def system_base(
 
     *die_with_parent*: when this program ends, however, so does the system that it started.
     *spin*: seconds to poll before sleeping; see :mod:`.poller`.  *shutdown_timeout*: seconds that
-    ``shutdown()`` gives actors to exit by themselves.
+    ``shutdown()`` gives actors to exit by themselves.  *capabilities*, *log_defs* and
+    *start_method* are Thespian's; *limits* are `Limits`, None for the defaults.
 
     Raises :class:`KeyRequired`, :class:`InvalidAddress`, :class:`UnsafeDirectory`,
     :class:`NoSuchSystem`, :class:`SystemAlreadyRuns`.

@@ -42,7 +42,9 @@ class GroupMember:
     """A member of a round."""
 
     rank: int
+    """From 0."""
     name: str
+    """The node's name."""
     worker: WorkerInfo
     """Where it lives: give it to `farref.remote`, `rpc_sync` and their kin."""
 
@@ -109,7 +111,9 @@ class Group:
         self, client: Client, node: WorkerId, run: str, formed: Formed, presence: _Presence
     ) -> None:
         self.run_id = run
+        """The run's name."""
         self.round = formed.round
+        """Its number in the run, from 0."""
         self.rank = formed.rank
         """This member's, from 0 to `world_size` - 1."""
         self.members = _members(formed.members, formed.homes)
@@ -132,7 +136,11 @@ class Group:
         return self._news.text
 
     def wait_for_news(self, timeout: float | None = None) -> str | None:
-        """Block until there are `news`, for *timeout* seconds at most (0 polls)."""
+        """Block until there are `news`, for *timeout* seconds at most (0 polls).
+
+        Returns them, or None if there were none. Raises `WouldBlockError` in a handler: await
+        `change` there.
+        """
         seconds = check_timeout(timeout, self._client.endpoint.settings.timeout, poll=True)
         doing = self._news.within(seconds)
         return self._client.block(doing, "news of the group", "`await group.change()`")

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..test_readme import programs
+from ..pages import blocks, typed
 
 if TYPE_CHECKING:
     from .network import Pair
 
-README = Path(__file__).parents[2] / "README.md"
 SCP = """\
 #!/bin/sh
 # scp FILE 10.0.0.2:
@@ -25,14 +24,15 @@ test "$2" = "10.0.0.2:" && cp -p "$1" "$SECOND/"
 """
 
 
+SECTION = [each for each in blocks("README.md") if each.section == "On two machines"]
+
+
 def lines() -> list[tuple[str, str]]:
     """The machine and the command of each line that is to be typed."""
-    text = README.read_text(encoding="utf-8")
-    section = text.partition("## On two machines\n")[2].partition("\n## ")[0]
-    blocks = re.findall(r"```console\n(.*?)```", section, re.DOTALL)
-    found = re.findall(r"^(first|second)\$ (.*)$", "".join(blocks), re.MULTILINE)
-    assert len(found) == len("".join(blocks).splitlines())
-    return found
+    found = [line for block in SECTION if block.language == "console" for line in typed(block)]
+    assert {line.terminal for line in found} == {"first", "second"}
+    assert not any(line.output for line in found)
+    return [(line.terminal, line.command) for line in found]
 
 
 @pytest.mark.processes
@@ -43,7 +43,7 @@ def test_the_lines_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
         folder.mkdir()
     (tools / "scp").write_text(SCP, encoding="utf-8")
     (tools / "scp").chmod(0o755)
-    program = programs("README.md")[1]
+    (program,) = (block.body for block in SECTION if block.language == "python")
     (homes["first"] / "two.py").write_text(program, encoding="utf-8")
 
     commands = lines()

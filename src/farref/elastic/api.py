@@ -117,7 +117,7 @@ class PrefixStore:
         self._store.append(self._key(key), value)
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Wait until all *keys* are there."""
+        """Wait until all *keys* are there, for *timeout*, or the store's own."""
         names = [self._key(key) for key in keys]
         if timeout is None:
             self._store.wait(names)

@@ -63,7 +63,7 @@ def set_faults(system: System, faults: Faults) -> None:
 
 
 def counts(system: System) -> dict[str, Counts]:
-    """What became of the packets of each endpoint, by its name."""
+    """What became of the packets of each endpoint of *system*, by its name. Blocks."""
     registry = system.endpoint.registry
     return {info.name: registry.meddle(info) for info in system.workers()}
 

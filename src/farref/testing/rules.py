@@ -36,7 +36,15 @@ def drop(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Lose packets. What was in them is sent again after a second, then two, and so on."""
+    """Lose packets. What was in them is sent again after a second, then two, and so on.
+
+    The arguments are those of every rule: *chance* (0 to 1) of striking a packet; only packets with
+    a message of one of *kinds*; only of *sender*, only to *receiver* (names of endpoints); only the
+    *first* so many, for each kind on each link.
+
+    Raises:
+        ValueError: an argument is out of range, or there is no such kind.
+    """
     return _rule("drop", chance, kinds=kinds, sender=sender, receiver=receiver, first=first)
 
 
@@ -49,7 +57,11 @@ def delay(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Let packets leave late. Those that are sent meanwhile overtake them."""
+    """Let packets leave late, by *seconds*. Those that are sent meanwhile overtake them.
+
+    *seconds* are a number, or a pair to draw from between. The other arguments are those
+    of `drop`, and so is what is raised.
+    """
     return _rule(
         "delay", chance, kinds=kinds, sender=sender, receiver=receiver, first=first, seconds=seconds
     )
@@ -64,7 +76,11 @@ def duplicate(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Send packets twice, the second time *seconds* after the first."""
+    """Send packets twice, the second time *seconds* after the first.
+
+    *seconds* are a number, or a pair to draw from between. The other arguments are those
+    of `drop`, and so is what is raised.
+    """
     return _rule(
         "duplicate",
         chance,
@@ -85,7 +101,10 @@ def reorder(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Hold packets back until the next one to the same endpoint is away, *seconds* at most."""
+    """Hold packets back until the next one to the same endpoint is away, *seconds* at most.
+
+    The other arguments are those of `drop`, and so is what is raised.
+    """
     if not seconds > 0:
         raise ValueError(f"a packet is held back for more than 0 seconds, not {seconds}")
     return _rule(

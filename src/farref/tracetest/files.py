@@ -82,9 +82,12 @@ def story(blocks: Iterable[tuple[Block, list[str]]]) -> str:
     return "\n".join(block.text(output) for block, output in blocks)
 
 
-def play(path: Path) -> list[tuple[Block, list[str]]]:
-    """Run the file at *path*: every block with the output that it really has."""
-    world = World()
+def play(path: Path, record: Path | None = None) -> list[tuple[Block, list[str]]]:
+    """Run the file at *path*: every block with the output that it really has.
+
+    With *record*, a folder, every endpoint records its steps there, as actors do.
+    """
+    world = World(record)
     played = []
     for block in parse(path):
         output: list[str] = []
@@ -97,6 +100,7 @@ def play(path: Path) -> list[tuple[Block, list[str]]]:
                 raise TraceError(f"{path}:{number}: {command}: {error}{shown}") from error
             output += summarize(world.lines)
         played.append((block, output))
+    world.close()
     return played
 
 

@@ -260,7 +260,7 @@ def _deliver(world: World, transit: Transit) -> None:
     elif isinstance(transit.what, Packet):
         links_of(world).receive(endpoint, transit.sender, transit.what)
     else:
-        world.receive(endpoint, transit.sender, transit.what)
+        world.receive(endpoint, transit.sender, transit.what, transit.number)
 
 
 def settle(world: World, words: Words) -> None:

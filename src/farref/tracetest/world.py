@@ -5,17 +5,19 @@ The world is also the *shell* of its endpoints: it carries out effects and decid
 as the actors do. What a shell always does follows by itself: a refused request is answered,
 an object that can get no value any more is resolved with an error, a reply ends the
 request that it answers, and the news of a death come with the messages that the dead may not
-have received.
+have received. Like the actors' shell it records what its endpoints do, if it is told where: so a
+trace can be drawn (`draw`).
 """
 
 from __future__ import annotations
 
 import pickle
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..actors.snapshots import SnapshotError, context_of
+from ..actors.tracing import FileSink, Tracer
 from ..protocol.context import Context
 from ..protocol.delivery import Packet
 from ..protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
@@ -27,6 +29,7 @@ from ..protocol.messages import (
     Delete,
     Descriptor,
     Fetch,
+    ForkRequest,
     Invoke,
     Message,
     RefRemoved,
@@ -37,6 +40,7 @@ from .show import effect_text, message_text, name_text, owner_text, table_lines,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from ..protocol.ids import CallId
     from ..protocol.sharing import Sharing
@@ -55,6 +59,8 @@ class Transit:
     to: WorkerId
     what: Message | Packet
     text: str
+    number: int | None = None
+    """A message's number between the two, from 0; those in packets come in order."""
 
 
 @dataclass(slots=True)
@@ -62,6 +68,7 @@ class Endpoint:
     """One endpoint: its machines, and what its user's code has been handed."""
 
     context: Context
+    tracer: Tracer | None = None
     alive: bool = True
     running: dict[str, Run] = field(default_factory=dict)
     """Requests that were started and not answered, by the id that `reply` names."""
@@ -78,9 +85,11 @@ class Endpoint:
 class World:
     """Every endpoint of a trace and everything between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, record: Path | None = None) -> None:
+        """Endpoints record into the folder *record*, if there is one."""
         self.sharing: Sharing = "fork"
         """How references in calls are shared; the old traces are of forking."""
+        self.record = record
         self.endpoints: dict[str, Endpoint] = {}
         self.flight: list[Transit] = []
         self.delivered: list[Transit] = []
@@ -89,6 +98,13 @@ class World:
         self.links: Links | None = None
         self.recorded = False
         """Nothing follows by itself: each step of the shell is a command, as a recording has it."""
+        self._sent: Counter[tuple[WorkerId, WorkerId]] = Counter()
+
+    def close(self) -> None:
+        """End the recording, if there is one."""
+        for endpoint in self.endpoints.values():
+            if endpoint.tracer:
+                endpoint.tracer.close()
 
     def say(self, line: str) -> None:
         self.lines.append(line)
@@ -98,7 +114,12 @@ class World:
     def add(self, name: str) -> None:
         if name in self.endpoints:
             raise BadCommandError(f"there is an endpoint {name} already")
-        self.endpoints[name] = Endpoint(Context(WorkerId(name, 0), self.sharing))
+        me = WorkerId(name, 0)
+        tracer = None
+        if self.record:
+            tracer = Tracer(me, clock=lambda: 0.0)
+            tracer.begin(FileSink(str(self.record), me), self.sharing)
+        self.endpoints[name] = Endpoint(Context(me, self.sharing), tracer)
 
     def give(self, name: str, tables: object) -> None:
         """The endpoint *name* has these *tables* from now on."""
@@ -141,9 +162,13 @@ class World:
         if not self.act(endpoint, action):
             self.say(why_kept(endpoint.context, rref))
 
-    def receive(self, endpoint: Endpoint, sender: WorkerId, message: Message) -> None:
-        """Give *message* to the machines of *endpoint*."""
+    def receive(
+        self, endpoint: Endpoint, sender: WorkerId, message: Message, number: int | None = None
+    ) -> None:
+        """Give *message*, the *number*-th of *sender*, to the machines of *endpoint*."""
         before = _snapshot(endpoint.context)
+        if endpoint.tracer:
+            endpoint.tracer.received(sender, message, number)
         try:
             effects = endpoint.context.receive(sender, message)
         except ProtocolError as error:
@@ -151,6 +176,8 @@ class World:
             if _snapshot(endpoint.context) != before:
                 raise AssertionError("the refused message changed something") from error
             return
+        if endpoint.tracer and isinstance(message, ForkRequest | Create):
+            endpoint.tracer.known(message, sender)
         self.perform(endpoint, effects)
         queued = why_queued(endpoint.context, message)
         if queued is not None:
@@ -163,8 +190,12 @@ class World:
         """Carry out *effects*, as every shell does, and show them."""
         for effect in effects:
             self.say(effect_text(endpoint.me, effect))
+            if endpoint.tracer:
+                endpoint.tracer.effect(effect)
             match effect:
                 case Send(to=to, message=message):
+                    if endpoint.tracer:
+                        endpoint.tracer.sent(to, message)
                     self._send(endpoint.me, to, message)
                 case Free(rref=rref):
                     self._look_for_holders(rref)
@@ -187,7 +218,8 @@ class World:
             self.links.send(sender, to, message)
         else:
             text = f"{sender} -> {to}  {message_text(message)}"
-            self.flight.append(Transit(sender, to, message, text))
+            self.flight.append(Transit(sender, to, message, text, self._sent[sender, to]))
+            self._sent[sender, to] += 1
 
     def _refuse(self, endpoint: Endpoint, request: Request) -> None:
         if isinstance(request, Create):
@@ -332,6 +364,8 @@ class World:
     ) -> None:
         """*endpoint* is told; *unacknowledged* has arrived, but it has not heard so."""
         context = endpoint.context
+        if endpoint.tracer:
+            endpoint.tracer.died(worker)
         unknown = [*unacknowledged, *self._on_the_way(endpoint, worker)]
         if not self.act(endpoint, lambda: context.died(worker, unknown)):
             lost = [user_text(context.me, u) for u in context.users.values() if u.owner == worker]
@@ -351,6 +385,8 @@ class World:
 
     def bury(self, endpoint: Endpoint, worker: WorkerId) -> None:
         context = endpoint.context
+        if endpoint.tracer:
+            endpoint.tracer.buried(worker)
         before = set(table_lines(context))
         if not self.act(endpoint, lambda: context.bury(worker)):
             changed = [line for line in table_lines(context) if line not in before]

@@ -1,0 +1,59 @@
+"""What the site's builder does beside mkdocs: see `mkdocs.yml`.
+
+- The pictures of traces get their colours. They are drawn again from the stories in tests/traces.
+- The changelog and CONTRIBUTING, which stand at the top of the repository, become pages.
+- A link to a file that is no page, such as an example, becomes the file's name.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent.parent
+BROUGHT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+"""Pages of the site, and the files at the top of the repository that they are."""
+
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # pictures are drawn by the tests' own code
+from tests.drawing import colours, with_pictures  # noqa: E402
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that stand elsewhere."""
+    for uri, name in BROUGHT.items():
+        text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Draw the pictures, and unlink what the site does not have."""
+    here = Path(page.file.src_uri).parent
+
+    def unlinked(match: re.Match[str]) -> str:
+        target = match[2].partition("#")[0]
+        there = (ROOT / "docs" / here / target).resolve()
+        for uri, name in BROUGHT.items():
+            if there == ROOT / name:
+                return f"[{match[1]}]({'../' * len(here.parts)}{uri})"
+        outside = there.exists() and ROOT / "docs" not in there.parents
+        return match[1] if outside else match[0]
+
+    drawn = with_pictures(
+        markdown, lambda name: f'<pre class="trace"><code>{colours(name)}</code></pre>\n'
+    )
+    return re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)\s]+)\)", unlinked, drawn)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Docstrings announce an example by two colons, as reStructuredText does; a page by one."""
+    return html.replace("<p>::</p>", "").replace("::</p>", ":</p>")
