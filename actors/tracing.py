@@ -40,8 +40,9 @@ was given; so a reader can run the shipped machines again, and has their tables 
 
 **What it costs.** Off: nothing, there is no tracer, and the machines themselves are what the shell
 calls (see `recording`). On: a step is noted under the endpoint's lock, which takes a microsecond;
-a thread spells and writes what has come, every few milliseconds. So a process that is killed may
-take the steps of its last `LATE` seconds along.
+a thread spells and writes what has come, every few milliseconds; only what stands before the start
+of a function is written first. So a process that is killed may take the steps of its last `LATE`
+seconds along, but not those that led to what it was doing.
 """
 
 from __future__ import annotations
@@ -96,7 +97,10 @@ class Sink(Protocol):
     """Where lines go. Called by one thread at a time."""
 
     def write(self, lines: str) -> None:
-        """Take whole lines."""
+        """Take whole lines, maybe under the endpoint's lock."""
+
+    def push(self) -> None:
+        """Pass on what was taken, without that lock."""
 
     def close(self) -> None:
         """No more will come."""
@@ -113,6 +117,9 @@ class FileSink:
     def write(self, lines: str) -> None:
         """See `Sink.write`."""
         self._file.write(lines.encode())
+
+    def push(self) -> None:
+        """See `Sink.push`; it is written."""
 
     def close(self) -> None:
         """See `Sink.close`."""
@@ -145,6 +152,8 @@ class Tracer:
             time.sleep(LATE)
             self._came.clear()
             self.flush()
+            for sink in self.sinks:
+                sink.push()
 
     # ---- where it goes
 
@@ -161,6 +170,7 @@ class Tracer:
             sink.write(self._fields("join", self._clock(), fields))
             if sink not in self.sinks:
                 self.sinks = (*self.sinks, sink)
+        self._came.set()
 
     def remove(self, sink: Sink) -> None:
         """Record to *sink* no more."""
@@ -236,6 +246,7 @@ class Tracer:
         match effect:
             case Run(sender, Call() | Create() | Invoke() as request):
                 self._note("run", peer=sender, label=_label(request.cargo))
+                self.flush()  # before it starts: it may kill its process
             case Free(rref):
                 self._note("free", rref=rref)
             case Confirmed(rref):

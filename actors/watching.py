@@ -63,6 +63,9 @@ class Stream:
                 return
             self._waiting.append(lines)
             self._size += len(lines)
+
+    def push(self) -> None:
+        """See `Sink.push`."""
         self._post()
 
     def taken(self, number: int) -> None:

@@ -324,6 +324,7 @@ def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:
     stream = Stream(endpoint, WorkerInfo(endpoint.me, endpoint.me))
     line = "x" * 1023 + "\n"
     stream.write(line)
+    stream.push()
     for _ in range(2 * KEPT // len(line)):
         stream.write(line)
     assert [each.number for each in endpoint.port.posted] == [1]
@@ -335,4 +336,5 @@ def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:
     assert sum(len(each.lines) for each in endpoint.port.posted) <= KEPT + len(line)
     assert stream.begin_anew()
     stream.write("after\n")
+    stream.push()
     assert endpoint.port.posted[-1].lines == "after\n"

@@ -242,3 +242,10 @@ def user_to_user_of_format_3() -> Any:
     tape.note("B@2", "join", format=3)
     tape.pass_on("A@1", "B@2", "Tell", label="Look")
     return tape.recording()
+
+
+def test_a_trace_in_which_nothing_happened_yet_has_no_rows() -> None:
+    tape = Tape()
+    tape.note("A@1", "join", format=4, sharing="lend")
+    story = tell(tape.recording())
+    assert (story.rows, story.spans) == ((), ())

@@ -210,7 +210,7 @@ class _Teller:
             replace(row, notes=tuple(mine)) if mine else row
             for row, mine in zip(self.rows, notes, strict=True)
         )
-        ends_at = [*self.starts[1:], len(self.records)]
+        ends_at = [*self.starts, len(self.records)][1:]
         told = list(zip(rows, zip(self.starts, ends_at, strict=True), strict=True))
         chosen = Chosen(self.only, self.names, ends, self.view)
         told = [(row, span) for row, span in told if chosen.row(row)]
