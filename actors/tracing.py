@@ -160,7 +160,7 @@ class Tracer:
     def begin(self, sink: Sink, sharing: Sharing, tables: object = NO_TABLES) -> None:
         """Record to *sink*, from the start, or anew after a gap. Under the endpoint's lock.
 
-        *tables*: what the endpoint knows already (see `snapshots`).
+        *tables*: what the endpoint knows already (see `tables_json`).
         """
         self.flush()
         fields: dict[str, Any] = {"format": FORMAT, "sharing": sharing}

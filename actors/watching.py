@@ -19,7 +19,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from ..protocol.errors import SystemDownError
-from .snapshots import tables_of
+from .tables_json import tables_of
 from .wire import Traced, Watch, WorkerInfo
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from farref.actors.recording import Recorded
-from farref.actors.snapshots import SnapshotError, context_of, tables_of
+from farref.actors.tables_json import SnapshotError, context_of, tables_of
 from farref.actors.tracing import spell
 from farref.protocol.context import Context
 from farref.protocol.sharing import DISCIPLINES
@@ -106,7 +106,7 @@ def test_an_exported_run_is_a_trace_test_that_passes(plan: Plan, tmp_path: Path)
     assert any(line.startswith("deliver ") for line in commands)
 
 
-QUESTIONS = {"borrowed", "canonical", "give_back", "owner_of", "path", "whereabouts"}
+QUESTIONS = {"borrowed", "canonical", "give_back", "owner_of", "path", "served", "whereabouts"}
 """Methods of a context that change nothing."""
 INSIDE = {"share_on"}
 """Those that only the context itself calls."""

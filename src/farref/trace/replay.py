@@ -16,7 +16,7 @@ import pickle
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..actors.snapshots import SnapshotError, context_of
+from ..actors.tables_json import SnapshotError, context_of
 from ..protocol.context import Context
 from ..protocol.effects import Send
 from ..protocol.errors import FarrefError

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..actors.snapshots import SnapshotError, context_of
+from ..actors.tables_json import SnapshotError, context_of
 from ..actors.tracing import FileSink, Tracer
 from ..protocol.context import Context
 from ..protocol.delivery import Packet

@@ -33,6 +33,8 @@ from ..protocol.tables import Relay, Waiting
 from ..protocol.user import User
 from .tracing import spell
 
+_APART = frozenset({"me", "discipline", "now"})
+"""What a context has besides its tables. The time is the shell's to say: `born` is left out too."""
 MOST = 20_000
 """Entries of an endpoint whose tables are written down; of more it would be held up for long."""
 _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUser)
@@ -57,11 +59,7 @@ def tables_of(context: Context) -> dict[str, Any] | None:
     if len(context.owners) + len(context.users) + len(context.waiting) > MOST:
         return None
     write = _Writer()
-    return {
-        name: write.plain(value)
-        for name, value in vars(context).items()
-        if name not in ("me", "discipline")
-    }
+    return {name: write.plain(value) for name, value in vars(context).items() if name not in _APART}
 
 
 def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Context:
@@ -72,7 +70,7 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     if sharing not in DISCIPLINES:
         raise SnapshotError(f"{sharing!r} is no discipline")
     context = Context(me, sharing)  # type: ignore[arg-type]
-    if not isinstance(tables, dict) or set(tables) != set(vars(context)) - {"me", "discipline"}:
+    if not isinstance(tables, dict) or set(tables) != set(vars(context)) - _APART:
         raise SnapshotError("they do not have the fields that tables have")
     read = _Reader(worker)
     for name, value in tables.items():
@@ -155,6 +153,8 @@ class _Reader:
             raise ValueError(f"a {name} has other fields")
         if made is None:
             return Loan(**given)
+        if kind in _MACHINES:
+            made.born = 0.0
         for field, value in given.items():
             object.__setattr__(made, field, value)
         return made
@@ -175,4 +175,5 @@ def _fields(kind: type) -> list[str]:
         return list(Loan._fields)
     if dataclasses.is_dataclass(kind):
         return [field.name for field in dataclasses.fields(kind)]
-    return [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]
+    slots = [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]
+    return [name for name in slots if name != "born"]
