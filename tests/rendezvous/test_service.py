@@ -128,7 +128,9 @@ def test_a_service_that_is_killed_is_not_started_again() -> None:
     endpoint = Endpoint(f"127.0.0.1:{free_ports(1)[0]}")
     found: Any = endpoint.backend(RendezvousParameters("farref", "x", "run", 1, 1), Timeouts())
     found.set_state(b"before")
-    (service,) = (child for child in psutil.Process().children() if "rendezvous" in child.cmdline())
+    # Who else's child ended meanwhile has no command line any more.
+    children = [c for c in psutil.Process().children() if c.status() != psutil.STATUS_ZOMBIE]
+    (service,) = (child for child in children if f"127.0.0.1:{endpoint.port}" in child.cmdline())
     service.kill()
     eventually(lambda: found._system.endpoint.closed, "this program is told")
     with pytest.raises(RendezvousConnectionError, match="has ended"):
