@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import collections
 import gc
-import importlib
-import pkgutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import RefActor, RRef, System, examples
+from farref import RefActor, RRef, System
+from farref.commands.demo import NAMES, find
 from farref.testing import counts, delay, drop, until
 
 from ..actors.helpers import Box, make_box
@@ -160,16 +159,13 @@ def open_up(outer: RRef[Box]) -> Any:
     return outer.to_here().content[1]["deep"].to_here()
 
 
-DEMOS = [name for _, name, _ in pkgutil.iter_modules(examples.__path__) if name != "wordcount"]
-
-
 @pytest.mark.processes
 @pytest.mark.parametrize("plan", MOST)
-@pytest.mark.parametrize("name", DEMOS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_scenarios_of_the_notes(name: str, plan: str) -> None:
-    module = importlib.import_module(f"farref.examples.{name}")
-    with faulty("farrefBase", *PLANS[plan], names="", sharing=module.SHARING) as system:
-        module.play(system)
+    demo = find(name)
+    with faulty("farrefBase", *PLANS[plan], names="", sharing=demo.sharing) as system:
+        demo.play(system)
 
 
 @pytest.mark.parametrize("rule", [delay, drop])
