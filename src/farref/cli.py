@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from .commands.bench import bench
 from .commands.demo import demo
 from .commands.join import join
 from .commands.trace import trace
@@ -36,6 +37,7 @@ def main(
     """Remote references for Thespian actors."""
 
 
+app.command()(bench)
 app.command()(demo)
 app.command()(join)
 app.command()(trace)
