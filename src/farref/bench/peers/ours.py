@@ -14,7 +14,8 @@ from ..peer import PATIENCE, Clock, Peer, resident, until
 from ..things import Thing, array, checked, echo, live
 
 B, C = "W0", "W1"
-_kept: list[RRef[Any]] = []
+kept: list[RRef[Any]] = []
+"""What this process, a worker, holds beyond its calls."""
 
 
 class Counter(RefActor):
@@ -242,12 +243,12 @@ def count(refs: list[RRef[Any]]) -> int:
 
 def keep(ref: RRef[Any]) -> None:
     """Hold it beyond the call."""
-    _kept.append(ref)
+    kept.append(ref)
 
 
 def let_go() -> None:
     """Hold nothing any more."""
-    _kept.clear()
+    kept.clear()
 
 
 def link(left: int, names: list[str]) -> Any:
