@@ -8,6 +8,7 @@ costs one round trip (promise pipelining).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .current import chain_in
@@ -30,61 +31,71 @@ class Proxy:
     `rpc_async` or `remote`.
     """
 
-    __slots__ = ("_how", "_rref", "_timeout")
+    __slots__ = ("__way",)  # any other name may be an attribute of the object's
 
     def __init__(self, rref: RRef[Any], how: str, timeout: float | None) -> None:
-        self._rref = rref
-        self._how = how
-        self._timeout = timeout
+        self.__way = Way(rref, how, timeout)
 
     def __getattr__(self, name: str) -> Member:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)  # copy, pickle and repr ask the proxy, not the object
-        return Member(self, name)
+        return Member(self.__way, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the object itself there."""
-        return _ask(self, "__call__", args, kwargs)
+        return self.__way.ask("__call__", args, kwargs)
 
     def __getitem__(self, key: Any) -> Any:
-        return _ask(self, "__getitem__", (key,), {})
+        return self.__way.ask("__getitem__", (key,), {})
 
     def __iter__(self) -> Any:
         # Or Python would index it, one call after the other, until one raises.
         raise TypeError(f"{self!r} cannot be iterated over from here; fetch the value")
 
     def __repr__(self) -> str:
-        return f"<{self._how} access to {self._rref!r}>"
+        return repr(self.__way)
 
 
 class Member:
     """An attribute of the object behind a reference: a method to call, or a value to `get`."""
 
-    __slots__ = ("__name__", "_proxy")
+    __slots__ = ("__name__", "_way")
 
-    def __init__(self, proxy: Proxy, name: str) -> None:
-        self._proxy = proxy
+    def __init__(self, way: Way, name: str) -> None:
+        self._way = way
         self.__name__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it there."""
-        return _ask(self._proxy, self.__name__, args, kwargs)
+        return self._way.ask(self.__name__, args, kwargs)
 
     def get(self) -> Any:
         """Read it there."""
-        return _ask(self._proxy, "__getattr__", (self.__name__,), {})
+        return self._way.ask("__getattr__", (self.__name__,), {})
 
     def __repr__(self) -> str:
-        return f"<{self.__name__!r} of {self._proxy!r}: call it, or get() it>"
+        return f"<{self.__name__!r} of {self._way!r}: call it, or get() it>"
 
 
-def _ask(proxy: Proxy, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    rref, endpoint, what = proxy._rref, proxy._rref._endpoint, (name, args, kwargs)
-    if proxy._how == "remote":
-        made = endpoint.calls.remote_method(rref, what)
-        made._timeout = proxy._timeout
-        return made
-    if proxy._how == "async":
-        return endpoint.calls.invoke(rref, what, proxy._timeout, ())
-    endpoint.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
-    return endpoint.calls.invoke(rref, what, proxy._timeout, chain_in(endpoint)).result()
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the object behind a reference is asked, and what for: a value, a `Future`, an `RRef`."""
+
+    rref: RRef[Any]
+    how: str
+    timeout: float | None
+
+    def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Have the object do what *name* says."""
+        endpoint, what = self.rref._endpoint, (name, args, kwargs)
+        if self.how == "remote":
+            made = endpoint.calls.remote_method(self.rref, what)
+            made._timeout = self.timeout
+            return made
+        if self.how == "async":
+            return endpoint.calls.invoke(self.rref, what, self.timeout, ())
+        endpoint.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
+        return endpoint.calls.invoke(self.rref, what, self.timeout, chain_in(endpoint)).result()
+
+    def __repr__(self) -> str:
+        return f"<{self.how} access to {self.rref!r}>"

@@ -49,9 +49,13 @@ class Resolving:
         self._futures: dict[RRefId, Future[Any]] = {}
         self._left = 0
         self._lock = threading.Lock()
-        for each in (*args, *kwargs.values()):
-            if isinstance(each, RRef) and each.id not in self._futures:
-                self._futures[each.id] = each._fetch(None, chain, direct=True)
+        try:
+            for each in (*args, *kwargs.values()):
+                if isinstance(each, RRef) and each.id not in self._futures:
+                    self._futures[each.id] = each._fetch(None, chain, direct=True)
+        except BaseException:
+            self.give_up()
+            raise
 
     def then(self, ready: Callable[[], object]) -> None:
         """Call *ready* once no value is missing any more, maybe at once, in any thread."""

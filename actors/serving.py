@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.effects import Refusal
 from ..protocol.errors import OverloadedError, OwnerDiedError, SelfWaitError
-from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke
+from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
 from ..serialization.failures import Failure
 from .current import running_in
 from .packing import HEAD
@@ -80,7 +80,7 @@ class Server:
         # Copying a value waits for no function: `Fetch`es have threads of their own.
         endpoint = self._endpoint
         pool = endpoint.chores if isinstance(request, Fetch) else endpoint.pool
-        if _target(request) is None and pool.waits >= MAX_WAITING:
+        if target_of(request) is None and pool.waits >= MAX_WAITING:
             self.refuse(sender, request, Refusal.FULL)
             return
         if isinstance(request, Call):
@@ -116,7 +116,7 @@ class Server:
                 "create the object again"
             )
         elif why is Refusal.FULL:
-            target = _target(request)
+            target = target_of(request)
             where = "for a thread" if target is None else f"for their turn on {target}"
             error = OverloadedError(
                 f"{self._endpoint.me} did not start a request of {sender}: {why.value} {where}; "
@@ -127,7 +127,7 @@ class Server:
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
                 "and an earlier call of this very chain runs on it; pass what it needs along"
             )
-        self._endpoint.chores.submit(self._answer, request, Box(self._failure(error, request)))
+        self._endpoint.chores.submit(self._turn_down, request, self._failure(error, request))
 
     def run_on_delete(self, rref: RRefId, on_delete: Callable[[Any], object], value: Any) -> None:
         """The object was freed: tell the program."""
@@ -199,7 +199,7 @@ class Server:
     def _open(self, request: Request) -> Invocation:
         """The function that *request* is about, and its arguments."""
         what, args, kwargs = self._endpoint.packer.open(_cargo(request))
-        target = _target(request)
+        target = target_of(request)
         if target is None:
             return what, args, kwargs
         value = self._stored(target)
@@ -256,12 +256,21 @@ class Server:
                 self._waiting.discard(request.call)
                 self._stopped.discard(request.call)
         self._answer(request, box)
-        endpoint, target = self._endpoint, _target(request)
+        endpoint, target = self._endpoint, target_of(request)
         if target is not None and target in endpoint.context.owners:
             endpoint.step(lambda: self._done(target))
 
+    def _turn_down(self, request: Request, failure: Failure) -> None:
+        """A request that was refused has never occupied its object."""
+        box, endpoint = Box(failure), self._endpoint
+        if isinstance(request, Create):
+            self._answer(request, box)
+        else:
+            cargo = self._outcome(request, box)
+            endpoint.step(lambda: endpoint.context.refuse(request.call, cargo))
+
     def _answer(self, request: Request, box: Box) -> None:
-        """Reply, or store. A request that was refused has never occupied its object."""
+        """Reply, or store."""
         endpoint = self._endpoint
         if isinstance(request, Create):
             made = box.content
@@ -294,20 +303,9 @@ class Server:
     def _failure(self, error: BaseException, request: Request) -> Failure:
         tag = getattr(getattr(_cargo(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
-        about = getattr(request, "rref", None) if _target(request) is None else _target(request)
+        about = target_of(request) or getattr(request, "rref", None)
         return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
 
 
 def _cargo(request: Request) -> Cargo:
     return Cargo() if isinstance(request, Fetch) else request.cargo
-
-
-def _target(request: Request) -> RRefId | None:
-    """The object that *request* occupies while it runs."""
-    match request:
-        case Create(target=target):
-            return target
-        case Invoke(rref=rref) | Fetch(rref=rref):
-            return rref
-        case Call():
-            return None

@@ -54,7 +54,6 @@ from .errors import ProtocolError
 from .messages import (
     AliasGone,
     AliasRef,
-    Cancel,
     Canonical,
     Cargo,
     Create,
@@ -119,6 +118,8 @@ class Aliases(Requests):
         """The aliases that live here, and those that are gone and have an answer to wait for."""
         self._passed_on: dict[RRefId, tuple[RRefId, tuple[Effect, ...]]] = {}
         """Creations passed on: for which alias, and the acknowledgement that waits for them."""
+        self._relayed: dict[CallId, CallId] = {}
+        """Other requests passed on, by their callers' ids: under which id of our own."""
 
     # ---- becoming an alias
 
@@ -269,7 +270,7 @@ class Aliases(Requests):
             if (request.direct or not request.copy) and not alias.early:
                 moved = self._moved(self.owners[alias.rref], sender)
                 return self._reply(request.call, NOTHING, moved=moved)
-            call = self._mint_call(to, canonical, relay=Relay(sender, request, alias.rref))
+            call = self._mint_relay(to, canonical, NOTHING, Relay(sender, request, alias.rref))
             return [Send(to, replace(request, call=call, rref=canonical, direct=False))]
         if self._has_lost(request.cargo):
             if isinstance(request, Create):
@@ -278,7 +279,7 @@ class Aliases(Requests):
         cargo = self.share_on(request.cargo, to, replies=isinstance(request, Invoke))
         if isinstance(request, Invoke):
             relay = Relay(sender, request, alias.rref)
-            call = self._mint_call(to, canonical, cargo, relay)
+            call = self._mint_relay(to, canonical, cargo, relay)
             return [Send(to, replace(request, call=call, rref=canonical, cargo=cargo))]
         made, effects = self.create(to, cargo, canonical)
         self._passed_on[made] = alias.rref, tuple(acks)
@@ -287,6 +288,11 @@ class Aliases(Requests):
             alias.early.add(made)
         effects += [*self._made(request.rref), *self._stand_for(request.rref, made)]
         return effects + self._drop(made)
+
+    def _mint_relay(self, to: WorkerId, rref: RRefId, cargo: Cargo, relay: Relay) -> CallId:
+        call = self._mint_call(to, rref, cargo, relay)
+        self._relayed[relay.request.call] = call
+        return call
 
     def _is_lost(self, rref: RRefId) -> bool:
         entry = self._find(rref)
@@ -328,6 +334,7 @@ class Aliases(Requests):
     def _pass_back(self, relay: Relay, cargo: Cargo) -> list[Effect]:
         """The answer of a request that was passed on goes to whoever made it."""
         caller, call = relay.sender, relay.request.call
+        del self._relayed[call]
         if caller in self.dead:
             return self._end(call, replies=True)[1]
         if self._has_lost(cargo):
@@ -355,12 +362,8 @@ class Aliases(Requests):
         cancelled = self._after(owner, owner.cancel(sender, call))
         if cancelled or owner.alias is None:
             return cancelled
-        return [
-            Send(waiting.to, Cancel(call=ours, rref=waiting.rref))
-            for ours, waiting in self.waiting.items()
-            if waiting.relay
-            and (waiting.relay.sender, waiting.relay.request.call) == (sender, call)
-        ]
+        ours = self._relayed.get(call)
+        return self.cancel(ours) if ours is not None and call.caller == sender else []
 
     def _delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """See `Loans._delete`. Whoever comes back has to be told again."""
@@ -407,6 +410,7 @@ class Aliases(Requests):
     def _lose_aliases(self, worker: WorkerId) -> list[Effect]:
         """*worker* is dead: what it was asked about, and what was passed on to it, is lost."""
         effects: list[Effect] = []
+        self._relayed = {call: ours for call, ours in self._relayed.items() if ours in self.waiting}
         for alias in list(self._aliases.values()):
             alias.asked = {
                 call: about for call, about in alias.asked.items() if self._pends(about, call)

@@ -285,6 +285,8 @@ class Reply:
     loans: tuple[Report, ...] = ()
     relayed: bool = False
     """The object that was called is an alias, whose owner passed the call on."""
+    refused: bool = False
+    """It was not run, so the object may be an alias, or become one, all the same."""
     moved: Moved | None = None
     """The object that was called is an alias, and where the caller finds its value from now on.
 
@@ -316,6 +318,17 @@ _KINDS: tuple[type, ...] = get_args(Message)
 def check_message(message: object) -> None:
     """Raise `ProtocolError` unless *message* is one of these, and right in every field."""
     check(message, _KINDS, "message between endpoints")
+
+
+def target_of(request: Request) -> RRefId | None:
+    """The object that *request* occupies while it runs."""
+    match request:
+        case Create(target=target):
+            return target
+        case Invoke(rref=rref) | Fetch(rref=rref):
+            return rref
+        case Call():
+            return None
 
 
 def strangers_in(message: Message) -> Iterator[WorkerId]:

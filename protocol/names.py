@@ -160,7 +160,7 @@ class Names(Loans):
         return self._send_on(rref)
 
     def _dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
-        for held in self._held.values():
+        for held in self._held.values() if call in self._held_calls else ():
             if call in calls_in(held):
                 held.append(send)
                 return []

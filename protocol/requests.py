@@ -133,11 +133,23 @@ class Requests(Arrivals):
         """Answer *call*, whose caller is named in its id; what its request held is let go."""
         return self._finish(self._reply(call, cargo))
 
+    def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
+        """Answer *call*, which was not run, with the error in *cargo*."""
+        return self._finish(self._reply(call, cargo, refused=True))
+
     def _reply(
-        self, call: CallId, cargo: Cargo, *, relayed: bool = False, moved: Moved | None = None
+        self,
+        call: CallId,
+        cargo: Cargo,
+        *,
+        relayed: bool = False,
+        refused: bool = False,
+        moved: Moved | None = None,
     ) -> list[Effect]:
         loans, effects = self._end(call, replies=True)
-        answer = Reply(call=call, cargo=cargo, loans=loans, relayed=relayed, moved=moved)
+        answer = Reply(
+            call=call, cargo=cargo, loans=loans, relayed=relayed, refused=refused, moved=moved
+        )
         return [*effects, Send(call.caller, answer)]
 
     # ---- what it is answered
@@ -187,7 +199,8 @@ class Requests(Arrivals):
     def _settled(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
         """The answer is there; a further one will not come."""
         user = self.users.get(waiting.rref) if waiting.rref is not None else None
-        if user is not None and not message.relayed and message.moved is None:
+        aside = message.relayed or message.refused
+        if user is not None and not aside and message.moved is None:
             user.canonical = True
         return [Settle(sender, message)]
 

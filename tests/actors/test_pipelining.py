@@ -28,6 +28,7 @@ class Log:
     def __init__(self) -> None:
         self.said: list[Any] = []
         self.size = 3
+        self._timeout = self._how = self._rref = "its own"
 
     def say(self, what: Any) -> Log:
         self.said.append(what)
@@ -75,6 +76,8 @@ def test_methods_calls_items_and_attributes(chain_system: System, gate: Path, wo
     assert ref.rpc_sync().heard() == ["one", "two"]
     assert ref.rpc_sync()[1] == "two"
     assert ref.rpc_sync()("three") == 3
+    proxy = ref.rpc_sync()
+    assert {proxy._timeout.get(), proxy._how.get(), proxy._rref.get()} == {"its own"}
     with pytest.raises(AttributeError):
         ref.rpc_sync().nothing.get()
 

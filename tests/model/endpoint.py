@@ -396,7 +396,8 @@ class Endpoint:
         if task.occupies in self.broken:
             code = replace(code, error=True)
         cargo = Cargo(payload=code, descriptors=tuple(made))
-        self._obey(self.context.reply(call, cargo))
+        answer = self.context.refuse if task.refused else self.context.reply
+        self._obey(answer(call, cargo))
 
     def _created(self, rref: RRefId, task: Task, names: tuple[str, ...]) -> None:
         inside = tuple(found for name in names if (found := self._find(task, name)) is not None)

@@ -46,8 +46,8 @@ def test_programs_go_well(weather: Any) -> None:
     expected = {
         "calm": set[str](),
         "crashes": {"crash"},
-        "cuts": {"cut", "nap"},
-        "storm": {"crash", "cut", "nap", "freeze"},
+        "cuts": {"cut", "partition", "nap"},
+        "storm": {"crash", "cut", "partition", "nap", "freeze"},
     }[weather]
     assert done.keys() == {*PROGRAM, *expected, "packets lost", "packets repeated"}
 
@@ -147,13 +147,10 @@ def test_a_broken_machine_is_found_and_the_plan_shrinks(
     with monkeypatch.context() as patch:
         patch.setattr(machine, method, wrong)
         found = next(plan for plan in map(draw, range(3000)) if simulate(plan).wrong is not None)
-        first = simulate(found).wrong
         least = shrink(found)
         assert len(least.acts) < len(found.acts) / 2
-        again = simulate(least).wrong
-        assert first is not None
-        assert again is not None
-        assert again[:14] == first[:14]  # the same guarantee
+        assert simulate(least).wrong is not None
+        assert simulate(least).kind == simulate(found).kind  # the same guarantee
     assert simulate(least).wrong is None
     assert shrink(found) == found
 
@@ -172,7 +169,7 @@ def test_the_oracle_knows_values_through_aliases() -> None:
     oracle.aliased(X, Y)
     oracle.answered(X, Y)
     for wrong in (X, None):
-        with pytest.raises(WrongError, match="the value of"):
+        with pytest.raises(WrongError, match="value: "):
             oracle.answered(X, wrong)
 
 

@@ -181,7 +181,7 @@ class World:
             self.perform(endpoint, endpoint.context.resolve(request.rref))
             return
         error = Cargo(payload="the error")
-        self.perform(endpoint, endpoint.context.reply(request.call, error))
+        self.perform(endpoint, endpoint.context.refuse(request.call, error))
 
     def _look_for_holders(self, rref: RRefId) -> None:
         """Point at every violation of G4, whether a trace expects it or not."""

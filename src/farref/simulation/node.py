@@ -23,7 +23,7 @@ from ..protocol.effects import (
     Settle,
     Stop,
 )
-from ..protocol.messages import Call, Cargo, Create, Fetch, ForkRequest, Invoke, Tell
+from ..protocol.messages import Call, Cargo, Create, Fetch, ForkRequest, Invoke, Tell, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -199,7 +199,7 @@ class Node:
                 case Hand(message=message):
                     self._start(message)
                 case Refuse(request=request, why=why):
-                    self._answer(request, Error(why.name), [])
+                    self._refuse(request, Error(why.name))
                 case Settle(reply=reply):
                     self._settle(reply.call, reply.cargo)
                 case Fail(call=call, worker=worker, rref=rref):
@@ -236,7 +236,7 @@ class Node:
                 self._answer(request, value, self.inside.get(rref, []) if copied else [])
                 self._done(request)
             case Call() | Create() | Invoke():
-                target = object_of(request)
+                target = target_of(request)
                 value = self.values[target] if target is not None else Value(None)
                 if isinstance(value, Error):
                     self._answer(request, value, [])
@@ -312,6 +312,12 @@ class Node:
             )
             self._obey(context.reply(request.call, cargo))
 
+    def _refuse(self, request: Request, error: Error) -> None:
+        if isinstance(request, Create):
+            self._answer(request, error, [])
+        else:
+            self._obey(self.context.refuse(request.call, Cargo(payload=error)))
+
     def _shared(self, call: CallId, brings: Sequence[RRefId]) -> tuple[Descriptor, ...] | None:
         context = self.context
         if call.caller in context.dead or any(self.is_lost(each) for each in brings):
@@ -335,7 +341,7 @@ class Node:
 
     def _done(self, request: Request) -> None:
         """An object's request has ended: the next one may run."""
-        target = object_of(request)
+        target = target_of(request)
         owner = self.context.owners.get(target) if target is not None else None
         if owner is not None and owner.running:
             self._obey(self.context.done(owner.rref))
@@ -414,14 +420,3 @@ class Node:
 
     def _usable(self, names: Sequence[RRefId]) -> list[RRefId]:
         return [each for each in dict.fromkeys(names) if not self.is_lost(each)]
-
-
-def object_of(request: Request) -> RRefId | None:
-    """The object that *request* occupies while it runs."""
-    match request:
-        case Create(target=target):
-            return target
-        case Invoke(rref=rref) | Fetch(rref=rref):
-            return rref
-        case Call():
-            return None

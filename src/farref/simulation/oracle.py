@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
 
 class WrongError(Exception):
-    """Something happened that a guarantee excludes."""
+    """Something happened that *guarantee*, such as "G4", excludes."""
+
+    def __init__(self, guarantee: str, how: str) -> None:
+        super().__init__(f"{guarantee}: {how}")
+        self.guarantee = guarantee
 
 
 class Oracle:
@@ -47,18 +51,22 @@ class Oracle:
         for node in nodes:
             for name in node.held():
                 if node.context.whereabouts(name) == rref:
-                    raise WrongError(f"G4: {rref} is freed, and {node.me} holds it as {name}")
+                    raise WrongError("G4", f"{rref} is freed, and {node.me} holds it as {name}")
 
     def answered(self, rref: RRefId, content: object) -> None:
         """Somebody got *content* for the value of *rref*. Raises `WrongError` if it is not."""
         if content != self.canonical(rref):
-            raise WrongError(f"the value of {rref} is {self.canonical(rref)}'s, not {content}'s")
+            raise WrongError(
+                "value", f"{rref} has that of {self.canonical(rref)}, not of {content}"
+            )
 
     def ran(self, turn: Turn) -> None:
         """A method begins. Raises `WrongError` if it overtook one of the same caller's."""
         whose = turn.caller, turn.name
         if turn.number <= self._turns.get(whose, 0):
-            raise WrongError(f"G3: {turn.caller}'s call {turn.number} on {turn.name} was overtaken")
+            raise WrongError(
+                "G3", f"{turn.caller}'s call {turn.number} on {turn.name} was overtaken"
+            )
         self._turns[whose] = turn.number
 
     def failed(self, rref: RRefId | None, worker: WorkerId | None, why: str) -> None:
@@ -71,7 +79,9 @@ class Oracle:
         # What is LOST may be another reference, in a message that was to be passed on.
         anybody = why == "LOST" or not self._strict
         if not (self.dead if anybody else concerned & self.dead):
-            raise WrongError(f"a request on {rref or worker} failed ({why}): nobody's death is why")
+            raise WrongError(
+                "G6", f"a request on {rref or worker} failed ({why}), and nobody's death is why"
+            )
 
     # ---- what is true
 

@@ -37,8 +37,8 @@ PROGRAM = {
 DISASTERS: dict[Weather, dict[str, int]] = {
     "calm": {},
     "crashes": {"crash": 3},
-    "cuts": {"cut": 5, "nap": 2},
-    "storm": {"crash": 2, "cut": 4, "nap": 2, "freeze": 1},
+    "cuts": {"cut": 4, "partition": 2, "nap": 2},
+    "storm": {"crash": 2, "cut": 3, "partition": 1, "nap": 2, "freeze": 1},
 }
 """What befalls them. A nap ends, and a link is healed, before anybody is given up for dead."""
 
@@ -54,7 +54,9 @@ class Act:
     pick: int
 
     def __str__(self) -> str:
-        return f"{self.at:6.2f} s  {_name(self.who)} {self.what} {_name(self.other)} ({self.pick})"
+        return (
+            f"{self.at:6.2f} s  {name_of(self.who)} {self.what} {name_of(self.other)} ({self.pick})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,5 +94,6 @@ def draw(
     return Plan(seed, sharing, weather, loss, tuple(plan))
 
 
-def _name(number: int) -> str:
+def name_of(number: int) -> str:
+    """What the endpoint at that place is called."""
     return chr(ord("A") + number)

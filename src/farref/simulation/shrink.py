@@ -16,16 +16,15 @@ MOST = 600
 
 def shrink(plan: Plan) -> Plan:
     """*plan* without the acts that it can do without, if it goes wrong; else as it is."""
-    first = simulate(plan).wrong
-    if first is None:
+    first = simulate(plan)
+    if first.wrong is None:
         return plan
-    kind, left = _kind(first), MOST
+    left = MOST
 
     def fails(acts: list[Act]) -> bool:
         nonlocal left
         left -= 1
-        wrong = simulate(replace(plan, acts=tuple(acts))).wrong
-        return wrong is not None and _kind(wrong) == kind
+        return simulate(replace(plan, acts=tuple(acts))).kind == first.kind
 
     acts = list(plan.acts)
     size = max(1, len(acts) // 2)
@@ -41,7 +40,3 @@ def shrink(plan: Plan) -> Plan:
             break
         size = max(1, size // 2)
     return replace(plan, acts=tuple(acts))
-
-
-def _kind(wrong: str) -> str:
-    return wrong[:20]

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..actors.tracing import Tracer
-from ..protocol.errors import FarrefError
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from .network import Network
 from .node import Job, Node
 from .oracle import Oracle, WrongError
-from .plan import DISASTERS, NODES
+from .plan import DISASTERS, NODES, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +47,8 @@ class Outcome:
     plan: Plan
     wrong: str | None
     """The guarantee that was broken, and how; None if all is well."""
+    kind: str
+    """The guarantee, or the kind of error, alone."""
     seconds: float
     """Virtual ones."""
     done: Counter[str]
@@ -60,15 +61,18 @@ def simulate(plan: Plan, trace: Path | None = None) -> Outcome:
     With *trace*, a folder, every endpoint records its steps there, as actors do.
     """
     world = World(plan, trace)
-    wrong = None
+    wrong, kind = None, ""
     try:
         world.play()
-    except (WrongError, FarrefError, AssertionError, LookupError) as error:
-        wrong = f"{type(error).__name__}: {error}"
+    except WrongError as error:
+        wrong, kind = str(error), error.guarantee
+    except Exception as error:  # whatever it is, its seed is worth knowing
+        kind = type(error).__name__
+        wrong = f"{kind}: {error}"
     world.close()
     done = world.done
     done["packets lost"], done["packets repeated"] = world.network.lost, world.network.repeated
-    return Outcome(plan, wrong, world.now, +done)
+    return Outcome(plan, wrong, kind, world.now, +done)
 
 
 class World:
@@ -179,7 +183,7 @@ class World:
     # ---- lives and deaths
 
     def _start(self, number: int) -> None:
-        me = WorkerId(chr(ord("A") + number), next(self._lives))
+        me = WorkerId(name_of(number), next(self._lives))
         tracer = None
         if self._trace is not None:
             tracer = Tracer(str(self._trace), me, clock=lambda: self.now)
@@ -241,8 +245,17 @@ class World:
             case "nap":
                 self._sleep(node, dice.uniform(0.2, 0.8 * SILENCE))
             case "cut":
-                other = chr(ord("A") + act.other)
-                self.network.cut(node.me.name, other, self.now + dice.uniform(0.2, 3.0))
+                self._cut({act.who}, {act.other}, dice)
+            case "partition":
+                others = [each for each in range(NODES) if each not in {act.who, act.other}]
+                side = {act.who, *(each for each in others if dice.random() < 0.5)}
+                self._cut(side, set(range(NODES)) - side, dice)
+
+    def _cut(self, here: set[int], there: set[int], dice: random.Random) -> None:
+        """Nothing passes between the two sides, until they are healed."""
+        until = self.now + dice.uniform(0.2, 3.0)
+        for one, other in itertools.product(here, there):
+            self.network.cut(name_of(one), name_of(other), until)
 
     def _improvise(self, node: Node, act: Act, dice: random.Random) -> bool:
         """Whether there was anything to do."""
@@ -301,10 +314,12 @@ class World:
 
     def _check_end(self) -> None:
         if self._events:
-            raise WrongError(f"G6: things go on {AFTERWARDS:.0f} s after the end")
+            raise WrongError("G6", f"things go on {AFTERWARDS:.0f} s after the end")
         for node in self._living():
             if node.asked or node.context.waiting:
-                raise WrongError(f"G6: {node.me} waits for {[*node.asked, *node.context.waiting]}")
+                raise WrongError(
+                    "G6", f"{node.me} waits for {[*node.asked, *node.context.waiting]}"
+                )
             left = [*node.context.owners, *node.context.users, *node.context.names]
             if left or node.values or node.inside or node.tasks:
-                raise WrongError(f"G5: {node.me} has {', '.join(map(str, left))} left")
+                raise WrongError("G5", f"{node.me} has {', '.join(map(str, left))} left")

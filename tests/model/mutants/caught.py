@@ -540,6 +540,10 @@ BY_TRACE = {
         "Requests._receive_reply: holds where it was told",
         "Names._dispatch_cancel: cancels before it asks",
     ),
+    "aliases/a_refused_call": (
+        "Requests._settled: knows an object by a refusal",
+        "Requests.refuse: says that a refusal is an answer",
+    ),
     "aliases/deaths": (
         "Aliases._stand_for: does not notice that nobody wants it",
         "Aliases._lose_aliases: waits for the dead to say",

@@ -171,6 +171,8 @@ ALIAS = (
         "does not show when all have arrived", "_arrived", "return self._show(alias)", "return []"
     ),
     in_context("settles what it passed on", "_settled", "[] if waiting.relay else", ""),
+    in_context("knows an object by a refusal", "_settled", "or message.refused", ""),
+    in_context("says that a refusal is an answer", "refuse", "refused=True", "refused=False"),
     in_context(
         "does not pass an answer back",
         "_receive_reply",
