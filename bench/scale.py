@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Whether time and memory stay flat: a million references, 100,000 forks of one object, 200 workers.
+"""Whether time and memory stay flat: 1,000,000 references, 100,000 forks of one, 200 workers.
 
-    python bench/scale.py                       # everything, about ten minutes, 6 GB of memory
+    python bench/scale.py                       # everything: about ten minutes, 4 GB of memory
     python bench/scale.py references --most 100000
     python bench/scale.py --json figures.json --plot docs/bench-scale.png
 
-Farref alone, each part in a system of its own. A figure is of one step: what the references, forks
-or workers cost that were added since the step before, and what a call, and a share, take then.
+What is measured, and how, is in `farref.bench.growth`; times are processor time.
 """
 
 from __future__ import annotations
@@ -48,12 +47,13 @@ def show(part: Part, console: Console) -> None:
     for at, number in enumerate(part.steps):
         cells = [
             shown(values[at], "bytes" if unit == "bytes" else "seconds")
-            if values[at] == values[at]  # noqa: PLR0124 (not a number: not measured at this step)
-            else ""
             for _, values, unit in columns
         ]
         table.add_row(f"{number:,}", *cells)
     console.print(table)
+    if part.dropping is not None:
+        each = shown(part.dropping, "seconds")
+        console.print(f"dropping, for each of the last step, until all is freed: {each}\n")
 
 
 def plot(parts: list[Part], path: Path) -> None:

@@ -1,14 +1,14 @@
 """What grows: references held, forks of one object, workers, and what each more of them costs.
 
 Farref alone, each part in a system of its own. A figure is of one step: of what was added since the
-step before, and of what a call or a share takes then. `bench/scale.py` shows them.
+step before, and of what a call or a share takes then. Times are processor time, of all the system's
+processes together: what others on the machine do is not in them. `bench/scale.py` shows them.
 """
 
 from __future__ import annotations
 
-import functools
 import gc
-import statistics
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ import farref
 from farref import RRef, System
 
 from ..actors.current import frame
-from .peer import resident
+from .peer import resident, until
 from .peers.ours import keep, let_go, make, touch
 from .peers.ours import kept as all_kept
 from .things import Thing, echo, live
@@ -28,6 +28,8 @@ from .things import Thing, echo, live
 PATIENCE = 600.0
 CHUNK = 10_000
 """References in one message."""
+TIMES = 300
+"""Calls of which a figure is the mean."""
 
 
 @dataclass
@@ -38,7 +40,10 @@ class Part:
     what: str
     steps: list[int] = field(default_factory=list)
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    """Of processor time."""
     bytes: dict[str, list[float]] = field(default_factory=dict)
+    dropping: float | None = None
+    """Seconds of processor time for each of the last step, until the last object is freed."""
 
     def step(self, number: int, seconds: dict[str, float], size: dict[str, float]) -> None:
         """What was measured when there were *number*."""
@@ -48,17 +53,35 @@ class Part:
                 all_of.setdefault(name, []).append(value)
 
 
-def clocked(work: Callable[[], object], times: int = 1) -> float:
-    """Seconds for each of *times* times *work*, in a row."""
-    began = time.perf_counter()
-    for _ in range(times):
-        work()
-    return (time.perf_counter() - began) / times
+class Crew:
+    """The processes of a system: this one, and those in the session of its actors."""
+
+    def __init__(self, system: System) -> None:
+        session = system._session
+        self.processes = [psutil.Process()]
+        if session != os.getsid(0):
+            self.processes += [p for p in psutil.process_iter() if _session_of(p.pid) == session]
+
+    def spent(self, work: Callable[[], object], times: int = 1) -> float:
+        """Seconds of processor time for each of *times* times *work*."""
+        before = self._processor()
+        for _ in range(times):
+            work()
+        return (self._processor() - before) / times
+
+    def _processor(self) -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in self.processes)
+
+    def weight(self) -> float:
+        """Bytes of memory; pages that several share count once."""
+        return float(sum(process.memory_full_info().pss for process in self.processes))
 
 
-def usual(work: Callable[[], object], times: int = 100) -> float:
-    """The median of *times* times *work*: without the pauses of a garbage collection."""
-    return statistics.median(clocked(work) for _ in range(times))
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
 
 
 def decades(most: int, first: int) -> Iterator[int]:
@@ -71,6 +94,17 @@ def decades(most: int, first: int) -> Iterator[int]:
     yield most
 
 
+def memory() -> float:
+    """Bytes that this process occupies, without garbage."""
+    gc.collect()
+    return resident()
+
+
+def freed() -> None:
+    """Wait until B has no objects any more."""
+    until(lambda: not farref.rpc_sync("B", live))
+
+
 # ---- references that one endpoint holds
 
 
@@ -79,37 +113,35 @@ def references(most: int) -> Part:
     part = Part("references held by one endpoint", "references")
     with System(timeout=PATIENCE) as system:
         system.worker("B"), system.worker("C")
+        crew = Crew(system)
         other = farref.remote("B", echo, (1,))
-        share = functools.partial(farref.rpc_sync, "C", touch, (other,))
         held: list[Any] = [*farref.rpc_sync("B", make, (100,))]
+
+        def share() -> None:
+            farref.rpc_sync("C", touch, (other,))
+
+        def grow(wanted: int) -> None:
+            while len(held) < wanted:
+                held.extend(farref.rpc_sync("B", make, (min(CHUNK, wanted - len(held)),)))
+
         share()
-        start = memory(), farref.rpc_sync("B", memory)
+        start: tuple[float, float] = memory(), farref.rpc_sync("B", memory)
         for number in decades(most, 1_000):
-            began, before = time.perf_counter(), len(held)
-            while len(held) < number:
-                held += farref.rpc_sync("B", make, (min(CHUNK, number - len(held)),))
-            each = (time.perf_counter() - began) / (number - before)
+            new = number - len(held)
+            each = crew.spent(lambda wanted=number: grow(wanted)) / new  # type: ignore[misc]
             size = memory() - start[0], farref.rpc_sync("B", memory) - start[1]
             part.step(
                 number,
-                {"making and sending one": each, "a share of another": usual(share)},
+                {"making and sending one": each, "a share of another": crew.spent(share, TIMES)},
                 {"at the holder": size[0] / number, "at the owner": size[1] / number},
             )
-        began = time.perf_counter()
-        held.clear()
-        while farref.rpc_sync("B", live):
-            time.sleep(0.01)
-        part.seconds["dropping one, the last step"] = [
-            *[float("nan")] * (len(part.steps) - 1),
-            (time.perf_counter() - began) / most,
-        ]
+
+        def drop() -> None:
+            held.clear()
+            freed()
+
+        part.dropping = crew.spent(drop) / most
     return part
-
-
-def memory() -> int:
-    """Bytes that this process occupies, without garbage."""
-    gc.collect()
-    return resident()
 
 
 # ---- forks of one object
@@ -122,31 +154,30 @@ def forks(most: int) -> Part:
     with System(timeout=PATIENCE) as system:
         for name in ("B", *holders):
             system.worker(name)
-        ref = farref.remote("B", Thing)
-        farref.rpc_sync("B", keep, (ref,))
+        crew = Crew(system)
+        farref.rpc_sync("B", keep, (farref.remote("B", Thing),))
         size, number = farref.rpc_sync("B", memory), 0
-        for wanted in decades(most, 300):
-            began, before = time.perf_counter(), number
-            while number < wanted:
-                burst = min(1_000, wanted - number)
-                for future in [farref.rpc_async(holders[n % 3], ask) for n in range(burst)]:
+
+        def grow(wanted: int) -> None:
+            for begin in range(number, wanted, 1_000):
+                burst = range(min(1_000, wanted - begin))
+                for future in [farref.rpc_async(holders[n % 3], ask) for n in burst]:
                     future.result()
-                number += burst
-            each = (time.perf_counter() - began) / (number - before)
+
+        for wanted in decades(most, 300):
+            each = crew.spent(lambda wanted=wanted: grow(wanted)) / (wanted - number)  # type: ignore[misc]
+            number = wanted
             if farref.rpc_sync("B", counted) < number:
                 raise AssertionError("some forks are not counted")
             grown = (farref.rpc_sync("B", memory) - size) / number
             part.step(number, {"one more fork": each}, {"at the owner": grown})
-        began = time.perf_counter()
-        for name in ("B", *holders):
-            farref.rpc_sync(name, let_go)
-        del ref
-        while farref.rpc_sync("B", live):
-            time.sleep(0.01)
-        part.seconds["dropping one, the last step"] = [
-            *[float("nan")] * (len(part.steps) - 1),
-            (time.perf_counter() - began) / number,
-        ]
+
+        def drop() -> None:
+            for name in ("B", *holders):
+                farref.rpc_sync(name, let_go)
+            freed()
+
+        part.dropping = crew.spent(drop) / number
     return part
 
 
@@ -169,58 +200,33 @@ def counted() -> int:
 
 
 def workers(most: int, base: str | None = None) -> Part:
-    """As many workers, each of which answers a call and holds a reference."""
+    """As many workers, each of which answers a call and is lent a reference."""
     where = "in one process" if base else "a process each"
     part = Part(f"workers, {where}", "workers")
     with System(base, timeout=PATIENCE) as system:
-        start, number = weight(), 0
-        ref = None
-        for wanted in decades(most, 2):
-            began, before = time.perf_counter(), number
-            while number < wanted:
-                number += 1
-                info = system.worker(f"W{number}", threads=2)
-                farref.rpc_sync(info, echo, (1,))
-                ref = farref.remote(info, Thing) if ref is None else ref
-            each = (time.perf_counter() - began) / (number - before)
-            names = [f"W{n + 1}" for n in range(number)]
+        start, number = Crew(system).weight(), 0
+        names: list[str] = []
+        ref: RRef[Any] = RRef(Thing())
 
-            def everybody(names: list[str] = names) -> None:
-                for future in [farref.rpc_async(name, echo, (1,)) for name in names]:
-                    future.result()
+        def to_each(work: Any, *args: Any) -> None:
+            for future in [farref.rpc_async(name, work, args) for name in names]:
+                future.result()
 
-            def hand_round(names: list[str] = names, ref: Any = ref) -> None:
-                for future in [farref.rpc_async(name, touch, (ref,)) for name in names]:
-                    future.result()
-
-            seconds = {
-                "starting one": each,
-                "a call to each at once, each": usual(everybody, 10) / number,
-                "a reference lent to each, each": usual(hand_round, 10) / number,
-            }
-            part.step(number, seconds, {"of one": (weight() - start) / number})
+        for wanted in decades(most, 20):
+            began = time.perf_counter()
+            for n in range(number, wanted):
+                names.append(f"W{n}")
+                farref.rpc_sync(system.worker(names[-1], threads=2), echo, (1,))
+            each = (time.perf_counter() - began) / (wanted - number)
+            number, crew = wanted, Crew(system)
+            times = max(5, TIMES // number)
+            part.step(
+                number,
+                {
+                    "a call to each, each": crew.spent(lambda: to_each(echo, 1), times) / number,
+                    "a loan to each, each": crew.spent(lambda: to_each(touch, ref), times) / number,
+                    "starting one (by the clock)": each,
+                },
+                {"of one": (crew.weight() - start) / number},
+            )
     return part
-
-
-def weight() -> float:
-    """Bytes of this process and all it started, pages that are shared counted once."""
-    me = psutil.Process()
-    session = {process.pid: process for process in (me, *me.children(recursive=True))}
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        if process.pid not in session and _same_program(process, me):
-            session[process.pid] = process
-    total = 0.0
-    for process in session.values():
-        try:
-            total += process.memory_full_info().pss
-        except (psutil.Error, AttributeError):
-            continue
-    return total
-
-
-def _same_program(process: psutil.Process, me: psutil.Process) -> bool:
-    """The admin of a system is nobody's child, but was forked with our command line."""
-    try:
-        return bool(process.cmdline() == me.cmdline() and process.create_time() >= me.create_time())
-    except psutil.Error:
-        return False

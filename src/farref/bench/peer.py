@@ -3,8 +3,8 @@
 ``python -m farref.bench.peer NAME WORKERS`` starts the peer with that many worker processes, reads
 one JSON object a line from its standard input, ``{"work": ..., "amount": ..., "point": ...}``, and
 answers each with one on its standard output: ``{"ready": ...}`` first, then ``{"figure": ...}``,
-``{"no": why}`` for work that the peer does not offer, or ``{"error": ...}``. At the end of the input
-it ends everything that it started. What libraries print goes to standard error.
+``{"no": why}`` for work that the peer does not offer, or ``{"error": ...}``. At the end of the
+input it ends everything that it started. What libraries print goes to standard error.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _serve(name: str, workers: int) -> None:
     os.dup2(2, 1)
 
     def answer(**said: Any) -> None:
-        print(json.dumps(said), file=answers, flush=True)  # noqa: T201
+        print(json.dumps(said), file=answers, flush=True)
 
     spec = PEERS[name]
     module = importlib.import_module(f".peers.{spec.module}", __package__)

@@ -116,7 +116,9 @@ def _lines(plt: Any, groups: Sequence[Sequence[Row]], path: Path) -> Path:
         label_axes(axes, rows)
     handles: dict[str, Any] = {}
     for axes in all_axes.flat:
-        handles |= {label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+        handles |= {
+            label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=8, frameon=False
     )

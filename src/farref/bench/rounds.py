@@ -120,7 +120,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 class Stage:
-    """The sessions that the benchmarks need, one after the other: started once, kept while right."""
+    """The sessions that a benchmark needs; they are kept as long as the next one needs the same."""
 
     def __init__(self, specs: Iterable[Spec]) -> None:
         self._specs = list(specs)
@@ -188,9 +188,7 @@ def measure(
     return row
 
 
-def _attempt(
-    row: Row, session: Session, stage: Stage, work: Callable[[], float]
-) -> float | None:
+def _attempt(row: Row, session: Session, stage: Stage, work: Callable[[], float]) -> float | None:
     """What *work* returns; None, with the reason in *row*, if the peer refuses or fails."""
     try:
         return work()

@@ -47,7 +47,7 @@ class Session:
     def __init__(self, spec: Spec, workers: int) -> None:
         self.spec = spec
         self._token = secrets.token_hex(8)
-        self._said = tempfile.TemporaryFile("w+", errors="replace")
+        self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (`end` closes it)
         self._rest = b""
         self._process = subprocess.Popen(  # noqa: S603 (this very interpreter)
             [sys.executable, "-m", "farref.bench.peer", spec.name, str(workers)],

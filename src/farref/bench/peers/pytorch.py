@@ -27,9 +27,7 @@ def _options(folder: str) -> Any:
 
 def _serve(rank: int, size: int, folder: str) -> None:
     os.dup2(2, 1)
-    rpc.init_rpc(
-        f"W{rank - 1}", rank=rank, world_size=size, rpc_backend_options=_options(folder)
-    )
+    rpc.init_rpc(f"W{rank - 1}", rank=rank, world_size=size, rpc_backend_options=_options(folder))
     rpc.shutdown()
 
 

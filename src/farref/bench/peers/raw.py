@@ -82,7 +82,7 @@ class Driver(Actor):
         if self.work in ("value", "value_read", "share_fetch"):
             self.send(self.b, ("make", 0, self.point))
         if self.work == "start_worker":
-            self.children = []
+            self.children: list[ActorAddress] = []
         self.started = perf_counter()
         if self.work == "in_flight":
             for number in range(self.amount):

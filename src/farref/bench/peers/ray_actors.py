@@ -18,8 +18,7 @@ STORE_BYTES = 4 << 30
 """Of its object store: a value of 1 GB is there twice for a moment."""
 
 
-@ray.remote(num_cpus=0)
-class Worker:
+class Crew:
     """Runs what the driver asks for."""
 
     def __init__(self) -> None:
@@ -64,6 +63,9 @@ class Worker:
     def resident(self) -> int:
         """See `farref.bench.peer.resident`."""
         return resident()
+
+
+Worker: Any = ray.remote(num_cpus=0)(Crew)
 
 
 class Ray(Peer):

@@ -7,11 +7,12 @@ destroyed by hand.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import xoscar as xo
 
-from ..peer import Clock, NotOffered, Peer, resident
+from ..peer import PATIENCE, Clock, NotOffered, Peer
 from ..things import array, checked
 
 MOST_ACTORS = 1_000
@@ -24,6 +25,7 @@ class Worker(xo.Actor):
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[Any] = []
+        self.count_received = 0
 
     async def echo(self, number: int) -> int:
         """The least that a call can do."""
@@ -49,9 +51,14 @@ class Worker(xo.Actor):
         """Hold nothing any more."""
         self.kept.clear()
 
-    async def resident(self) -> int:
-        """See `farref.bench.peer.resident`."""
-        return resident()
+    async def take(self, _message: int) -> None:
+        """Take a one-way message."""
+        self.count_received += 1
+
+    async def received(self) -> int:
+        """How many there were; begins anew."""
+        got, self.count_received = self.count_received, 0
+        return got
 
 
 class Object(xo.Actor):
@@ -109,6 +116,17 @@ class Xoscar(Peer):
     async def _in_flight(self, amount: int, _: int) -> float:
         with Clock() as clock:
             await asyncio.gather(*(self.b.echo(number) for number in range(amount)))
+        return clock.seconds
+
+    async def _one_way(self, amount: int, _: int) -> float:
+        with Clock() as clock:
+            for number in range(amount):
+                await self.c.take.tell(number)
+            got, end = 0, time.monotonic() + PATIENCE
+            while got < amount and time.monotonic() < end:
+                got += await self.c.received()
+        if got != amount:
+            raise AssertionError(f"{got} of {amount} messages were handled")
         return clock.seconds
 
     async def _everybody(self, amount: int, _: int) -> float:
