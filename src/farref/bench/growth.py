@@ -8,6 +8,7 @@ processes together: what others on the machine do is not in them. `bench/scale.p
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -86,11 +87,12 @@ def _session_of(pid: int) -> int | None:
 
 def decades(most: int, first: int) -> Iterator[int]:
     """first, 3 x first, 10 x first, and so on up to *most*."""
-    number, factor = first, (3, 10 / 3)
-    while number < most:
+    number = first
+    for factor in itertools.cycle((3, 10 / 3)):
+        if number >= most:
+            break
         yield number
-        number = round(number * factor[0])
-        factor = factor[::-1]
+        number = round(number * factor)
     yield most
 
 

@@ -31,6 +31,8 @@ class Plan:
     """That the work of one peer takes in a round, about."""
     warm: float = 1.0
     """Seconds of warming up, about, unless one round is over before."""
+    patience: float = 90.0
+    """Seconds after which a row has no further round, if it has three."""
     quick: bool = False
     """Few repetitions of everything, at the points of a quick run."""
 
@@ -167,9 +169,13 @@ def measure(
         amount = _attempt(row, session, stage, lambda s=session: _warm_up(s, row, plan))  # type: ignore[misc]
         if amount is not None:
             amounts[session.spec.name] = int(amount)
-    rounds = min(plan.rounds, 3) if benchmark.fresh else plan.rounds
+    fresh = benchmark.fresh and not plan.quick
+    rounds = min(plan.rounds, 3) if fresh else plan.rounds
+    began = time.monotonic()
     for turn in range(rounds):
-        sessions = stage.cast(workers, row.without, fresh=benchmark.fresh)
+        if turn >= 3 and time.monotonic() - began > plan.patience:
+            break
+        sessions = stage.cast(workers, row.without, fresh=fresh)
         first = turn % len(sessions) if sessions else 0
         for session in sessions[first:] + sessions[:first]:
             amount = amounts[session.spec.name]

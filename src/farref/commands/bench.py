@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -86,7 +86,14 @@ def bench(
     present = [spec for spec in specs if spec.name not in absent]
     plan = Plan(rounds=min(rounds, 2), seconds=0.01, quick=True) if quick else Plan(rounds=rounds)
     where = machine()
-    rows = _run(chosen, present, plan)
+
+    def keep(rows: list[Row]) -> None:  # after each: a run that is broken off keeps what it has
+        if save is not None:
+            said = report.as_json(rows, plan, where, present)
+            save.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+
+    rows = _run(chosen, present, plan, keep)
+    keep(rows)
     console = Console(width=150) if not console.is_terminal else console
     if rows:
         said = report.heading(plan, where, versions(present))
@@ -99,8 +106,6 @@ def bench(
         console.print(Text(f"{PEERS[name].title}: skipped, {why}"), soft_wrap=True)
     for line in report.reasons(rows):
         console.print(Text(line), soft_wrap=True)
-    if save is not None:
-        save.write_text(json.dumps(report.as_json(rows, plan, where, present), indent=1) + "\n")
     if pictures is not None:
         for path in plots.draw(rows, pictures):
             console.print(Text(f"drawn: {path}"), soft_wrap=True)
@@ -108,16 +113,20 @@ def bench(
         raise typer.Exit(1)
 
 
-def _run(chosen: list[Benchmark], specs: list[Spec], plan: Plan) -> list[Row]:
+def _run(
+    chosen: list[Benchmark], specs: list[Spec], plan: Plan, keep: Callable[[list[Row]], None]
+) -> list[Row]:
     todo = [(benchmark, point) for benchmark in chosen for point in plan.points(benchmark)]
     todo.sort(key=lambda each: each[0].workers(each[1]))  # the same peers as long as they will do
+    shown = Console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=shown,
         transient=True,
+        disable=not shown.is_terminal,
     )
     rows: list[Row] = []
     with progress, Stage(specs) as stage:
@@ -125,6 +134,7 @@ def _run(chosen: list[Benchmark], specs: list[Spec], plan: Plan) -> list[Row]:
         for benchmark, point in todo:
             progress.update(task, description=benchmark.named(point))
             rows.append(measure(benchmark, point, plan, stage, progress.refresh))
+            keep(rows)
             progress.advance(task)
     order = list(BY_NAME)
     return sorted(rows, key=lambda row: (order.index(row.benchmark.name), row.point))
