@@ -98,7 +98,8 @@ def heading(plan: Plan, where: dict[str, object], versions: dict[str, str]) -> s
     """How it was measured, in two lines."""
     said = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (
-        f"median of {plan.rounds} interleaved rounds (fewer where they are slow), ± half the interquartile range; {said}\n"
+        f"median of {plan.rounds} interleaved rounds (3 where they are slow), "
+        f"± half the interquartile range; {said}\n"
         f"{about(where)}"
     )
 
