@@ -63,6 +63,8 @@ class Driver(Actor):
             case (str(work), int(amount), int(point), b, c):
                 self.asker, self.work, self.left, self.point = sender, work, amount, point
                 self.amount, self.b, self.c = amount, b, c
+                self.prepare()
+            case ("echoed", "prepared"):
                 self.begin()
             case ("echoed" | "value", value):
                 if self.work in ("value", "value_read"):
@@ -78,9 +80,13 @@ class Driver(Actor):
                 elif self.left == 0 or self.work == "one_way":
                     self.finish()
 
-    def begin(self) -> None:
+    def prepare(self) -> None:
+        """Have B make what is asked for, before the clock runs."""
         if self.work in ("value", "value_read", "share_fetch"):
             self.send(self.b, ("make", 0, self.point))
+        self.send(self.b, ("echo", "prepared"))
+
+    def begin(self) -> None:
         if self.work == "start_worker":
             self.children: list[ActorAddress] = []
         self.started = perf_counter()
