@@ -14,6 +14,8 @@ PARALLEL = -n $(JOBS) --dist loadfile
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =
+# What it tells bench/rendezvous.py (--nodes, --patience).
+BENCH_OPTIONS =
 # What it tells `python -m tests.simulation` (--seconds N, --first SEED, --acts N).
 SIMULATE_OPTIONS =
 # What it tells `farref bench` (names, --rounds N, --peers ...), and bench/scale.py.
@@ -92,8 +94,8 @@ bench-scale: $(STAMP) ## a million references, 100,000 forks of one object, 200 
 bench-base: $(STAMP) ## raw messages on our system base, beside Thespian's TCP base
 	$(BIN)/farref bench call one-way values start-worker --peers base,base-no-spin,thespian
 
-bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed
-	$(BIN)/python bench/rendezvous.py
+bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed; plots it
+	$(BIN)/python bench/rendezvous.py --plot docs/rendezvous.svg $(BENCH_OPTIONS)
 
 bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fetch through aliases
 	$(BIN)/python bench/pipeline.py

@@ -8,6 +8,7 @@ import typer
 from .commands.bench import bench
 from .commands.demo import demo
 from .commands.join import join
+from .commands.rendezvous import rendezvous
 from .commands.trace import trace
 
 app = typer.Typer(
@@ -40,4 +41,5 @@ def main(
 app.command()(bench)
 app.command()(demo)
 app.command()(join)
+app.command()(rendezvous)
 app.command()(trace)
