@@ -6,6 +6,7 @@ import pytest
 
 import farref
 from farref import RRef, System
+from farref.bench import growth
 from farref.bench.growth import decades, forks, references, workers
 from farref.bench.peers.ours import touch
 from farref.bench.things import echo
@@ -49,7 +50,8 @@ def fetch(ref: RRef[list[int]]) -> list[int]:
 
 
 @pytest.mark.processes
-def test_what_grows_is_measured() -> None:
+def test_what_grows_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "TIMES", 10)
     some = references(30)
     assert some.steps == [30]
     assert some.seconds.keys() == {"making and sending one", "a share of another"}

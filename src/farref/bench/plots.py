@@ -25,6 +25,7 @@ COLOURS = {
     "ray": "#3b8f5a",
     "xoscar": "#8e5fb0",
 }
+LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
 
 
 class NoMatplotlib(Exception):
@@ -78,7 +79,8 @@ def _bars(plt: Any, rows: Sequence[Row], path: Path) -> Path:
         colours = [COLOURS[name] for name in names]
         axes.barh(range(len(names)), medians, xerr=(low, high), color=colours, ecolor="#444")
         for at, median in enumerate(medians):
-            axes.text(0, at, f" {shown(median, row.benchmark.unit)}", va="center", fontsize=7)
+            said = shown(median, row.benchmark.unit)
+            axes.text(0, at, f" {said}", va="center", fontsize=7, bbox=LABEL)
         axes.set_yticks(range(len(names)), [PEERS[name].title for name in names], fontsize=7)
         axes.invert_yaxis()
         axes.set_xticks([])
