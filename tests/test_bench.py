@@ -181,7 +181,7 @@ def test_a_losing_row_is_marked() -> None:
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(table([row(farref=[3.0, 3.0], torch=[1.0, 1.0])], ["farref", "torch"]))
     said = console.export_text()
-    assert "3 slower" in said
+    assert "3 worse" in said
     assert "3 s ±0%" in said
 
 

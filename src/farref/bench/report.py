@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .peers import Spec
     from .rounds import Plan, Row
 
-LOST = "slower"
+LOST = "worse"
 """What marks a row that a peer wins."""
 
 
