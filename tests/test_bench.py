@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from farref.bench import plots
 from farref.bench.catalogue import BENCHMARKS, BY_NAME, size
 from farref.bench.peers import PEERS, Spec
-from farref.bench.report import reasons, shown, table
+from farref.bench.report import reasons, shown, tables
 from farref.bench.rounds import Plan, Row, Stage, measure
 from farref.bench.session import TOKEN, PeerFailed, PeerRefused, Session
 from farref.cli import app
@@ -179,10 +179,12 @@ def test_more_is_better_for_a_rate() -> None:
 
 def test_a_losing_row_is_marked() -> None:
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(table([row(farref=[3.0, 3.0], torch=[1.0, 1.0])], ["farref", "torch"]))
+    console.print(*tables([row(farref=[3.0, 3.0], torch=[1.0, 1.0])], ["farref", "torch", "ray"]))
     said = console.export_text()
     assert "3 worse" in said
     assert "3 s ±0%" in said
+    assert "not met" in said
+    assert "Ray" not in said  # it has no figure
 
 
 def test_reasons_are_told_once() -> None:

@@ -1,4 +1,7 @@
-"""The benchmarks: what each is called, which work it is, at which points, and in which unit."""
+"""The benchmarks: what each is called, which work it is, at which points, and in which unit.
+
+They are in groups, each of which is a table. What is aimed at is in `targets`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Literal
 
 Unit = Literal["seconds", "per second", "bytes"]
 """Of a figure: seconds each (less is better), how many a second (more is), bytes each (less)."""
+Group = Literal["calls", "references", "values", "frozen values", "memory", "growth"]
 
 KB, MB, GB = 10**3, 10**6, 10**9
 
@@ -18,6 +22,7 @@ class Benchmark:
     name: str
     title: str
     """With ``{}`` for the point, if there are several."""
+    group: Group
     work: str
     """The method of `peer.Peer` that does it."""
     unit: Unit = "seconds"
@@ -56,36 +61,21 @@ def size(number: int) -> str:
     return f"{number} B"
 
 
-SIZES = tuple(10**power for power in range(3, 10))
+SIZES = (KB, 100 * KB, MB, 10 * MB, 100 * MB, GB)
+READ = (MB, 100 * MB)
 
 BENCHMARKS = (
     Benchmark(
         name="call",
         title="call, round trip",
+        group="calls",
         work="call",
         what="The program calls a function at B and has its result, one call after the other.",
     ),
     Benchmark(
-        name="remote-fetch",
-        title="remote + fetch",
-        work="remote_fetch",
-        what="The program has B make an object and fetches it.",
-    ),
-    Benchmark(
-        name="share",
-        title="share, user to user",
-        work="share",
-        what="The program passes its reference to an object of B's to C in a call.",
-    ),
-    Benchmark(
-        name="share-fetch",
-        title="share, and fetch there",
-        work="share_fetch",
-        what="The same, and C fetches the object before it answers.",
-    ),
-    Benchmark(
         name="in-flight",
         title="calls in flight",
+        group="calls",
         work="in_flight",
         unit="per second",
         amount=1_000,
@@ -94,14 +84,37 @@ BENCHMARKS = (
     Benchmark(
         name="one-way",
         title="one-way messages",
+        group="calls",
         work="one_way",
         unit="per second",
         amount=5_000,
         what="5,000 messages to an actor, until it has handled the last.",
     ),
     Benchmark(
+        name="remote-fetch",
+        title="remote + fetch",
+        group="references",
+        work="remote_fetch",
+        what="The program has B make an object and fetches it.",
+    ),
+    Benchmark(
+        name="share",
+        title="share, user to user",
+        group="references",
+        work="share",
+        what="The program passes its reference to an object of B's to C in a call.",
+    ),
+    Benchmark(
+        name="share-fetch",
+        title="share, and fetch there",
+        group="references",
+        work="share_fetch",
+        what="The same, and C fetches the object before it answers.",
+    ),
+    Benchmark(
         name="references",
         title="{} references in a message",
+        group="references",
         work="references",
         points=(1_000, 100_000),
         quick=(10,),
@@ -112,6 +125,7 @@ BENCHMARKS = (
     Benchmark(
         name="create-drop",
         title="create and drop",
+        group="references",
         work="create_drop",
         unit="per second",
         amount=1_000,
@@ -120,6 +134,7 @@ BENCHMARKS = (
     Benchmark(
         name="alias-chain",
         title="chain of {} aliases",
+        group="references",
         work="alias_chain",
         points=(10,),
         quick=(2,),
@@ -130,6 +145,7 @@ BENCHMARKS = (
     Benchmark(
         name="values",
         title="{} array, fetched",
+        group="values",
         work="value",
         points=SIZES,
         quick=(1_000,),
@@ -141,8 +157,9 @@ BENCHMARKS = (
     Benchmark(
         name="values-read",
         title="{} array, fetched and read",
+        group="values",
         work="value_read",
-        points=(MB, 100 * MB),
+        points=READ,
         quick=(1_000,),
         point="bytes",
         most=200,
@@ -150,8 +167,44 @@ BENCHMARKS = (
         what="The same, and adds up every byte, so mapped memory is paid for.",
     ),
     Benchmark(
+        name="frozen",
+        title="{} frozen array, fetched",
+        group="frozen values",
+        work="frozen",
+        points=SIZES,
+        quick=(1_000,),
+        point="bytes",
+        most=200,
+        bulk=GB // 2,
+        what="As values, of an array that nobody may change any more, where a peer knows such.",
+    ),
+    Benchmark(
+        name="frozen-read",
+        title="{} frozen array, fetched and read",
+        group="frozen values",
+        work="frozen_read",
+        points=READ,
+        quick=(1_000,),
+        point="bytes",
+        most=200,
+        bulk=GB // 2,
+        what="The same, and adds up every byte.",
+    ),
+    Benchmark(
+        name="frozen-again",
+        title="{} frozen array, fetched again",
+        group="frozen values",
+        work="frozen_again",
+        points=READ,
+        quick=(1_000,),
+        point="bytes",
+        most=200,
+        what="The same reference, which the program has fetched before.",
+    ),
+    Benchmark(
         name="memory-holder",
         title="memory at the holder, each reference",
+        group="memory",
         work="memory_holder",
         unit="bytes",
         amount=20_000,
@@ -161,6 +214,7 @@ BENCHMARKS = (
     Benchmark(
         name="memory-owner",
         title="memory at the owner, each object",
+        group="memory",
         work="memory_owner",
         unit="bytes",
         amount=20_000,
@@ -170,6 +224,7 @@ BENCHMARKS = (
     Benchmark(
         name="held",
         title="share, while {} are held",
+        group="growth",
         work="share_holding",
         points=(0, 1_000, 10_000, 50_000),
         quick=(0, 10),
@@ -179,6 +234,7 @@ BENCHMARKS = (
     Benchmark(
         name="holders",
         title="an object with {} workers",
+        group="growth",
         work="holders",
         points=(2, 4, 8),
         quick=(2,),
@@ -188,6 +244,7 @@ BENCHMARKS = (
     Benchmark(
         name="workers",
         title="a call to {} workers at once",
+        group="growth",
         work="everybody",
         points=(2, 4, 8),
         quick=(2,),
@@ -197,9 +254,11 @@ BENCHMARKS = (
     Benchmark(
         name="start-worker",
         title="start a worker",
+        group="growth",
         work="start_worker",
         amount=5,
         what="A further worker process is started and answers.",
     ),
 )
+GROUPS: tuple[Group, ...] = tuple(dict.fromkeys(benchmark.group for benchmark in BENCHMARKS))
 BY_NAME = {benchmark.name: benchmark for benchmark in BENCHMARKS}

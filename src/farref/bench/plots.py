@@ -22,6 +22,7 @@ COLOURS = {
     "base-no-spin": "#bbbbbb",
     "thespian": "#c2a24a",
     "torch": "#d8572a",
+    "torch-tensor": "#eb9d80",
     "ray": "#3b8f5a",
     "xoscar": "#8e5fb0",
 }

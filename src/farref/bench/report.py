@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from .machine import about
+from .catalogue import GROUPS
+from .machine import about, versions
 from .peers import OURS, PEERS, RAW
+from .targets import verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
 
     from .catalogue import Unit
     from .peers import Spec
@@ -25,7 +29,7 @@ LOST = "worse"
 def shown(value: float, unit: Unit) -> str:
     """*value* with three digits and a unit that suits it."""
     if unit == "per second":
-        return f"{_digits(value)}/s"
+        return f"{digits(value)}/s"
     steps = (
         ((1, "s"), (1e-3, "ms"), (1e-6, "us"))
         if unit == "seconds"
@@ -33,35 +37,57 @@ def shown(value: float, unit: Unit) -> str:
     )
     for scale, name in steps:
         if abs(value) >= scale:
-            return f"{_digits(value / scale)} {name}"
+            return f"{digits(value / scale)} {name}"
     scale, name = steps[-1]
-    return f"{_digits(value / scale)} {name}"
+    return f"{digits(value / scale)} {name}"
 
 
-def _digits(value: float) -> str:
+def digits(value: float) -> str:
+    """Three of them."""
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
-def table(rows: Iterable[Row], names: Sequence[str], *, markdown: bool = False) -> Table:
-    """The figures of *rows*, a column for each of the peers *names*, and the ratios."""
-    made = Table(box=box.MARKDOWN if markdown else box.SIMPLE_HEAD, padding=(0, 1))
-    made.add_column("")
+def tables(rows: Sequence[Row], names: Sequence[str], *, markdown: bool = False) -> list[Table]:
+    """A table for each group of *rows*; peers without any figure in it have no column."""
+    found = []
+    for group in GROUPS:
+        of_group = [row for row in rows if row.benchmark.group == group]
+        there = [name for name in names if any(name in row.figures for row in of_group)]
+        if there:
+            found.append(_table(group, of_group, there, markdown=markdown))
+    return found
+
+
+def _table(title: str, rows: Sequence[Row], names: Sequence[str], *, markdown: bool) -> Table:
+    made = _empty(title, markdown=markdown)
+    most = max(row.rounds for row in rows)
     for name in names:
         made.add_column(PEERS[name].title, justify="right")
-    compared = _compared(names)
-    for _, head in compared:
+    compared: list[tuple[str, Callable[[Row], Text]]] = []
+    if OURS in names and any(not PEERS[name].ours for name in names):
+        compared.append(("ours : best peer", _to_best))
+    if OURS in names and RAW in names:
+        compared.append(("ours : raw", _to_raw))
+    if any(map(verdicts, rows)):
+        compared.append(("targets", _aims))
+    for head, _ in compared:
         made.add_column(head, justify="right")
     for row in rows:
+        fewer = f" ({row.rounds} of {most} rounds)" if row.rounds < most else ""
         cells = [_cell(row, name) for name in names]
-        made.add_row(row.title, *cells, *(_ratio(row, what) for what, _ in compared))
+        made.add_row(f"{row.title}{fewer}", *cells, *(cell(row) for _, cell in compared))
     return made
 
 
-def _compared(names: Sequence[str]) -> list[tuple[str, str]]:
-    if OURS not in names:
-        return []
-    peers = [("best", "ours : best peer")] if any(not PEERS[name].ours for name in names) else []
-    return [*peers, *([("raw", "ours : raw")] if RAW in names else [])]
+def _empty(title: str, *, markdown: bool) -> Table:
+    made = Table(
+        box=box.MARKDOWN if markdown else box.SIMPLE_HEAD,
+        padding=(0, 1),
+        title=None if markdown else title,
+        title_justify="left",
+    )
+    made.add_column(title if markdown else "", no_wrap=True)
+    return made
 
 
 def _cell(row: Row, name: str) -> Text:
@@ -73,13 +99,44 @@ def _cell(row: Row, name: str) -> Text:
     return Text(f"{shown(median, row.benchmark.unit)} ±{spread:.0%}")
 
 
-def _ratio(row: Row, what: str) -> Text:
-    ratio = row.ratio(OURS, row.best() if what == "best" else RAW)
+def _to_best(row: Row) -> Text:
+    ratio = row.ratio(OURS, row.best())
     if ratio is None:
         return Text("-", style="dim")
-    if what == "best" and row.loses:
-        return Text(f"{_digits(ratio)} {LOST}", style="bold red")
-    return Text(_digits(ratio))
+    if row.loses:
+        return Text(f"{digits(ratio)} {LOST}", style="bold red")
+    return Text(digits(ratio))
+
+
+def _to_raw(row: Row) -> Text:
+    ratio = row.ratio(OURS, RAW)
+    return Text("-", style="dim") if ratio is None else Text(digits(ratio))
+
+
+def _aims(row: Row) -> Text:
+    """How many of its targets it meets."""
+    all_of = [verdict for verdict in verdicts(row) if not verdict.target.stretch]
+    met = sum(verdict.met for verdict in all_of)
+    if not all_of:
+        return Text("-", style="dim")
+    said = "met" if met == len(all_of) else "not met"
+    of = f" ({met} of {len(all_of)})" if 0 < met < len(all_of) else ""
+    return Text(f"{said}{of}", style="green" if said == "met" else "bold red")
+
+
+def targets(rows: Iterable[Row], *, markdown: bool = False) -> Table | None:
+    """Every target that is judged, and whether it is met; None if there is none."""
+    found = [verdict for row in rows for verdict in verdicts(row)]
+    if not found:
+        return None
+    made = _empty("targets", markdown=markdown)
+    made.add_column("ratio of")
+    for head in ("aimed at", "measured", ""):
+        made.add_column(head, justify="right")
+    for verdict in found:
+        said = Text(verdict.said, style="green" if verdict.met else "bold red")
+        made.add_row(verdict.row.title, verdict.compared, verdict.aim, digits(verdict.ratio), said)
+    return made
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
@@ -94,25 +151,43 @@ def reasons(rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def heading(plan: Plan, where: dict[str, object], versions: dict[str, str]) -> str:
-    """How it was measured, in two lines."""
-    said = ", ".join(f"{name} {version}" for name, version in versions.items())
+def heading(run: dict[str, Any]) -> str:
+    """How *run*, by `as_json`, was measured, in two lines."""
+    said = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     return (
-        f"median of {plan.rounds} interleaved rounds (3 where they are slow), "
-        f"± half the interquartile range; {said}\n"
-        f"{about(where)}"
+        f"median of up to {run['rounds']} interleaved rounds, ± half the interquartile range; "
+        f"{said}\n{about(run['machine'])}"
     )
 
 
 def as_json(
     rows: Iterable[Row], plan: Plan, where: dict[str, object], specs: Sequence[Spec]
-) -> dict[str, object]:
-    """All that is known, to keep or to plot."""
+) -> dict[str, Any]:
+    """All that is known of a run, to keep or to plot."""
     return {
         "machine": where,
-        "versions": {spec.distribution: spec.version() for spec in specs},
+        "versions": versions(specs),
+        "peers": [spec.name for spec in specs],
         "rounds": plan.rounds,
-        "seconds a round": plan.seconds,
         "quick": plan.quick,
-        "results": [row.said() for row in rows],
+        "results": [
+            {**row.said(), "targets": [verdict.as_json() for verdict in verdicts(row)]}
+            for row in rows
+        ],
     }
+
+
+def save(said: dict[str, Any], path: Path) -> None:
+    """Write *said* to *path*, a line for each result, figures with five digits."""
+
+    def short(value: Any) -> Any:
+        if isinstance(value, float):
+            return float(f"{value:.5g}")
+        if isinstance(value, dict):
+            return {key: short(each) for key, each in value.items()}
+        return [short(each) for each in value] if isinstance(value, list | tuple) else value
+
+    results = [json.dumps(short(each)) for each in said["results"]]
+    rest = json.dumps({key: value for key, value in said.items() if key != "results"}, indent=1)
+    listed = ",\n  ".join(results)
+    path.write_text(f'{rest[:-2]},\n "results": [\n  {listed}\n ]\n}}\n', encoding="utf-8")

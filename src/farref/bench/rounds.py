@@ -10,16 +10,19 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
+from .catalogue import BY_NAME, Benchmark
 from .peers import OURS, PEERS, RAW, Spec
 from .session import PeerFailed, PeerRefused, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .catalogue import Benchmark
+
+LEAST = 0.6
+"""Seconds of a peer in a row, however late it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,23 @@ class Plan:
     warm: float = 1.0
     """Seconds of warming up, about, unless one round is over before."""
     patience: float = 90.0
-    """Seconds after which a row has no further round, if it has three."""
+    """Seconds beyond which a row has no second round, or further one."""
     quick: bool = False
     """Few repetitions of everything, at the points of a quick run."""
 
     def points(self, benchmark: Benchmark) -> tuple[int, ...]:
         """Where *benchmark* is measured."""
         return benchmark.quick if self.quick else benchmark.points
+
+    def within(self, seconds: float, peers: int) -> Plan:
+        """The same, but hurried, so that a row of *peers* peers takes about *seconds*."""
+        each = max(seconds / max(1, peers), LEAST)
+        return replace(
+            self,
+            seconds=min(self.seconds, each / 2 / self.rounds),
+            warm=min(self.warm, each / 4),
+            patience=min(self.patience, each * peers),
+        )
 
 
 @dataclass(slots=True)
@@ -65,9 +78,14 @@ class Row:
         """Between which half of the rounds are."""
         return quartiles(self.figures[peer])
 
-    def best(self) -> str | None:
-        """The best of the peers that are not ours; None if there is none."""
-        others = [name for name in self.figures if not PEERS[name].ours]
+    @property
+    def rounds(self) -> int:
+        """How many there were."""
+        return max(map(len, self.figures.values()), default=0)
+
+    def best(self, among: Sequence[str] = ()) -> str | None:
+        """The best of *among*, or of the peers that are not ours; None if none has a figure."""
+        others = [name for name in self.figures if name in among or not (among or PEERS[name].ours)]
         if not others:
             return None
         return (max if self.more_is_better else min)(others, key=self.median)
@@ -89,6 +107,12 @@ class Row:
         """The best peer is better than farref."""
         ratio = self.ratio(OURS, self.best())
         return ratio is not None and (ratio < 1 if self.more_is_better else ratio > 1)
+
+    @classmethod
+    def from_json(cls, said: dict[str, Any]) -> Row:
+        """What `said` said."""
+        figures = {name: each["rounds"] for name, each in said["peers"].items()}
+        return cls(BY_NAME[said["benchmark"]], said["point"], figures, said["without"])
 
     def said(self) -> dict[str, object]:
         """As JSON."""
@@ -129,18 +153,22 @@ class Stage:
         self._sessions: dict[str, Session] = {}
         self._workers = 0
 
-    def cast(self, workers: int, without: dict[str, str], *, fresh: bool = False) -> list[Session]:
-        """A session of each peer with *workers* workers; who fails to start goes to *without*."""
+    def cast(
+        self, benchmark: Benchmark, point: int, without: dict[str, str], *, fresh: bool = False
+    ) -> list[Session]:
+        """A session of each peer for *benchmark*; *without* takes those that do not start."""
+        workers = benchmark.workers(point)
         if fresh or workers != self._workers:
             self.end()
         self._workers = workers
-        for spec in self._specs:
-            if spec.name not in self._sessions and spec.name not in without:
+        wanted = [s for s in self._specs if s.does(benchmark.work) and s.name not in without]
+        for spec in wanted:
+            if spec.name not in self._sessions:
                 try:
                     self._sessions[spec.name] = Session(spec, workers)
                 except PeerFailed as error:
                     without[spec.name] = f"did not start: {error}"
-        return [session for name, session in self._sessions.items() if name not in without]
+        return [self._sessions[spec.name] for spec in wanted if spec.name not in without]
 
     def dismiss(self, session: Session) -> None:
         """End the one that failed; the next benchmark gets another."""
@@ -163,19 +191,19 @@ def measure(
 ) -> Row:
     """Have every peer on *stage* do *benchmark* at *point*; *step* is called for each round."""
     row = Row(benchmark, point)
-    workers = benchmark.workers(point)
     amounts: dict[str, int] = {}
-    for session in stage.cast(workers, row.without):
+    end = time.monotonic() + plan.patience
+    for session in stage.cast(benchmark, point, row.without):
         amount = _attempt(row, session, stage, lambda s=session: _warm_up(s, row, plan))  # type: ignore[misc]
         if amount is not None:
             amounts[session.spec.name] = int(amount)
     fresh = benchmark.fresh and not plan.quick
-    rounds = min(plan.rounds, 3) if fresh else plan.rounds
-    began = time.monotonic()
-    for turn in range(rounds):
-        if turn >= 3 and time.monotonic() - began > plan.patience:
+    took = 0.0
+    for turn in range(min(plan.rounds, 2) if fresh else plan.rounds):
+        began = time.monotonic()
+        if turn and began + took > end:
             break
-        sessions = stage.cast(workers, row.without, fresh=fresh)
+        sessions = stage.cast(benchmark, point, row.without, fresh=fresh)
         first = turn % len(sessions) if sessions else 0
         for session in sessions[first:] + sessions[:first]:
             amount = amounts[session.spec.name]
@@ -188,6 +216,7 @@ def measure(
             if figure is not None:
                 each = 1 / figure if row.more_is_better else figure
                 row.figures.setdefault(session.spec.name, []).append(each)
+        took = time.monotonic() - began
         step()
     for name in row.without:  # in no round, or in all of them: ratios are of pairs
         row.figures.pop(name, None)
@@ -216,7 +245,10 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
         session.do(benchmark.work, amount, point)
         return amount
     if fixed is not None and benchmark.unit == "bytes":
-        return fixed  # each round is another process: nothing to warm up
+        session.do(benchmark.work, 1, point)  # whether it does; each round is another process
+        return fixed
+    if benchmark.work in session.done and 1 in (fixed, benchmark.most_at(point)):
+        return 1  # it has done as much of something smaller
     if fixed is not None and row.more_is_better:
         tenth = max(1, fixed // 10)
         if session.do(benchmark.work, tenth, point) > plan.warm:

@@ -42,3 +42,11 @@ def checked(value: Any, size: int) -> None:
     """Whether *value* has *size* bytes, and the last one is what it should be."""
     if len(value) != size or int(value[-1]) != 1:
         raise AssertionError(f"{size} bytes came as {len(value)}")
+
+
+def added_up(value: Any, size: int) -> None:
+    """Read every byte of *value*, an array or a tensor, and see whether they are what they were."""
+    import numpy as np  # noqa: PLC0415 (optional)
+
+    if int(np.asarray(value).sum()) != size:
+        raise AssertionError("some bytes are wrong")

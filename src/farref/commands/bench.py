@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ..bench import plots, report
 from ..bench.catalogue import BENCHMARKS, BY_NAME, Benchmark
-from ..bench.machine import machine, versions
+from ..bench.machine import machine
 from ..bench.peers import OURS, PEERS, Spec
 from ..bench.rounds import Plan, Row, Stage, measure
 
@@ -49,6 +49,14 @@ def bench(
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="How often each peer has its turn.")] = 7,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            help="About how long all of it may take; without it as long as it needs.",
+            show_default=False,
+        ),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A glance: two rounds of little work, small sizes.")
     ] = False,
@@ -58,16 +66,13 @@ def bench(
     pictures: Annotated[
         Path | None, typer.Option("--plots", metavar="FOLDER", help="Draw PNGs, by matplotlib.")
     ] = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the table as Markdown.")
-    ] = False,
     listed: Annotated[bool, typer.Option("--list", help="List the benchmarks and peers.")] = False,
 ) -> None:
     """Measure farref beside PyTorch RPC, Ray, Xoscar and raw Thespian messages, in one run.
 
     Each peer works in processes of its own; they take turns, round by round. The
     exit code is 1 if farref itself failed at something. A full run takes about
-    half an hour, `farref bench call share` a minute.
+    half an hour, or `--minutes`; `farref bench call share` a minute.
     """  # fmt: skip
     console = Console()
     if listed:
@@ -89,19 +94,19 @@ def bench(
 
     def keep(rows: list[Row]) -> None:  # after each: a run that is broken off keeps what it has
         if save is not None:
-            said = report.as_json(rows, plan, where, present)
-            save.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+            report.save(report.as_json(rows, plan, where, present), save)
 
-    rows = _run(chosen, present, plan, keep)
+    rows = _run(chosen, present, plan, keep, minutes)
     keep(rows)
-    console = Console(width=150) if not console.is_terminal else console
+    console = Console(width=200) if not console.is_terminal else console
     if rows:
-        said = report.heading(plan, where, versions(present))
+        said = report.heading(report.as_json(rows, plan, where, present))
         console.print(Text(said), soft_wrap=True)
-        console.print(
-            report.table(rows, [spec.name for spec in present], markdown=markdown),
-            soft_wrap=markdown,
-        )
+        for table in report.tables(rows, [spec.name for spec in present]):
+            console.print(table)
+        aims = report.targets(rows)
+        if aims is not None:
+            console.print(aims)
     for name, why in absent.items():
         console.print(Text(f"{PEERS[name].title}: skipped, {why}"), soft_wrap=True)
     for line in report.reasons(rows):
@@ -114,7 +119,11 @@ def bench(
 
 
 def _run(
-    chosen: list[Benchmark], specs: list[Spec], plan: Plan, keep: Callable[[list[Row]], None]
+    chosen: list[Benchmark],
+    specs: list[Spec],
+    plan: Plan,
+    keep: Callable[[list[Row]], None],
+    minutes: float | None,
 ) -> list[Row]:
     todo = [(benchmark, point) for benchmark in chosen for point in plan.points(benchmark)]
     todo.sort(key=lambda each: each[0].workers(each[1]))  # the same peers as long as they will do
@@ -129,11 +138,16 @@ def _run(
         disable=not shown.is_terminal,
     )
     rows: list[Row] = []
+    end = None if minutes is None else time.monotonic() + minutes * 60
     with progress, Stage(specs) as stage:
         task = progress.add_task("", total=len(todo))
-        for benchmark, point in todo:
+        for done, (benchmark, point) in enumerate(todo):
             progress.update(task, description=benchmark.named(point))
-            rows.append(measure(benchmark, point, plan, stage, progress.refresh))
+            hurried = plan
+            if end is not None:
+                share = (end - time.monotonic()) / (len(todo) - done)
+                hurried = plan.within(share, sum(spec.does(benchmark.work) for spec in specs))
+            rows.append(measure(benchmark, point, hurried, stage, progress.refresh))
             keep(rows)
             progress.advance(task)
     order = list(BY_NAME)

@@ -20,8 +20,14 @@ class Spec:
     """Modules that it cannot do without."""
     distribution: str
     options: dict[str, Any] = field(default_factory=dict)
+    works: tuple[str, ...] = ()
+    """The works for which it is there; whatever it offers, without them."""
     ours: bool = False
     """It is farref, or a part of it: not one that farref is compared with as a peer."""
+
+    def does(self, work: str) -> bool:
+        """Whether it is there for *work*."""
+        return not self.works or work in self.works
 
     def missing(self) -> str:
         """Why it cannot run here; empty if it can."""
@@ -39,7 +45,17 @@ RAW = "base"
 
 _SPECS = (
     Spec(OURS, "farref", "ours", "Ours", (), "farref", ours=True),
-    Spec("no-spin", "farref, no spin", "ours", "Ours", (), "farref", {"spin": False}, ours=True),
+    Spec(
+        "no-spin",
+        "farref, no spin",
+        "ours",
+        "Ours",
+        (),
+        "farref",
+        {"spin": False},
+        works=("call", "in_flight", "one_way", "remote_fetch", "share", "share_fetch"),
+        ours=True,
+    ),
     Spec(RAW, "raw, our base", "raw", "Raw", (), "farref", {"base": "ours"}, ours=True),
     Spec(
         "base-no-spin",
@@ -53,6 +69,16 @@ _SPECS = (
     ),
     Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
     Spec("torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch"),
+    Spec(
+        "torch-tensor",
+        "PyTorch, tensor",
+        "pytorch",
+        "PyTorch",
+        ("torch", "numpy"),
+        "torch",
+        {"tensors": True},
+        works=("value", "value_read", "frozen", "frozen_read", "frozen_again"),
+    ),
     Spec("ray", "Ray", "ray_actors", "Ray", ("ray", "numpy"), "ray"),
     Spec("xoscar", "Xoscar", "xoscar_pool", "Xoscar", ("xoscar", "numpy"), "xoscar"),
 )

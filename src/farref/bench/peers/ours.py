@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorExitRequest
 
@@ -11,7 +11,10 @@ from farref import RefActor, RRef, System
 
 from ...actors.base import system_base
 from ..peer import PATIENCE, Clock, Peer, resident, until
-from ..things import Thing, array, checked, echo, live
+from ..things import Thing, added_up, array, checked, echo, live
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 B, C = "W0", "W1"
 kept: list[RRef[Any]] = []
@@ -149,21 +152,35 @@ class Ours(Peer):
 
     def value(self, amount: int, point: int) -> float:
         """Fetch arrays of *point* bytes, each for the first time."""
-        refs = [farref.remote(B, array, (point,)) for _ in range(amount)]
-        farref.wait(refs, len(refs))
-        with Clock() as clock:
-            for ref in refs:
-                checked(ref.to_here(), point)
-        return clock.seconds
+        return self._fetch(self._arrays(amount, point), checked, point)
 
     def value_read(self, amount: int, point: int) -> float:
         """The same, and add up every byte."""
-        refs = [farref.remote(B, array, (point,)) for _ in range(amount)]
+        return self._fetch(self._arrays(amount, point), added_up, point)
+
+    def frozen(self, amount: int, point: int) -> float:
+        """Fetch arrays of *point* bytes that are frozen, each for the first time."""
+        return self._fetch(self._arrays(amount, point, frozen=True), checked, point)
+
+    def frozen_read(self, amount: int, point: int) -> float:
+        """The same, and add up every byte."""
+        return self._fetch(self._arrays(amount, point, frozen=True), added_up, point)
+
+    def frozen_again(self, amount: int, point: int) -> float:
+        """Fetch one that was fetched before by the same reference."""
+        (ref,) = self._arrays(1, point, frozen=True)
+        ref.to_here()
+        return self._fetch([ref] * amount, checked, point)
+
+    def _arrays(self, number: int, size: int, *, frozen: bool = False) -> list[RRef[Any]]:
+        refs = [farref.remote(B, array, (size,), frozen=frozen) for _ in range(number)]
         farref.wait(refs, len(refs))
+        return refs
+
+    def _fetch(self, refs: list[RRef[Any]], look: Callable[[Any, int], None], size: int) -> float:
         with Clock() as clock:
             for ref in refs:
-                if int(ref.to_here().sum()) != point:
-                    raise AssertionError("some bytes are wrong")
+                look(ref.to_here(), size)
         return clock.seconds
 
     # ---- scaling

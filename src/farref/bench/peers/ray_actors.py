@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -12,7 +12,10 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 import ray
 
 from ..peer import Clock, Peer, resident
-from ..things import array, checked
+from ..things import added_up, array, checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STORE_BYTES = 4 << 30
 """Of its object store: a value of 1 GB is there twice for a moment."""
@@ -164,20 +167,30 @@ class Ray(Peer):
         return clock.seconds
 
     def value(self, amount: int, point: int) -> float:
-        """Fetch arrays of *point* bytes, each for the first time; large ones are mapped."""
-        refs = [ray.get(self.b.make_array.remote(point))[0] for _ in range(amount)]
-        with Clock() as clock:
-            for ref in refs:
-                checked(ray.get(ref), point)
-        return clock.seconds
+        """Fetch arrays of *point* bytes, each for the first time; they are mapped."""
+        return self._fetch(self._arrays(amount, point), checked, point)
 
     def value_read(self, amount: int, point: int) -> float:
         """The same, and add up every byte."""
-        refs = [ray.get(self.b.make_array.remote(point))[0] for _ in range(amount)]
+        return self._fetch(self._arrays(amount, point), added_up, point)
+
+    frozen = value
+    """All its values are."""
+    frozen_read = value_read
+
+    def frozen_again(self, amount: int, point: int) -> float:
+        """Fetch one that was fetched before."""
+        refs = self._arrays(1, point)
+        ray.get(refs)
+        return self._fetch(refs * amount, checked, point)
+
+    def _arrays(self, number: int, size: int) -> list[Any]:
+        return [ray.get(self.b.make_array.remote(size))[0] for _ in range(number)]
+
+    def _fetch(self, refs: list[Any], look: Callable[[Any, int], None], size: int) -> float:
         with Clock() as clock:
             for ref in refs:
-                if int(ray.get(ref).sum()) != point:
-                    raise AssertionError("some bytes are wrong")
+                look(ray.get(ref), size)
         return clock.seconds
 
     # ---- scaling
