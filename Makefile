@@ -91,8 +91,10 @@ conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minut
 bench: $(STAMP) ## every benchmark, beside those peers that are installed (pip install '.[bench]')
 	$(BIN)/farref bench $(BENCH_OPTIONS)
 
-bench-plots: $(STAMP) ## the same, and the pictures and figures of docs/performance.md
-	$(BIN)/farref bench --plots docs --json docs/bench.json --markdown $(BENCH_OPTIONS)
+bench-plots: $(STAMP) ## the same and bench-scale in 12 minutes, into docs/performance.md and its pictures
+	$(BIN)/farref bench --minutes 7 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
+	$(BIN)/python bench/scale.py --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
+	$(BIN)/python bench/page.py
 
 bench-scale: $(STAMP) ## a million references, 100,000 forks of one object, 200 workers: is it flat?
 	$(BIN)/python bench/scale.py $(SCALE_OPTIONS)
@@ -106,8 +108,9 @@ bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torc
 bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fetch through aliases
 	$(BIN)/python bench/pipeline.py
 
-bench-values: $(STAMP) ## large arrays fetched, frozen or not, beside torch and Ray if installed
-	$(BIN)/python bench/values.py
+bench-values: $(STAMP) ## arrays fetched, frozen or not, beside torch and Ray if installed
+	$(BIN)/farref bench values values-read frozen frozen-read frozen-again \
+		--peers farref,torch,torch-tensor,ray $(BENCH_OPTIONS)
 
 bench-sites: $(STAMP) ## what noting where references are created costs
 	$(BIN)/python bench/sites.py

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
 from farref.bench.growth import Part, forks, references, workers
 from farref.bench.machine import about, machine
 from farref.bench.plots import pyplot
-from farref.bench.report import shown
+from farref.bench.report import dropped, grown, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,26 +33,6 @@ PARTS: dict[str, tuple[Callable[[int], Part], int]] = {
     "workers": (workers, 200),
     "endpoints": (functools.partial(workers, base="simpleSystemBase"), 200),
 }
-
-
-def show(part: Part, console: Console) -> None:
-    """Print the table of *part*."""
-    table = Table(title=part.title, title_justify="left")
-    table.add_column(part.what, justify="right")
-    columns = [(n, v, "seconds") for n, v in part.seconds.items()]
-    columns += [(n, v, "bytes") for n, v in part.bytes.items()]
-    for name, _, unit in columns:
-        table.add_column(f"{unit}: {name}" if unit == "bytes" else name, justify="right")
-    for at, number in enumerate(part.steps):
-        cells = [
-            shown(values[at], "bytes" if unit == "bytes" else "seconds")
-            for _, values, unit in columns
-        ]
-        table.add_row(f"{number:,}", *cells)
-    console.print(table)
-    if part.dropping is not None:
-        each = shown(part.dropping, "seconds")
-        console.print(f"dropping, for each of the last step, until all is freed: {each}\n")
 
 
 def plot(parts: list[Part], path: Path) -> None:
@@ -88,7 +67,8 @@ def main() -> None:
     for name in options.parts or PARTS:
         work, most = PARTS[name]
         parts.append(work(options.most or most))
-        show(parts[-1], console)
+        console.print(grown(parts[-1]))
+        console.print(f"{dropped(parts[-1]) or ''}\n")
     if options.json:
         said = {"machine": where, "parts": [asdict(part) for part in parts]}
         options.json.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from farref.bench import plots
+from farref.bench import growth, plots, report
 from farref.bench.catalogue import BENCHMARKS, BY_NAME, size
+from farref.bench.machine import machine
 from farref.bench.peers import PEERS, Spec
 from farref.bench.report import reasons, shown, tables
 from farref.bench.rounds import Plan, Row, Stage, measure
 from farref.bench.session import TOKEN, PeerFailed, PeerRefused, Session
+from farref.bench.targets import TARGETS, verdicts
 from farref.cli import app
 
 OURS = "farref,base"
@@ -76,6 +81,12 @@ def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(tmp_path
     assert figures["machine"]["cores"] == os.cpu_count()
     assert [name for name in BY_NAME if BY_NAME[name].named(0).split()[0] not in said] == []
     assert marked() == []
+    tables = page().benchmarks(figures)
+    for name, each in results.items():
+        cell = shown(Row.from_json(each).median("farref"), each["unit"])
+        line = next(line for line in tables.splitlines() if line.startswith(f"| {each['title']} "))
+        assert f"| {cell} ±" in " ".join(line.split()), name
+    assert "raw, our base: no references, create-drop" in tables
 
 
 @pytest.mark.processes
@@ -161,6 +172,101 @@ def test_the_list_names_every_benchmark_and_peer() -> None:
 
 
 # ---- figures
+
+
+def page() -> ModuleType:
+    """bench/page.py."""
+    path = Path(__file__).parent.parent / "bench" / "page.py"
+    spec = importlib.util.spec_from_file_location("page", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_the_figures_that_were_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = page()
+    monkeypatch.setattr(sys, "argv", ["page.py", "--check"])
+    writer.main()
+    with pytest.raises(SystemExit, match="has no block"):
+        writer.written("nothing")
+
+
+def test_what_grew_is_a_table_of_the_page() -> None:
+    part = growth.Part("references held", "references", dropping=1e-5)
+    part.step(1_000, {"a share": 2e-4}, {"at the owner": 1_500.0})
+    lines = page().scale({"machine": machine(), "parts": [asdict(part)]}).splitlines()
+    assert "| references held | a share | bytes: at the owner |" in lines
+    assert "| 1,000 | 200 us | 1.5 KB |" in {" ".join(line.split()) for line in lines}
+    assert "Dropping, for each of the last step, until all is freed: 10 us." in lines
+
+
+def test_a_target_is_met_or_not() -> None:
+    found = row(farref=[1.0, 1.0], base=[0.4, 0.4], torch=[4.0, 4.0], ray=[5.0, 5.0])
+    found.figures["no-spin"] = [2.4, 2.4]
+    assert [(v.compared, v.aim, v.ratio, v.said) for v in verdicts(found)] == [
+        ("farref : PyTorch RPC", "at most 0.3", 0.25, "met"),
+        ("farref, no spin : PyTorch RPC", "at most 0.5", 0.6, "not met"),
+        ("farref : raw, our base", "at most 2", 2.5, "not met"),
+    ]
+
+
+def test_the_target_of_a_rate_is_a_least_one_and_a_stretch_says_so() -> None:
+    found = Row(BY_NAME["in-flight"], 0, {"farref": [40.0], "torch": [10.0], "base": [50.0]})
+    assert [(v.aim, v.said) for v in verdicts(found)] == [
+        ("at least 3", "met"),
+        ("at least 5 (stretch)", "not met"),
+        ("at least 0.5", "met"),
+    ]
+
+
+def test_of_pytorch_the_better_counts_and_only_large_frozen_arrays_are_judged() -> None:
+    figures = {"farref": [1.0], "torch": [40.0], "torch-tensor": [10.0], "ray": [0.6]}
+    large, small = (Row(BY_NAME["frozen"], n, dict(figures)) for n in (10**6, 10**3))
+    assert [(v.compared, v.said) for v in verdicts(large)] == [
+        ("farref : Ray", "met"),
+        ("farref : PyTorch, tensor", "not met"),
+    ]
+    assert verdicts(small) == []
+
+
+def test_every_target_is_of_a_benchmark_and_its_peers() -> None:
+    assert TARGETS.keys() <= BY_NAME.keys()
+    for name, aims in TARGETS.items():
+        for aim in aims:
+            assert {aim.ours, *aim.beside} <= PEERS.keys()
+            assert not aim.points or set(aim.points) & set(BY_NAME[name].points)
+
+
+def test_figures_are_kept_as_they_were(tmp_path: Path) -> None:
+    some = [
+        row(farref=[1.234567], torch=[2.0]),
+        Row(BY_NAME["values"], 1_000, without={"ray": "no"}),
+    ]
+    specs = [PEERS[name] for name in ("farref", "torch")]
+    report.save(report.as_json(some, Plan(), machine(), specs[:1]), tmp_path / "figures.json")
+    kept = json.loads((tmp_path / "figures.json").read_text())
+    first, second = map(Row.from_json, kept["results"])
+    assert first.figures == {"farref": [1.2346], "torch": [2.0]}
+    assert (second.title, second.without) == ("1 KB array, fetched", {"ray": "no"})
+
+
+def test_a_hurried_plan_takes_less_of_everything() -> None:
+    plan = Plan().within(14.0, 7)
+    assert (plan.warm, plan.patience) == (0.5, 14.0)
+    assert plan.seconds * plan.rounds * 7 == pytest.approx(7.0)
+    assert Plan().within(1_000.0, 7) == Plan()
+    assert Plan().within(-5.0, 7).patience > 1.0
+
+
+def test_a_row_of_fewer_rounds_says_so() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    rows = [row(farref=[1.0, 1.0, 1.0]), Row(BY_NAME["in-flight"], 0, {"farref": [2.0]})]
+    console.print(*tables(rows, ["farref"]))
+    assert "calls in flight (1 of 3 rounds)" in console.export_text()
 
 
 def test_ratios_are_of_the_same_round() -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .catalogue import Unit
+    from .growth import Part
     from .peers import Spec
     from .rounds import Plan, Row
 
@@ -59,7 +60,7 @@ def tables(rows: Sequence[Row], names: Sequence[str], *, markdown: bool = False)
 
 
 def _table(title: str, rows: Sequence[Row], names: Sequence[str], *, markdown: bool) -> Table:
-    made = _empty(title, markdown=markdown)
+    made = _empty(title, title if markdown else "", markdown=markdown)
     most = max(row.rounds for row in rows)
     for name in names:
         made.add_column(PEERS[name].title, justify="right")
@@ -79,14 +80,14 @@ def _table(title: str, rows: Sequence[Row], names: Sequence[str], *, markdown: b
     return made
 
 
-def _empty(title: str, *, markdown: bool) -> Table:
+def _empty(title: str, first: str, *, markdown: bool) -> Table:
     made = Table(
         box=box.MARKDOWN if markdown else box.SIMPLE_HEAD,
         padding=(0, 1),
         title=None if markdown else title,
         title_justify="left",
     )
-    made.add_column(title if markdown else "", no_wrap=True)
+    made.add_column(first, no_wrap=True)
     return made
 
 
@@ -129,7 +130,7 @@ def targets(rows: Iterable[Row], *, markdown: bool = False) -> Table | None:
     found = [verdict for row in rows for verdict in verdicts(row)]
     if not found:
         return None
-    made = _empty("targets", markdown=markdown)
+    made = _empty("targets", "targets" if markdown else "", markdown=markdown)
     made.add_column("ratio of")
     for head in ("aimed at", "measured", ""):
         made.add_column(head, justify="right")
@@ -137,6 +138,28 @@ def targets(rows: Iterable[Row], *, markdown: bool = False) -> Table | None:
         said = Text(verdict.said, style="green" if verdict.met else "bold red")
         made.add_row(verdict.row.title, verdict.compared, verdict.aim, digits(verdict.ratio), said)
     return made
+
+
+def grown(part: Part, *, markdown: bool = False) -> Table:
+    """The figures of a thing that grows, a row for each step."""
+    made = _empty(part.title, part.title if markdown else part.what, markdown=markdown)
+    columns: list[tuple[str, list[float], Unit]] = [
+        *((name, values, "seconds") for name, values in part.seconds.items()),
+        *((f"bytes: {name}", values, "bytes") for name, values in part.bytes.items()),
+    ]
+    for head, _, _ in columns:
+        made.add_column(head, justify="right")
+    for at, number in enumerate(part.steps):
+        made.add_row(f"{number:,}", *(shown(values[at], unit) for _, values, unit in columns))
+    return made
+
+
+def dropped(part: Part) -> str | None:
+    """What letting go costs in *part*, in a sentence; None where it was not measured."""
+    if part.dropping is None:
+        return None
+    each = shown(part.dropping, "seconds")
+    return f"Dropping, for each of the last step, until all is freed: {each}."
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
