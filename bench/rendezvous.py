@@ -200,7 +200,7 @@ def main() -> None:
     figures = measure(options.nodes, options.rounds, options.patience)
     if options.json:
         said: dict[str, Any] = {
-            "where": machine(),
+            "machine": machine(),
             "seconds": figures,
             "patience": options.patience,
         }
