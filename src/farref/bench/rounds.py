@@ -25,6 +25,11 @@ LEAST = 0.6
 """Seconds of a peer in a row, however late it is."""
 
 
+FEW = 3
+LONG = 10.0
+"""Seconds of a round."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How thorough a run is."""
@@ -35,7 +40,7 @@ class Plan:
     warm: float = 1.0
     """Seconds of warming up, about, unless one round is over before."""
     patience: float = 90.0
-    """Seconds beyond which a row has no second round, or further one."""
+    """Seconds beyond which a row has no further round, if it has `FEW`, or they are `LONG`."""
     quick: bool = False
     """Few repetitions of everything, at the points of a quick run."""
 
@@ -192,8 +197,9 @@ def measure(
     """Have every peer on *stage* do *benchmark* at *point*; *step* is called for each round."""
     row = Row(benchmark, point)
     amounts: dict[str, int] = {}
-    end = time.monotonic() + plan.patience
-    for session in stage.cast(benchmark, point, row.without):
+    sessions = stage.cast(benchmark, point, row.without)
+    end = time.monotonic() + plan.patience  # starting them is not this row's time
+    for session in sessions:
         amount = _attempt(row, session, stage, lambda s=session: _warm_up(s, row, plan))  # type: ignore[misc]
         if amount is not None:
             amounts[session.spec.name] = int(amount)
@@ -201,7 +207,7 @@ def measure(
     took = 0.0
     for turn in range(min(plan.rounds, 2) if fresh else plan.rounds):
         began = time.monotonic()
-        if turn and began + took > end:
+        if began + took > end and (turn >= FEW or took > LONG):
             break
         sessions = stage.cast(benchmark, point, row.without, fresh=fresh)
         first = turn % len(sessions) if sessions else 0
