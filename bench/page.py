@@ -44,7 +44,7 @@ def as_markdown(table: Table) -> str:
 def benchmarks(run: dict[str, Any]) -> str:
     """The tables of `farref bench`."""
     rows = [Row.from_json(said) for said in run["results"]]
-    tables = report.tables(rows, run["peers"], markdown=True)
+    tables = report.tables(rows, run["peers"], run["rounds"], markdown=True)
     aims = report.targets(rows, markdown=True)
     pieces = [f"{report.heading(run)}.\n", *map(as_markdown, tables)]
     if aims is not None:

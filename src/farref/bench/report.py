@@ -48,20 +48,26 @@ def digits(value: float) -> str:
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
-def tables(rows: Sequence[Row], names: Sequence[str], *, markdown: bool = False) -> list[Table]:
-    """A table for each group of *rows*; peers without any figure in it have no column."""
+def tables(
+    rows: Sequence[Row], names: Sequence[str], rounds: int, *, markdown: bool = False
+) -> list[Table]:
+    """A table for each group of *rows*; peers without any figure in it have no column.
+
+    A row that had fewer rounds than *rounds* says so.
+    """
     found = []
     for group in GROUPS:
         of_group = [row for row in rows if row.benchmark.group == group]
         there = [name for name in names if any(name in row.figures for row in of_group)]
         if there:
-            found.append(_table(group, of_group, there, markdown=markdown))
+            found.append(_table(group, of_group, there, rounds, markdown=markdown))
     return found
 
 
-def _table(title: str, rows: Sequence[Row], names: Sequence[str], *, markdown: bool) -> Table:
+def _table(
+    title: str, rows: Sequence[Row], names: Sequence[str], rounds: int, *, markdown: bool
+) -> Table:
     made = _empty(title, title if markdown else "", markdown=markdown)
-    most = max(row.rounds for row in rows)
     for name in names:
         made.add_column(PEERS[name].title, justify="right")
     compared: list[tuple[str, Callable[[Row], Text]]] = []
@@ -74,7 +80,7 @@ def _table(title: str, rows: Sequence[Row], names: Sequence[str], *, markdown: b
     for head, _ in compared:
         made.add_column(head, justify="right")
     for row in rows:
-        fewer = f" ({row.rounds} of {most} rounds)" if row.rounds < most else ""
+        fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
         cells = [_cell(row, name) for name in names]
         made.add_row(f"{row.title}{fewer}", *cells, *(cell(row) for _, cell in compared))
     return made
@@ -94,10 +100,12 @@ def _empty(title: str, first: str, *, markdown: bool) -> Table:
 def _cell(row: Row, name: str) -> Text:
     if name not in row.figures:
         return Text("-", style="dim")
-    low, high = row.quartiles(name)
     median = row.median(name)
-    spread = (high - low) / 2 / median if median else 0.0
-    return Text(f"{shown(median, row.benchmark.unit)} ±{spread:.0%}")
+    said = shown(median, row.benchmark.unit)
+    if row.rounds < 2 or not median:
+        return Text(said)
+    low, high = row.quartiles(name)
+    return Text(f"{said} ±{(high - low) / 2 / median:.0%}")
 
 
 def _to_best(row: Row) -> Text:

@@ -102,7 +102,7 @@ def bench(
     if rows:
         said = report.heading(report.as_json(rows, plan, where, present))
         console.print(Text(said), soft_wrap=True)
-        for table in report.tables(rows, [spec.name for spec in present]):
+        for table in report.tables(rows, [spec.name for spec in present], plan.rounds):
             console.print(table)
         aims = report.targets(rows)
         if aims is not None:
