@@ -301,6 +301,13 @@ def test_reasons_are_told_once() -> None:
     assert reasons(rows) == ["Ray: no call, share (no)"]
 
 
+def test_what_is_lacking_at_some_points_only_is_told_by_its_title() -> None:
+    some = Row(BY_NAME["values"], 1_000, {"thespian": [1.0]})
+    large = [Row(BY_NAME["values"], n, without={"thespian": "slow"}) for n in (10**8, 10**9)]
+    said = "raw, Thespian: no 100 MB array, fetched, 1 GB array, fetched (slow)"
+    assert reasons([some, *large]) == [said]
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "said"),
     [

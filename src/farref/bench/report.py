@@ -170,16 +170,22 @@ def dropped(part: Part) -> str | None:
     return f"Dropping, for each of the last step, until all is freed: {each}."
 
 
-def reasons(rows: Iterable[Row]) -> list[str]:
+def reasons(rows: Sequence[Row]) -> list[str]:
     """A line for each peer and reason why it has no figure, with the benchmarks it lacks."""
-    lacking: dict[tuple[str, str], list[str]] = {}
+    lacking: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         for name, why in row.without.items():
-            lacking.setdefault((name, why), []).append(row.benchmark.name)
+            lacking.setdefault((name, why), {})[_lacked(row, name, rows)] = None
     return [
-        f"{PEERS[name].title}: no {', '.join(dict.fromkeys(benchmarks))} ({why})"
+        f"{PEERS[name].title}: no {', '.join(benchmarks)} ({why})"
         for (name, why), benchmarks in lacking.items()
     ]
+
+
+def _lacked(row: Row, name: str, rows: Sequence[Row]) -> str:
+    """The benchmark, or the row if the peer has figures at other points."""
+    has = any(other.benchmark is row.benchmark and name in other.figures for other in rows)
+    return row.title if has else row.benchmark.name
 
 
 def heading(run: dict[str, Any]) -> str:
