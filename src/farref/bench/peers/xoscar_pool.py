@@ -210,3 +210,6 @@ class Xoscar(Peer):
                 await asyncio.gather(*(worker.let_go() for worker in self.crew[1:]))
                 await xo.destroy_actor(ref)
         return clock.seconds
+
+    async def _start_worker(self, _amount: int, _: int) -> float:
+        raise NotOffered("its processes are started with the pool")
