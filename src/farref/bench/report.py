@@ -191,8 +191,9 @@ def _lacked(row: Row, name: str, rows: Sequence[Row]) -> str:
 def heading(run: dict[str, Any]) -> str:
     """How *run*, by `as_json`, was measured, in two lines."""
     said = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    quick = "a glance, and no figures to quote: " if run["quick"] else ""
     return (
-        f"median of up to {run['rounds']} interleaved rounds, ± half the interquartile range; "
+        f"{quick}median of up to {run['rounds']} interleaved rounds, ± half the interquartile range; "
         f"{said}\n{about(run['machine'])}"
     )
 

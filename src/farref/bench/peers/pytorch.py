@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch.distributed import rpc
 
-from ..peer import PATIENCE, Clock, Peer, resident, until
+from ..peer import PATIENCE, Clock, NotOffered, Peer, resident, until
 from ..things import Thing, added_up, array, checked, echo, live
 
 B, C = "W0", "W1"
+PICKLED_BYTES = 100_000_000
+"""An array of more takes it a minute; once is enough."""
 _kept: list[Any] = []
 
 
@@ -160,8 +162,13 @@ class PyTorch(Peer):
                 added_up(ref.to_here(), point)
         return clock.seconds
 
-    frozen = frozen_again = value
-    """It knows nothing frozen, and copies."""
+    def frozen(self, amount: int, point: int) -> float:
+        """As `value`: it knows nothing frozen, and copies."""
+        if point > PICKLED_BYTES and not self.tensors:
+            raise NotOffered("it copies, as what is not frozen, which took it long enough")
+        return self.value(amount, point)
+
+    frozen_again = frozen
     frozen_read = value_read
 
     def _array(self, size: int) -> Any:
