@@ -192,10 +192,8 @@ def heading(run: dict[str, Any]) -> str:
     """How *run*, by `as_json`, was measured, in two lines."""
     said = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     quick = "a glance, and no figures to quote: " if run["quick"] else ""
-    return (
-        f"{quick}median of up to {run['rounds']} interleaved rounds, ± half the interquartile range; "
-        f"{said}\n{about(run['machine'])}"
-    )
+    how = f"median of up to {run['rounds']} interleaved rounds, ± half the interquartile range"
+    return f"{quick}{how}; {said}\n{about(run['machine'])}"
 
 
 def as_json(
