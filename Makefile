@@ -14,10 +14,11 @@ PARALLEL = -n $(JOBS) --dist loadfile
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =
-# What it tells bench/rendezvous.py (--nodes, --patience).
-BENCH_OPTIONS =
 # What it tells `python -m tests.simulation` (--seconds N, --first SEED, --acts N).
 SIMULATE_OPTIONS =
+# What they tell `farref bench` (names, --rounds N, --peers ...), or the script of the target.
+BENCH_OPTIONS =
+SCALE_OPTIONS =
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
 PYTHONS ?= python3.11 python3.12 python3.13 $(PYENV_PYTHONS)
 PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/python,\
@@ -30,8 +31,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt docs docs-serve smoke soak simulate conformance bench-base \
-	bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values clean
+.PHONY: help demo test lint types fmt docs docs-serve smoke soak simulate conformance bench bench-plots \
+	bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values clean
 
 help: ## show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -87,8 +88,19 @@ simulate: $(STAMP) ## as many random programs in virtual time as fit into 2 minu
 conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minutes)
 	$(BIN)/python tools/thespian_conformance.py --bases ours ours-tcp
 
-bench-base: $(STAMP) ## our system base beside Thespian's TCP base, in one run
-	$(BIN)/python bench/base.py
+bench: $(STAMP) ## every benchmark, beside those peers that are installed (pip install '.[bench]')
+	$(BIN)/farref bench $(BENCH_OPTIONS)
+
+bench-plots: $(STAMP) ## the same and bench-scale in 12 minutes, into docs/performance.md and its pictures
+	$(BIN)/farref bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
+	$(BIN)/python bench/scale.py --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
+	$(BIN)/python bench/page.py
+
+bench-scale: $(STAMP) ## a million references, 100,000 forks of one object, 200 workers: is it flat?
+	$(BIN)/python bench/scale.py $(SCALE_OPTIONS)
+
+bench-base: $(STAMP) ## raw messages on our system base, beside Thespian's TCP base
+	$(BIN)/farref bench call one-way values start-worker --peers base,base-no-spin,thespian
 
 bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed; plots it
 	$(BIN)/python bench/rendezvous.py --plot docs/rendezvous.svg $(BENCH_OPTIONS)
@@ -96,8 +108,9 @@ bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torc
 bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fetch through aliases
 	$(BIN)/python bench/pipeline.py
 
-bench-values: $(STAMP) ## large arrays fetched, frozen or not, beside torch and Ray if installed
-	$(BIN)/python bench/values.py
+bench-values: $(STAMP) ## arrays fetched, frozen or not, beside torch and Ray if installed
+	$(BIN)/farref bench values values-read frozen frozen-read frozen-again \
+		--peers farref,torch,torch-tensor,ray $(BENCH_OPTIONS)
 
 bench-sites: $(STAMP) ## what noting where references are created costs
 	$(BIN)/python bench/sites.py

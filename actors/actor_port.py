@@ -10,9 +10,16 @@ from __future__ import annotations
 import concurrent.futures
 import threading
 from collections import deque
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from thespian.actors import Actor, ActorAddress, ActorExitRequest, ThespianWatch
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ThespianWatch,
+    WakeupMessage,
+)
 
 from . import bases, simple
 from .ports import Bell, SelfRunning
@@ -111,6 +118,14 @@ class ActorPort(SelfRunning):
             simple.send(self._actor, self._actor.myAddress, Nudge())
         else:
             self._bell.ring()
+
+    def nudge_after(self, seconds: float) -> None:
+        """Have a wakeup with a `Nudge` come in *seconds*. In Thespian's thread."""
+        after = timedelta(seconds=seconds)
+        if self._bell is None:
+            simple.send_later(self._actor, seconds, WakeupMessage(after, Nudge()))
+        else:
+            Actor.wakeupAfter(self._actor, after, Nudge())
 
     def given_up(self) -> None:
         """See `Port.given_up`: an actor whom nobody believes any more ends."""

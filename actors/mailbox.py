@@ -15,7 +15,6 @@ import secrets
 import sys
 import time
 import traceback
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import (
@@ -172,7 +171,7 @@ class Mailbox:
         due = now + max(pause, 0.005)
         if self._ticks_at is None or due < self._ticks_at - 0.01:
             self._ticks_at = due
-            Actor.wakeupAfter(self._actor, timedelta(seconds=max(pause, 0.005)), Nudge())
+            self.port.nudge_after(max(pause, 0.005))
 
     # ---- becoming an endpoint
 

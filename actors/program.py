@@ -298,6 +298,7 @@ class CallInPort(_Receiver):
         try:
             if self._stopped:
                 return
+            simple.ring_alarms(self._base)
             while (message := self._asys.listen(timedelta(milliseconds=1))) is not None:
                 self._dispatch(message)
             if self.endpoint is not None:

@@ -8,8 +8,12 @@ not take the base's lock, which is held while an actor's mailbox runs and wants 
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
 import threading
+import time
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from thespian.system.simpleSystemBase import ActorRef, PendingSend
 
@@ -43,6 +47,28 @@ rung = Ring()
 """Something was put into some in-process system's queue; whoever pumps looks."""
 
 
+_alarms: WeakKeyDictionary[Any, list[tuple[float, int, ActorAddress, object]]] = WeakKeyDictionary()
+"""What each system's actors are to get later. The framework's own timers are a list, all of which
+it copies for every message, so that a message would cost the more the more endpoints there are."""
+_alarm_numbers = itertools.count()
+
+
+def send_later(actor: Any, seconds: float, message: object) -> None:
+    """Have *message* come to *actor* itself in *seconds*. In its own thread."""
+    base = actor._myRef._system._systemBase
+    if base is not None:
+        alarm = (time.monotonic() + seconds, next(_alarm_numbers), actor.myAddress, message)
+        heapq.heappush(_alarms.setdefault(base, []), alarm)
+
+
+def ring_alarms(base: Any) -> None:
+    """Queue what is due by now on *base*."""
+    alarms = _alarms.get(base)
+    while alarms and alarms[0][0] <= time.monotonic():
+        _, _, address, message = heapq.heappop(alarms)
+        put(base, address, address, message)
+
+
 def hosts(actor: Any) -> bool:
     """Whether *actor* lives on the in-process base."""
     return isinstance(actor._myRef, ActorRef)
@@ -50,6 +76,7 @@ def hosts(actor: Any) -> bool:
 
 def close_actors(base: Any) -> None:
     """End the endpoints of *base*'s actors: the framework forgets actors without a word."""
+    _alarms.pop(base, None)
     for entry in list(base.actorRegistry.values()):
         mailbox = getattr(getattr(entry, "instance", None), "_mailbox", None)
         if mailbox is not None:

@@ -14,10 +14,7 @@ ratios within one run mean anything. Messages are counted in traces of the same 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import os
-import platform
 import statistics
 import sys
 from dataclasses import dataclass, field
@@ -29,6 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from farref import RRef, System, remote, rpc_sync
+from farref.bench.machine import about, machine
+from farref.bench.plots import NoMatplotlib, pyplot
 from farref.commands.stage import Demo, perform
 from farref.testing import Faults, delay
 
@@ -208,17 +207,19 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")
+    if arguments.svg:
+        try:
+            pyplot()  # or it would be missed at the end
+        except NoMatplotlib as error:
+            parser.error(str(error))
     near, far = chains(arguments.rounds, 0), chains(arguments.rounds, LATE)
     behind = fetches(arguments.rounds)
     console = Console(width=100 if not sys.stdout.isatty() else None)
-    about = (
-        f"median of {arguments.rounds} interleaved rounds, Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores"
-    )
+    how = f"median of {arguments.rounds} interleaved rounds; {about(machine())}"
     for contests, where in ((near, "this machine"), (far, f"packets {LATE * 1e3:g} ms late")):
-        title = f"dependent calls on one worker, {where}\n{about}"
+        title = f"dependent calls on one worker, {where}\n{how}"
         show(console, title, ("calls", "at once", "step by step"), contests)
-    show(console, f"a second fetch\n{about}", ("", "no alias", "behind them"), [behind], FETCHES)
+    show(console, f"a second fetch\n{how}", ("", "no alias", "behind them"), [behind], FETCHES)
     if arguments.json:
         tables = {"near": near, "far": far, "aliases": [behind]}
         figures = {k: {c.title: c.figures() for c in v} for k, v in tables.items()}
@@ -248,11 +249,7 @@ def show(
 
 def plot(path: Path, near: list[Contest], far: list[Contest]) -> None:
     """Draw how many times as long waiting in between takes."""
-    try:
-        pyplot = importlib.import_module("matplotlib.pyplot")
-    except ImportError:
-        raise SystemExit(f"{path} is not written: install matplotlib to have a plot") from None
-    figure, axes = pyplot.subplots(figsize=(5.5, 3.2), layout="constrained")
+    figure, axes = pyplot().subplots(figsize=(5.5, 3.2), layout="constrained")
     for contests, where in ((far, f"packets {LATE * 1e3:g} ms late"), (near, "this machine")):
         axes.plot(STEPS, [contest.figures()["ratio"] for contest in contests], "o-", label=where)
     axes.plot(STEPS, STEPS, ":", color="grey", label="n round trips to one")

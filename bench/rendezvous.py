@@ -20,7 +20,6 @@ import asyncio
 import importlib.util
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -34,6 +33,8 @@ import farref
 from farref import RendezvousTimeouts, System
 from farref.actors.current import frame
 from farref.actors.rendezvous.client import client_of
+from farref.bench.machine import machine
+from farref.bench.plots import NoMatplotlib, pyplot
 
 TIMES = RendezvousTimeouts(join=550, last_call=1, keep_alive=60)
 
@@ -156,56 +157,26 @@ def measure(sizes: list[int], rounds: int, patience: float) -> dict[str, dict[in
     return figures
 
 
-def plot(figures: dict[str, dict[int, float | None]], patience: float) -> str:
-    """The figures as an SVG, both axes logarithmic."""
-    from math import log10
-
+def plot(figures: dict[str, dict[int, float | None]], patience: float, path: Path) -> None:
+    """Draw the figures as an SVG, both axes logarithmic."""
+    figure, axes = pyplot().subplots(figsize=(7, 3.2), layout="constrained")
     sizes = sorted({nodes for each in figures.values() for nodes in each})
-    values = [v for each in figures.values() for v in each.values() if v]
-    low, high = log10(min(values)) // 1, -(-log10(max([*values, patience])) // 1)
-    left, right = log10(sizes[0]), log10(sizes[-1])
-
-    def x(nodes: int) -> float:
-        return 60 + 420 * (log10(nodes) - left) / max(right - left, 1e-9)
-
-    def y(seconds: float) -> float:
-        return 260 - 230 * (log10(seconds) - low) / (high - low)
-
-    out = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 680 300" '
-        'font-family="sans-serif" font-size="12">',
-        '<rect width="680" height="300" fill="white"/>',
-    ]
-    for power in range(int(low), int(high) + 1):
-        at = y(10.0**power)
-        out.append(f'<path d="M60 {at:.1f}H480" stroke="#ddd"/>')
-        out.append(f'<text x="54" y="{at + 4:.1f}" text-anchor="end">{10.0**power:g} s</text>')
-    out += [f'<text x="{x(n):.1f}" y="278" text-anchor="middle">{n}</text>' for n in sizes]
-    out.append('<text x="270" y="295" text-anchor="middle">nodes in one round</text>')
-    labels: list[float] = []
-    for colour, (name, each) in zip(
-        ("#1f77b4", "#2ca02c", "#d62728"), figures.items(), strict=False
-    ):
-        points = [(x(n), y(v)) for n, v in each.items() if v]
-        line = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
-        out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        out += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points]
-        late = [n for n, v in each.items() if not v]
-        end = points[-1] if points else (x(sizes[0]), y(patience))
+    for name, each in figures.items():
+        done = {nodes: value for nodes, value in each.items() if value}
+        (line,) = axes.plot(list(done), list(done.values()), "o-", label=name)
+        late = [nodes for nodes, value in each.items() if not value]
         if late:
-            up = (x(late[0]), y(patience))
-            out.append(
-                f'<path d="M{end[0]:.1f} {end[1]:.1f}L{up[0]:.1f} {up[1]:.1f}" stroke="{colour}" '
-                'stroke-dasharray="4"/>'
-                f'<text x="{up[0]:.1f}" y="{up[1] - 6:.1f}" fill="{colour}" '
-                f'text-anchor="middle">more than {patience:g} s</text>'
-            )
-        label = end[1] + 4
-        while any(abs(label - other) < 14 for other in labels):
-            label -= 14
-        labels.append(label)
-        out.append(f'<text x="490" y="{label:.1f}" fill="{colour}">{name}</text>')
-    return "\n".join([*out, "</svg>"]) + "\n"
+            last = max(done, default=sizes[0])
+            ends = [last, late[0]], [done.get(last, patience), patience]
+            axes.plot(*ends, "--", color=line.get_color())
+            said = f"more than {patience:g} s"
+            axes.annotate(said, (late[0], patience), ha="center", va="bottom")
+    axes.set(xscale="log", yscale="log", xlabel="nodes in one round", ylabel="seconds")
+    axes.set_xticks(sizes, list(map(str, sizes)))
+    axes.minorticks_off()
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(path, format="svg")
 
 
 def main() -> None:
@@ -221,13 +192,21 @@ def main() -> None:
     if options.one:
         print(json.dumps(CONTENDERS[options.one](options.nodes[0], options.patience)), flush=True)
         os._exit(0)  # torch's threads may go on for long
+    if options.plot:
+        try:
+            pyplot()  # or it would be missed at the end
+        except NoMatplotlib as error:
+            parser.error(str(error))
     figures = measure(options.nodes, options.rounds, options.patience)
     if options.json:
-        where = {"python": platform.python_version(), "cores": os.cpu_count()}
-        said: dict[str, Any] = {"where": where, "seconds": figures, "patience": options.patience}
+        said: dict[str, Any] = {
+            "machine": machine(),
+            "seconds": figures,
+            "patience": options.patience,
+        }
         options.json.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
     if options.plot:
-        options.plot.write_text(plot(figures, options.patience), encoding="utf-8")
+        plot(figures, options.patience, options.plot)
 
 
 if __name__ == "__main__":

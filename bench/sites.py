@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from farref import RRef, System, remote
+from farref.bench.machine import about, machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    rounds, where = parser.parse_args().rounds, machine()
     table = Table("microseconds for each", "without", "with sites", box=None, padding=(0, 2, 0, 0))
     with System("simpleSystemBase") as plain, System("simpleSystemBase", sites=True) as noting:
         for system in (plain, noting):
@@ -58,7 +59,7 @@ def main() -> None:
                     with_system(system)
                     least[sites] = min(least[sites], _microseconds(work))
             table.add_row(name, f"{least[False]:.1f}", f"{least[True]:.1f}")
-    Console().print(table)
+    Console().print(table, about(where))
 
 
 def with_system(system: System) -> None:

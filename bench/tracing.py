@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import statistics
 import tempfile
@@ -34,6 +32,7 @@ from rich.table import Table
 from farref import System, remote, rpc_sync
 from farref.actors.current import running_in
 from farref.actors.watching import Watching
+from farref.bench.machine import about, machine
 
 TURN = 20
 """Operations of one system before the next one's turn."""
@@ -125,7 +124,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.rounds < 2:
         parser.error("quartiles need 2 rounds at least")
-    found = measure(arguments.rounds)
+    where, found = machine(), measure(arguments.rounds)
     table = Table("work", "off, µs", "ratio of", "recording", "after a viewer left")
     for name, each in found.items():
         for what in ("time", "processor"):
@@ -134,9 +133,10 @@ def main() -> None:
     console = Console()
     console.print(table)
     console.print(f"ratios to off: median (quartiles) of {arguments.rounds} rounds")
+    console.print(about(where))
     if arguments.json:
-        about = {"python": platform.python_version(), "cores": os.cpu_count()}
-        arguments.json.write_text(json.dumps({**about, "rounds": arguments.rounds, "work": found}))
+        said = {"machine": where, "rounds": arguments.rounds, "work": found}
+        arguments.json.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from .commands.bench import bench
 from .commands.demo import demo
 from .commands.join import join
 from .commands.refs import refs
@@ -38,6 +39,7 @@ def main(
     """Remote references for Thespian actors."""
 
 
+app.command()(bench)
 app.command()(demo)
 app.command()(join)
 app.command()(refs)

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Write the figures of docs/performance.md, from what was measured: no figure is typed by hand.
+
+    python bench/page.py                # from docs/bench.json and docs/bench-scale.json
+    python bench/page.py --check        # exit code 1 if the page says something else
+
+`farref bench --json docs/bench.json --plots docs` and `bench/scale.py --json docs/bench-scale.json
+--plot docs/bench-scale.png` measure. What this writes stands between two comments of the page each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from farref.bench import report
+from farref.bench.growth import Part
+from farref.bench.machine import about
+from farref.bench.rounds import Row
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "performance.md"
+BEGIN, END = "<!-- {}: written by bench/page.py -->", "<!-- end of {} -->"
+UNMEASURED = "*Not measured yet: `make bench-plots` writes the figures here.*\n"
+
+
+def as_markdown(table: Table) -> str:
+    """*table* as it stands in a page."""
+    out = io.StringIO()
+    Console(file=out, width=500).print(table)
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+def benchmarks(run: dict[str, Any]) -> str:
+    """The tables of `farref bench`."""
+    rows = [Row.from_json(said) for said in run["results"]]
+    tables = report.tables(rows, run["peers"], run["rounds"], markdown=True)
+    aims = report.targets(rows, markdown=True)
+    pieces = [f"{report.heading(run)}.\n", *map(as_markdown, tables)]
+    if aims is not None:
+        pieces.append(as_markdown(aims))
+    pieces.append("".join(f"- {line}\n" for line in report.reasons(rows)))
+    pieces.append("![the benchmarks](bench.png)\n\n![what grows](bench-scaling.png)\n")
+    return "\n".join(piece for piece in pieces if piece)
+
+
+def scale(run: dict[str, Any]) -> str:
+    """The tables of bench/scale.py."""
+    pieces = [f"{about(run['machine'])}.\n"]
+    for part in (Part(**said) for said in run["parts"]):
+        pieces.append(as_markdown(report.grown(part, markdown=True)))
+        if (said := report.dropped(part)) is not None:
+            pieces.append(f"{said}\n")
+    return "\n".join([*pieces, "![scale](bench-scale.png)\n"])
+
+
+BLOCKS = {
+    "benchmarks": (DOCS / "bench.json", benchmarks),
+    "scale": (DOCS / "bench-scale.json", scale),
+}
+
+
+def written(page: str) -> str:
+    """*page* with every block as the figures have it."""
+    for name, (path, write) in BLOCKS.items():
+        begin, end = BEGIN.format(name), END.format(name)
+        before, there, rest = page.partition(f"{begin}\n")
+        _, closed, after = rest.partition(end)
+        if not (there and closed):
+            raise SystemExit(f"{PAGE} has no block of {begin!r} up to {end!r}")
+        known = path.exists()
+        block = write(json.loads(path.read_text(encoding="utf-8"))) if known else UNMEASURED
+        page = f"{before}{begin}\n\n{block}\n{end}{after}"
+    return page
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    options = parser.parse_args()
+    page = PAGE.read_text(encoding="utf-8")
+    wanted = written(page)
+    if not options.check:
+        PAGE.write_text(wanted, encoding="utf-8")
+    elif wanted != page:
+        sys.exit(f"{PAGE.name} has other figures than were measured: run `python bench/page.py`")
+
+
+if __name__ == "__main__":
+    main()

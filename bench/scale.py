@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Whether time and memory stay flat: 1,000,000 references, 100,000 forks of one, 200 workers.
+
+    python bench/scale.py                       # everything: about ten minutes, 4 GB of memory
+    python bench/scale.py references --most 100000
+    python bench/scale.py --json figures.json --plot docs/bench-scale.png
+
+What is measured, and how, is in `farref.bench.growth`; times are processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from farref.bench.growth import Part, forks, references, workers
+from farref.bench.machine import about, machine
+from farref.bench.plots import pyplot
+from farref.bench.report import dropped, grown, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARTS: dict[str, tuple[Callable[[int], Part], int]] = {
+    "references": (references, 1_000_000),
+    "forks": (forks, 100_000),
+    "workers": (workers, 200),
+    "endpoints": (functools.partial(workers, base="simpleSystemBase"), 200),
+}
+
+
+def plot(parts: list[Part], path: Path) -> None:
+    """Draw each part's times, and its bytes."""
+    plt = pyplot()
+    figure, rows = plt.subplots(
+        len(parts), 2, figsize=(10, 2.6 * len(parts)), layout="constrained", squeeze=False
+    )
+    for (left, right), part in zip(rows, parts, strict=True):
+        for axes, lines, unit in ((left, part.seconds, "seconds"), (right, part.bytes, "bytes")):
+            for name, values in lines.items():
+                axes.plot(part.steps, values, "o-", label=name, markersize=4)
+            axes.set(xscale="log", title=f"{part.title}: {unit}", ylim=(0, None))
+            axes.yaxis.set_major_formatter(lambda value, _, unit=unit: shown(value, unit))
+            axes.grid(visible=True, alpha=0.3)
+            axes.legend(frameon=False, fontsize=7)
+    figure.savefig(path, dpi=100)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="|".join(PARTS))
+    parser.add_argument("--most", type=int, help="instead of a million, 100,000 and 200")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path, help="a PNG, if matplotlib is there")
+    options = parser.parse_args()
+    if options.most is not None and options.most < 1:
+        parser.error("--most must be 1 or more")
+    console, where, parts = Console(width=130), machine(), []
+    console.print(about(where))
+    for name in options.parts or PARTS:
+        work, most = PARTS[name]
+        parts.append(work(options.most or most))
+        console.print(grown(parts[-1]))
+        console.print(f"{dropped(parts[-1]) or ''}\n")
+    if options.json:
+        said = {"machine": where, "parts": [asdict(part) for part in parts]}
+        options.json.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+    if options.plot:
+        plot(parts, options.plot)
+
+
+if __name__ == "__main__":
+    main()

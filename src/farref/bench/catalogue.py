@@ -1,0 +1,264 @@
+"""The benchmarks: what each is called, which work it is, at which points, and in which unit.
+
+They are in groups, each of which is a table. What is aimed at is in `targets`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["seconds", "per second", "bytes"]
+"""Of a figure: seconds each (less is better), how many a second (more is), bytes each (less)."""
+Group = Literal["calls", "references", "values", "frozen values", "memory", "growth"]
+
+KB, MB, GB = 10**3, 10**6, 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """Some work, measured at one or several points."""
+
+    name: str
+    title: str
+    """With ``{}`` for the point, if there are several."""
+    group: Group
+    work: str
+    """The method of `peer.Peer` that does it."""
+    unit: Unit = "seconds"
+    points: tuple[int, ...] = (0,)
+    quick: tuple[int, ...] = (0,)
+    """The points of a quick run."""
+    point: Literal["", "bytes", "references", "links", "workers"] = ""
+    amount: int | None = None
+    """How often it is done in a round, if it is not a matter of time."""
+    most: int = 100_000
+    bulk: int = 0
+    """Bytes that a round may fetch, each time once (0: it is no matter)."""
+    fresh: bool = False
+    """Every round needs new processes: what one leaves behind disturbs the next."""
+    what: str = ""
+    """One sentence: what is done in the time."""
+
+    def workers(self, point: int) -> int:
+        """Worker processes that it needs."""
+        return point if self.point == "workers" else 2
+
+    def most_at(self, point: int) -> int:
+        """How often it is done in a round at most."""
+        return max(1, min(self.most, self.bulk // max(1, point))) if self.bulk else self.most
+
+    def named(self, point: int) -> str:
+        """The title of one row."""
+        return self.title.format(size(point) if self.point == "bytes" else f"{point:,}")
+
+
+def size(number: int) -> str:
+    """1000000 -> '1 MB'."""
+    for unit, bound in (("GB", GB), ("MB", MB), ("KB", KB)):
+        if number >= bound:
+            return f"{number / bound:g} {unit}"
+    return f"{number} B"
+
+
+SIZES = (KB, 100 * KB, MB, 10 * MB, 100 * MB, GB)
+READ = (MB, 100 * MB)
+
+BENCHMARKS = (
+    Benchmark(
+        name="call",
+        title="call, round trip",
+        group="calls",
+        work="call",
+        what="The program calls a function at B and has its result, one call after the other.",
+    ),
+    Benchmark(
+        name="in-flight",
+        title="calls in flight",
+        group="calls",
+        work="in_flight",
+        unit="per second",
+        amount=1_000,
+        what="1,000 calls to B are sent before the first answer is waited for.",
+    ),
+    Benchmark(
+        name="one-way",
+        title="one-way messages",
+        group="calls",
+        work="one_way",
+        unit="per second",
+        amount=5_000,
+        what="5,000 messages to an actor, until it has handled the last.",
+    ),
+    Benchmark(
+        name="remote-fetch",
+        title="remote + fetch",
+        group="references",
+        work="remote_fetch",
+        what="The program has B make an object and fetches it.",
+    ),
+    Benchmark(
+        name="share",
+        title="share, user to user",
+        group="references",
+        work="share",
+        what="The program passes its reference to an object of B's to C in a call.",
+    ),
+    Benchmark(
+        name="share-fetch",
+        title="share, and fetch there",
+        group="references",
+        work="share_fetch",
+        what="The same, and C fetches the object before it answers.",
+    ),
+    Benchmark(
+        name="references",
+        title="{} references in a message",
+        group="references",
+        work="references",
+        points=(1_000, 100_000),
+        quick=(10,),
+        point="references",
+        amount=1,
+        what="In one call to C, the program passes references to as many objects of B's.",
+    ),
+    Benchmark(
+        name="create-drop",
+        title="create and drop",
+        group="references",
+        work="create_drop",
+        unit="per second",
+        amount=1_000,
+        what="1,000 objects are made at B and let go of at once, until the last is freed.",
+    ),
+    Benchmark(
+        name="alias-chain",
+        title="chain of {} aliases",
+        group="references",
+        work="alias_chain",
+        points=(10,),
+        quick=(2,),
+        point="links",
+        most=200,
+        what="Each task returns the reference to a task on another worker; the value at the end.",
+    ),
+    Benchmark(
+        name="values",
+        title="{} array, fetched",
+        group="values",
+        work="value",
+        points=SIZES,
+        quick=(1_000,),
+        point="bytes",
+        most=200,
+        bulk=GB // 2,
+        what="The program fetches an array of B's that it has not fetched before.",
+    ),
+    Benchmark(
+        name="values-read",
+        title="{} array, fetched and read",
+        group="values",
+        work="value_read",
+        points=READ,
+        quick=(1_000,),
+        point="bytes",
+        most=200,
+        bulk=GB // 2,
+        what="The same, and adds up every byte, so mapped memory is paid for.",
+    ),
+    Benchmark(
+        name="frozen",
+        title="{} frozen array, fetched",
+        group="frozen values",
+        work="frozen",
+        points=SIZES,
+        quick=(1_000,),
+        point="bytes",
+        most=200,
+        bulk=GB // 2,
+        what="As values, of an array that nobody may change any more, where a peer knows such.",
+    ),
+    Benchmark(
+        name="frozen-read",
+        title="{} frozen array, fetched and read",
+        group="frozen values",
+        work="frozen_read",
+        points=READ,
+        quick=(1_000,),
+        point="bytes",
+        most=200,
+        bulk=GB // 2,
+        what="The same, and adds up every byte.",
+    ),
+    Benchmark(
+        name="frozen-again",
+        title="{} frozen array, fetched again",
+        group="frozen values",
+        work="frozen_again",
+        points=READ,
+        quick=(1_000,),
+        point="bytes",
+        most=200,
+        what="The same reference, which the program has fetched before.",
+    ),
+    Benchmark(
+        name="memory-holder",
+        title="memory at the holder, each reference",
+        group="memory",
+        work="memory_holder",
+        unit="bytes",
+        amount=20_000,
+        fresh=True,
+        what="By how much the program grows by 20,000 references to objects of B's.",
+    ),
+    Benchmark(
+        name="memory-owner",
+        title="memory at the owner, each object",
+        group="memory",
+        work="memory_owner",
+        unit="bytes",
+        amount=20_000,
+        fresh=True,
+        what="By how much B grows by 20,000 small objects that the program holds.",
+    ),
+    Benchmark(
+        name="held",
+        title="share, while {} are held",
+        group="growth",
+        work="share_holding",
+        points=(0, 1_000, 10_000, 50_000),
+        quick=(0, 10),
+        point="references",
+        what="As share, while the program holds as many other references.",
+    ),
+    Benchmark(
+        name="holders",
+        title="an object with {} workers",
+        group="growth",
+        work="holders",
+        points=(2, 4, 8),
+        quick=(2,),
+        point="workers",
+        what="An object of the first worker is given to all others, who keep it, then drop it.",
+    ),
+    Benchmark(
+        name="workers",
+        title="a call to {} workers at once",
+        group="growth",
+        work="everybody",
+        points=(2, 4, 8),
+        quick=(2,),
+        point="workers",
+        what="One call to each worker is in flight, until all have answered.",
+    ),
+    Benchmark(
+        name="start-worker",
+        title="start a worker",
+        group="growth",
+        work="start_worker",
+        amount=5,
+        what="A further worker process is started and answers.",
+    ),
+)
+GROUPS: tuple[Group, ...] = tuple(dict.fromkeys(benchmark.group for benchmark in BENCHMARKS))
+BY_NAME = {benchmark.name: benchmark for benchmark in BENCHMARKS}

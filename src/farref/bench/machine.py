@@ -1,0 +1,52 @@
+"""Where it ran: the machine and the versions, without its name."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import TYPE_CHECKING
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .peers import Spec
+
+
+def machine() -> dict[str, object]:
+    """What a reader needs to place the figures."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory bytes": psutil.virtual_memory().total,
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
+        "python": platform.python_version(),
+        "load at the start": round(os.getloadavg()[0], 1),
+    }
+
+
+def versions(specs: Iterable[Spec]) -> dict[str, str]:
+    """Of what is measured, by distribution."""
+    return {spec.distribution: spec.version() for spec in specs}
+
+
+def about(said: dict[str, object]) -> str:
+    """*said* by `machine`, in a line."""
+    memory = said["memory bytes"]
+    gigabytes = memory / 2**30 if isinstance(memory, int) else 0
+    return (
+        f"Python {said['python']}, {said['system']}, {said['cores']} cores ({said['cpu']}), "
+        f"{gigabytes:.0f} GB; load {said['load at the start']} at the start"
+    )
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()

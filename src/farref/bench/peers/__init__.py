@@ -1,0 +1,85 @@
+"""The peers, by name: which module does the work, and what must be installed for it."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A peer. Its module is imported in its own process only."""
+
+    name: str
+    title: str
+    module: str
+    kind: str
+    needs: tuple[str, ...]
+    """Modules that it cannot do without."""
+    distribution: str
+    options: dict[str, Any] = field(default_factory=dict)
+    works: tuple[str, ...] = ()
+    """The works for which it is there; whatever it offers, without them."""
+    ours: bool = False
+    """It is farref, or a part of it: not one that farref is compared with as a peer."""
+
+    def does(self, work: str) -> bool:
+        """Whether it is there for *work*."""
+        return not self.works or work in self.works
+
+    def missing(self) -> str:
+        """Why it cannot run here; empty if it can."""
+        gone = [name for name in self.needs if importlib.util.find_spec(name) is None]
+        return f"{', '.join(gone)} is not installed" if gone else ""
+
+    def version(self) -> str:
+        """Of what it measures."""
+        return version(self.distribution)
+
+
+OURS = "farref"
+RAW = "base"
+"""The same by raw messages, on our base: what references and calls cost on top is the ratio."""
+
+_SPECS = (
+    Spec(OURS, "farref", "ours", "Ours", (), "farref", ours=True),
+    Spec(
+        "no-spin",
+        "farref, no spin",
+        "ours",
+        "Ours",
+        (),
+        "farref",
+        {"spin": False},
+        works=("call", "in_flight", "one_way", "remote_fetch", "share", "share_fetch"),
+        ours=True,
+    ),
+    Spec(RAW, "raw, our base", "raw", "Raw", (), "farref", {"base": "ours"}, ours=True),
+    Spec(
+        "base-no-spin",
+        "raw, our base, no spin",
+        "raw",
+        "Raw",
+        (),
+        "farref",
+        {"base": "ours, no spin"},
+        ours=True,
+    ),
+    Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
+    Spec("torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch"),
+    Spec(
+        "torch-tensor",
+        "PyTorch, tensor",
+        "pytorch",
+        "PyTorch",
+        ("torch", "numpy"),
+        "torch",
+        {"tensors": True},
+        works=("value", "value_read", "frozen", "frozen_read", "frozen_again"),
+    ),
+    Spec("ray", "Ray", "ray_actors", "Ray", ("ray", "numpy"), "ray"),
+    Spec("xoscar", "Xoscar", "xoscar_pool", "Xoscar", ("xoscar", "numpy"), "xoscar"),
+)
+PEERS = {spec.name: spec for spec in _SPECS}

@@ -1,0 +1,215 @@
+"""Xoscar: this process holds the main pool, its workers are sub-pools, each a process.
+
+Its references are to actors only, and nobody counts them. So an object is an actor here, which is
+destroyed by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import xoscar as xo
+
+from ..peer import PATIENCE, Clock, NotOffered, Peer
+from ..things import added_up, array, checked
+
+MOST_ACTORS = 1_000
+"""Each takes about a millisecond, and its process remembers it."""
+
+
+class Worker(xo.Actor):
+    """Runs what the program asks for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Any] = []
+        self.count_received = 0
+
+    async def echo(self, number: int) -> int:
+        """The least that a call can do."""
+        return number
+
+    async def touch(self, _ref: Any) -> int:
+        """Be given a reference."""
+        return 1
+
+    async def fetch(self, ref: Any) -> Any:
+        """Be given a reference, and fetch."""
+        return await ref.get()
+
+    async def count(self, refs: list[Any]) -> int:
+        """How many there are."""
+        return len(refs)
+
+    async def keep(self, ref: Any) -> None:
+        """Hold it beyond the call."""
+        self.kept.append(ref)
+
+    async def let_go(self) -> None:
+        """Hold nothing any more."""
+        self.kept.clear()
+
+    async def take(self, _message: int) -> None:
+        """Take a one-way message."""
+        self.count_received += 1
+
+    async def received(self) -> int:
+        """How many there were; begins anew."""
+        got, self.count_received = self.count_received, 0
+        return got
+
+
+class Object(xo.Actor):
+    """An object, as far as Xoscar has any."""
+
+    def __init__(self, size: int = 0) -> None:
+        super().__init__()
+        self.value = array(size) if size else 1
+
+    async def get(self) -> Any:
+        """A copy of the value."""
+        return self.value
+
+
+class Xoscar(Peer):
+    """See the module."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.loop = asyncio.new_event_loop()
+        self.held: list[Any] = []
+        self._run(self._start())
+
+    def _run(self, work: Any) -> Any:
+        return self.loop.run_until_complete(work)
+
+    async def _start(self) -> None:
+        self.pool = await xo.create_actor_pool("127.0.0.1", n_process=self.workers)
+        self.places = list(self.pool.sub_processes)
+        self.crew = [
+            await xo.create_actor(Worker, address=place, uid=f"worker {place}")
+            for place in self.places
+        ]
+        self.b, self.c = self.crew[0], self.crew[1]
+
+    def close(self) -> None:
+        """See `Peer.close`."""
+        self._run(self.pool.stop())
+
+    def do(self, work: str, amount: int, point: int) -> float:
+        """See `Peer.do`."""
+        method = getattr(self, f"_{work}", None)
+        if method is None:
+            raise NotOffered("its references are to actors, and nobody counts them")
+        return float(self._run(method(amount, point)))
+
+    # ---- calls
+
+    async def _call(self, amount: int, _: int) -> float:
+        with Clock() as clock:
+            for number in range(amount):
+                await self.b.echo(number)
+        return clock.seconds
+
+    async def _in_flight(self, amount: int, _: int) -> float:
+        with Clock() as clock:
+            await asyncio.gather(*(self.b.echo(number) for number in range(amount)))
+        return clock.seconds
+
+    async def _one_way(self, amount: int, _: int) -> float:
+        with Clock() as clock:
+            for number in range(amount):
+                await self.c.take.tell(number)
+            got, end = 0, time.monotonic() + PATIENCE
+            while got < amount and time.monotonic() < end:
+                got += await self.c.received()
+        if got != amount:
+            raise AssertionError(f"{got} of {amount} messages were handled")
+        return clock.seconds
+
+    async def _everybody(self, amount: int, _: int) -> float:
+        with Clock() as clock:
+            for number in range(amount):
+                await asyncio.gather(*(worker.echo(number) for worker in self.crew))
+        return clock.seconds
+
+    # ---- references to actors
+
+    async def _object(self, size: int = 0) -> Any:
+        return await xo.create_actor(Object, size, address=self.places[0])
+
+    async def _remote_fetch(self, amount: int, _: int) -> float:
+        with Clock() as clock:
+            for _ in range(amount):
+                ref = await self._object()
+                await ref.get()
+                await xo.destroy_actor(ref)
+        return clock.seconds
+
+    async def _share(self, amount: int, _: int) -> float:
+        ref = await self._object()
+        with Clock() as clock:
+            for _ in range(amount):
+                await self.c.touch(ref)
+        await xo.destroy_actor(ref)
+        return clock.seconds
+
+    async def _share_fetch(self, amount: int, _: int) -> float:
+        ref = await self._object()
+        with Clock() as clock:
+            for _ in range(amount):
+                await self.c.fetch(ref)
+        await xo.destroy_actor(ref)
+        return clock.seconds
+
+    async def _references(self, amount: int, point: int) -> float:
+        if point > MOST_ACTORS:
+            raise NotOffered("an actor for each takes minutes")
+        refs = [await self._object() for _ in range(point)]
+        with Clock() as clock:
+            for _ in range(amount):
+                if await self.c.count(refs) != point:
+                    raise AssertionError("some are missing")
+        for ref in refs:
+            await xo.destroy_actor(ref)
+        return clock.seconds
+
+    async def _create_drop(self, amount: int, _: int) -> float:
+        with Clock() as clock:
+            refs = await asyncio.gather(*(self._object() for _ in range(amount)))
+            await asyncio.gather(*(xo.destroy_actor(ref) for ref in refs))
+        return clock.seconds
+
+    async def _value(self, amount: int, point: int) -> float:
+        ref = await self._object(point)
+        with Clock() as clock:
+            for _ in range(amount):
+                checked(await ref.get(), point)
+        await xo.destroy_actor(ref)
+        return clock.seconds
+
+    async def _value_read(self, amount: int, point: int) -> float:
+        ref = await self._object(point)
+        with Clock() as clock:
+            for _ in range(amount):
+                added_up(await ref.get(), point)
+        await xo.destroy_actor(ref)
+        return clock.seconds
+
+    _frozen = _frozen_again = _value
+    """It knows nothing frozen, and copies."""
+    _frozen_read = _value_read
+
+    async def _holders(self, amount: int, _: int) -> float:
+        with Clock() as clock:
+            for _ in range(amount):
+                ref = await self._object()
+                await asyncio.gather(*(worker.keep(ref) for worker in self.crew[1:]))
+                await asyncio.gather(*(worker.let_go() for worker in self.crew[1:]))
+                await xo.destroy_actor(ref)
+        return clock.seconds
+
+    async def _start_worker(self, _amount: int, _: int) -> float:
+        raise NotOffered("its processes are started with the pool")

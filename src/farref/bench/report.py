@@ -1,0 +1,229 @@
+"""Rows as a table for people, in a terminal or in Markdown, and as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from .catalogue import GROUPS
+from .machine import about, versions
+from .peers import OURS, PEERS, RAW
+from .targets import verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from .catalogue import Unit
+    from .growth import Part
+    from .peers import Spec
+    from .rounds import Plan, Row
+
+LOST = "worse"
+"""What marks a row that a peer wins."""
+
+
+def shown(value: float, unit: Unit) -> str:
+    """*value* with three digits and a unit that suits it."""
+    if unit == "per second":
+        return f"{digits(value)}/s"
+    steps = (
+        ((1, "s"), (1e-3, "ms"), (1e-6, "us"))
+        if unit == "seconds"
+        else ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B"))
+    )
+    for scale, name in steps:
+        if abs(value) >= scale:
+            return f"{digits(value / scale)} {name}"
+    scale, name = steps[-1]
+    return f"{digits(value / scale)} {name}"
+
+
+def digits(value: float) -> str:
+    """Three of them."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
+def tables(
+    rows: Sequence[Row], names: Sequence[str], rounds: int, *, markdown: bool = False
+) -> list[Table]:
+    """A table for each group of *rows*; peers without any figure in it have no column.
+
+    A row that had fewer rounds than *rounds* says so.
+    """
+    found = []
+    for group in GROUPS:
+        of_group = [row for row in rows if row.benchmark.group == group]
+        there = [name for name in names if any(name in row.figures for row in of_group)]
+        if there:
+            found.append(_table(group, of_group, there, rounds, markdown=markdown))
+    return found
+
+
+def _table(
+    title: str, rows: Sequence[Row], names: Sequence[str], rounds: int, *, markdown: bool
+) -> Table:
+    made = _empty(title, title if markdown else "", markdown=markdown)
+    for name in names:
+        made.add_column(PEERS[name].title, justify="right")
+    compared: list[tuple[str, Callable[[Row], Text]]] = []
+    if OURS in names and any(not PEERS[name].ours for name in names):
+        compared.append(("ours : best peer", _to_best))
+    if OURS in names and RAW in names:
+        compared.append(("ours : raw", _to_raw))
+    if any(map(verdicts, rows)):
+        compared.append(("targets", _aims))
+    for head, _ in compared:
+        made.add_column(head, justify="right")
+    for row in rows:
+        fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
+        cells = [_cell(row, name) for name in names]
+        made.add_row(f"{row.title}{fewer}", *cells, *(cell(row) for _, cell in compared))
+    return made
+
+
+def _empty(title: str, first: str, *, markdown: bool) -> Table:
+    made = Table(
+        box=box.MARKDOWN if markdown else box.SIMPLE_HEAD,
+        padding=(0, 1),
+        title=None if markdown else title,
+        title_justify="left",
+    )
+    made.add_column(first, no_wrap=True)
+    return made
+
+
+def _cell(row: Row, name: str) -> Text:
+    if name not in row.figures:
+        return Text("-", style="dim")
+    median = row.median(name)
+    said = shown(median, row.benchmark.unit)
+    if row.rounds < 2 or not median:
+        return Text(said)
+    low, high = row.quartiles(name)
+    return Text(f"{said} ±{(high - low) / 2 / median:.0%}")
+
+
+def _to_best(row: Row) -> Text:
+    ratio = row.ratio(OURS, row.best())
+    if ratio is None:
+        return Text("-", style="dim")
+    if row.loses:
+        return Text(f"{digits(ratio)} {LOST}", style="bold red")
+    return Text(digits(ratio))
+
+
+def _to_raw(row: Row) -> Text:
+    ratio = row.ratio(OURS, RAW)
+    return Text("-", style="dim") if ratio is None else Text(digits(ratio))
+
+
+def _aims(row: Row) -> Text:
+    """How many of its targets it meets."""
+    all_of = [verdict for verdict in verdicts(row) if not verdict.target.stretch]
+    met = sum(verdict.met for verdict in all_of)
+    if not all_of:
+        return Text("-", style="dim")
+    said = "met" if met == len(all_of) else "not met"
+    of = f" ({met} of {len(all_of)})" if 0 < met < len(all_of) else ""
+    return Text(f"{said}{of}", style="green" if said == "met" else "bold red")
+
+
+def targets(rows: Iterable[Row], *, markdown: bool = False) -> Table | None:
+    """Every target that is judged, and whether it is met; None if there is none."""
+    found = [verdict for row in rows for verdict in verdicts(row)]
+    if not found:
+        return None
+    made = _empty("targets", "targets" if markdown else "", markdown=markdown)
+    made.add_column("ratio of")
+    for head in ("aimed at", "measured", ""):
+        made.add_column(head, justify="right")
+    for verdict in found:
+        said = Text(verdict.said, style="green" if verdict.met else "bold red")
+        made.add_row(verdict.row.title, verdict.compared, verdict.aim, digits(verdict.ratio), said)
+    return made
+
+
+def grown(part: Part, *, markdown: bool = False) -> Table:
+    """The figures of a thing that grows, a row for each step."""
+    made = _empty(part.title, part.title if markdown else part.what, markdown=markdown)
+    columns: list[tuple[str, list[float], Unit]] = [
+        *((name, values, "seconds") for name, values in part.seconds.items()),
+        *((f"bytes: {name}", values, "bytes") for name, values in part.bytes.items()),
+    ]
+    for head, _, _ in columns:
+        made.add_column(head, justify="right")
+    for at, number in enumerate(part.steps):
+        made.add_row(f"{number:,}", *(shown(values[at], unit) for _, values, unit in columns))
+    return made
+
+
+def dropped(part: Part) -> str | None:
+    """What letting go costs in *part*, in a sentence; None where it was not measured."""
+    if part.dropping is None:
+        return None
+    each = shown(part.dropping, "seconds")
+    return f"Dropping, for each of the last step, until all is freed: {each}."
+
+
+def reasons(rows: Sequence[Row]) -> list[str]:
+    """A line for each peer and reason why it has no figure, with the benchmarks it lacks."""
+    lacking: dict[tuple[str, str], dict[str, None]] = {}
+    for row in rows:
+        for name, why in row.without.items():
+            lacking.setdefault((name, why), {})[_lacked(row, name, rows)] = None
+    return [
+        f"{PEERS[name].title}: no {', '.join(benchmarks)} ({why})"
+        for (name, why), benchmarks in lacking.items()
+    ]
+
+
+def _lacked(row: Row, name: str, rows: Sequence[Row]) -> str:
+    """The benchmark, or the row if the peer has figures at other points."""
+    has = any(other.benchmark is row.benchmark and name in other.figures for other in rows)
+    return row.title if has else row.benchmark.name
+
+
+def heading(run: dict[str, Any]) -> str:
+    """How *run*, by `as_json`, was measured, in two lines."""
+    said = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    quick = "a glance, and no figures to quote: " if run["quick"] else ""
+    how = f"median of up to {run['rounds']} interleaved rounds, ± half the interquartile range"
+    return f"{quick}{how}; {said}\n{about(run['machine'])}"
+
+
+def as_json(
+    rows: Iterable[Row], plan: Plan, where: dict[str, object], specs: Sequence[Spec]
+) -> dict[str, Any]:
+    """All that is known of a run, to keep or to plot."""
+    return {
+        "machine": where,
+        "versions": versions(specs),
+        "peers": [spec.name for spec in specs],
+        "rounds": plan.rounds,
+        "quick": plan.quick,
+        "results": [
+            {**row.said(), "targets": [verdict.as_json() for verdict in verdicts(row)]}
+            for row in rows
+        ],
+    }
+
+
+def save(said: dict[str, Any], path: Path) -> None:
+    """Write *said* to *path*, a line for each result, figures with five digits."""
+
+    def short(value: Any) -> Any:
+        if isinstance(value, float):
+            return float(f"{value:.5g}")
+        if isinstance(value, dict):
+            return {key: short(each) for key, each in value.items()}
+        return [short(each) for each in value] if isinstance(value, list | tuple) else value
+
+    results = [json.dumps(short(each)) for each in said["results"]]
+    rest = json.dumps({key: value for key, value in said.items() if key != "results"}, indent=1)
+    listed = ",\n  ".join(results)
+    path.write_text(f'{rest[:-2]},\n "results": [\n  {listed}\n ]\n}}\n', encoding="utf-8")

@@ -1,0 +1,148 @@
+"""A peer at work, seen from the command: start its process, have it do something, end all of it.
+
+A peer that fails, or is silent for too long, is ended and said to have failed; the others go on.
+Every process of it inherits a token in its environment, by which those that outlive it are found:
+some peers' daemons are nobody's children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import psutil
+
+from .peers import Spec
+
+TOKEN = "FARREF_BENCH_SESSION"  # noqa: S105 (the name of a variable)
+START_PATIENCE = 120.0
+"""Seconds; importing torch in nine processes on a busy machine takes a while."""
+WORK_PATIENCE = 300.0
+END_PATIENCE = 20.0
+
+
+class PeerFailed(Exception):
+    """The peer did not do what it was to do; the message says how."""
+
+
+class PeerRefused(Exception):
+    """The peer has nothing that would be the same work; the message says why."""
+
+
+class Session:
+    """The peer *spec* with *workers* workers, in processes of its own. A context manager.
+
+    Raises:
+        PeerFailed: it did not start.
+    """
+
+    def __init__(self, spec: Spec, workers: int) -> None:
+        self.spec = spec
+        self._token = secrets.token_hex(8)
+        self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (`end` closes it)
+        self._rest = b""
+        self.done: set[str] = set()
+        """The works that it has done here, at whatever point."""
+        self._process = subprocess.Popen(  # noqa: S603 (this very interpreter)
+            [sys.executable, "-m", "farref.bench.peer", spec.name, str(workers)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env={**os.environ, TOKEN: self._token},
+            start_new_session=True,  # Ctrl-C is for the command, which ends them in order
+        )
+        try:
+            self._answer(START_PATIENCE)
+        except BaseException:
+            self.end()
+            raise
+
+    def do(self, work: str, amount: int, point: int) -> float:
+        """The figure for *amount* times *work*: seconds, or bytes.
+
+        Raises:
+            PeerRefused: it does not offer that.
+            PeerFailed: it failed; the session is of no use any more.
+        """
+        line = json.dumps({"work": work, "amount": amount, "point": point}) + "\n"
+        try:
+            self._in.write(line.encode())
+            self._in.flush()
+        except OSError as error:
+            raise PeerFailed(f"it ended: {self._last_words()}") from error
+        answer = self._answer(WORK_PATIENCE)
+        if "no" in answer:
+            raise PeerRefused(answer["no"])
+        if "error" in answer:
+            raise PeerFailed(answer["error"])
+        self.done.add(work)
+        return float(answer["figure"])
+
+    def end(self) -> None:
+        """End every process of it."""
+        with contextlib.suppress(OSError):
+            self._in.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_PATIENCE)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        end_all(self._token)
+        self._process.wait(END_PATIENCE)
+        self._said.close()
+
+    @property
+    def _in(self) -> Any:
+        return self._process.stdin
+
+    def _answer(self, patience: float) -> dict[str, Any]:
+        end = time.monotonic() + patience
+        out = self._process.stdout
+        if out is None:
+            raise AssertionError("its output is a pipe")
+        with selectors.DefaultSelector() as ready:
+            ready.register(out, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not ready.select(max(0.0, end - time.monotonic())):
+                    raise PeerFailed(f"no answer in {patience:g} s")
+                piece = os.read(out.fileno(), 65_536)
+                if not piece:
+                    raise PeerFailed(f"it ended: {self._last_words()}")
+                self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def _last_words(self) -> str:
+        self._said.seek(0)
+        lines = [line.strip() for line in self._said if line.strip()]
+        return lines[-1] if lines else "without a word"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+def end_all(token: str) -> None:
+    """Kill every process that inherited *token*, and wait until it is gone."""
+    left = [process for process in psutil.process_iter() if _carries(process, token)]
+    for process in left:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(left, timeout=END_PATIENCE)
+
+
+def _carries(process: psutil.Process, token: str) -> bool:
+    try:
+        return process.environ().get(TOKEN) == token
+    except (psutil.Error, OSError):
+        return False

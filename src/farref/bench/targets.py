@@ -1,0 +1,110 @@
+"""What is aimed at, as ratios in one run, and whether a row meets it.
+
+A target is a bound on the median ratio of farref's figure to a peer's: of times at most, of
+rates at least. It is judged where both have figures, and a row that misses one says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .catalogue import GB, MB
+from .peers import OURS, PEERS, RAW
+
+if TYPE_CHECKING:
+    from .rounds import Row
+
+NO_SPIN = "no-spin"
+TORCH = ("torch", "torch-tensor")
+"""PyTorch with what is measured, and with what it is faster with: the better of both counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A bound on the ratio of *ours* to the best of *beside*; to the best peer, without them."""
+
+    bound: float
+    ours: str = OURS
+    beside: tuple[str, ...] = ()
+    points: tuple[int, ...] = ()
+    """Where it is aimed at; everywhere without it."""
+    stretch: bool = False
+    """More than what must be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a target in a row."""
+
+    row: Row
+    target: Target
+    other: str
+    """The peer that ours is compared with."""
+    ratio: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the ratio is within the bound."""
+        if self.row.more_is_better:
+            return self.ratio >= self.target.bound
+        return self.ratio <= self.target.bound
+
+    @property
+    def compared(self) -> str:
+        """Who with whom."""
+        return f"{PEERS[self.target.ours].title} : {PEERS[self.other].title}"
+
+    @property
+    def aim(self) -> str:
+        """The bound in words."""
+        stretch = " (stretch)" if self.target.stretch else ""
+        return (
+            f"{'at least' if self.row.more_is_better else 'at most'} {self.target.bound:g}{stretch}"
+        )
+
+    @property
+    def said(self) -> str:
+        """Met or not."""
+        return "met" if self.met else "not met"
+
+    def as_json(self) -> dict[str, object]:
+        """As JSON."""
+        aim = {"ratio": self.compared, "aim": self.aim}
+        return {**aim, "measured": self.ratio, "met": self.met}
+
+
+_AS_RAW = Target(bound=2, beside=(RAW,))
+_RATE_AS_RAW = Target(bound=0.5, beside=(RAW,))
+_WAITS = (Target(bound=0.3), Target(bound=0.5, ours=NO_SPIN), _AS_RAW)
+_MAPPED = (MB, 10 * MB, 100 * MB, GB)
+"""Below, a fetch is a matter of the round trip."""
+_MAPPED_BY_RAY = Target(bound=2, beside=("ray",), points=_MAPPED)
+
+TARGETS: dict[str, tuple[Target, ...]] = {
+    "call": _WAITS,
+    "in-flight": (Target(bound=3), Target(bound=5, stretch=True), _RATE_AS_RAW),
+    "one-way": (_RATE_AS_RAW,),
+    "remote-fetch": _WAITS,
+    "share": (Target(bound=0.3), _AS_RAW),
+    "share-fetch": (Target(bound=0.3), _AS_RAW),
+    "references": (Target(bound=0.2, beside=("ray",), points=(1_000,)),),
+    "values": (Target(bound=0.5, beside=TORCH), _AS_RAW),
+    "frozen": (_MAPPED_BY_RAY, Target(bound=1 / 20, beside=TORCH, points=_MAPPED)),
+    "frozen-read": (_MAPPED_BY_RAY,),
+    "frozen-again": (_MAPPED_BY_RAY,),
+}
+"""By benchmark."""
+
+
+def verdicts(row: Row) -> list[Verdict]:
+    """Of each target of *row* for which there are figures."""
+    found = []
+    for target in TARGETS.get(row.benchmark.name, ()):
+        if target.points and row.point not in target.points:
+            continue
+        other = row.best(target.beside)
+        ratio = row.ratio(target.ours, other)
+        if other is not None and ratio is not None:
+            found.append(Verdict(row, target, other, ratio))
+    return found

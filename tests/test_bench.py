@@ -1,0 +1,340 @@
+"""`farref bench`: it measures, tells what it could not, and leaves no process behind."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+
+import psutil
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from farref.bench import growth, plots, report
+from farref.bench.catalogue import BENCHMARKS, BY_NAME, size
+from farref.bench.machine import machine
+from farref.bench.peers import PEERS, Spec
+from farref.bench.report import reasons, shown, tables
+from farref.bench.rounds import Plan, Row, Stage, measure
+from farref.bench.session import TOKEN, PeerFailed, PeerRefused, Session
+from farref.bench.targets import TARGETS, verdicts
+from farref.cli import app
+
+OURS = "farref,base"
+MARK = "FARREF_BENCH_TEST"
+
+
+def bench(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["bench", *arguments], env={"COLUMNS": "150"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+def row(**figures: list[float]) -> Row:
+    made = Row(BY_NAME["call"], 0)
+    made.figures.update(figures)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test starts can be told from what others have started."""
+    monkeypatch.setenv(MARK, str(os.getpid()))
+
+
+def marked() -> list[psutil.Process]:
+    """Sessions' processes that a test of this process has started."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            inherited = process.environ()
+        except psutil.Error:
+            continue
+        if TOKEN in inherited and inherited.get(MARK) == str(os.getpid()):
+            found.append(process)
+    return found
+
+
+# ---- real runs
+
+
+@pytest.mark.processes
+def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(tmp_path: Path) -> None:
+    code, said = bench("--quick", "--peers", OURS, "--json", str(tmp_path / "figures.json"))
+    assert code == 0, said
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    results = {each["benchmark"]: each for each in figures["results"]}
+    assert list(results) == [benchmark.name for benchmark in BENCHMARKS]
+    assert all(len(each["peers"]["farref"]["rounds"]) == 2 for each in results.values())
+    assert all(each["peers"]["farref"]["median"] > 0 for each in results.values())
+    assert results["call"]["ours : raw"] > 0
+    assert results["call"]["best peer"] is None  # ours is not compared with ours
+    assert "raw messages have no references" in results["create-drop"]["without"]["base"]
+    assert figures["machine"]["cores"] == os.cpu_count()
+    assert [name for name in BY_NAME if BY_NAME[name].named(0).split()[0] not in said] == []
+    assert marked() == []
+    tables = page().benchmarks(figures)
+    for name, each in results.items():
+        cell = shown(Row.from_json(each).median("farref"), each["unit"])
+        line = next(line for line in tables.splitlines() if line.startswith(f"| {each['title']} "))
+        assert f"| {cell} ±" in " ".join(line.split()), name
+    assert "raw, our base: no references, create-drop" in tables
+
+
+@pytest.mark.processes
+def test_a_peer_that_dies_has_failed_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Spec("broken", "Broken", "no_such_module", "Nothing", (), "farref")
+    monkeypatch.setitem(PEERS, "broken", broken)  # not in the process that is started
+    plan = Plan(rounds=2, quick=True)
+    with Stage([broken, PEERS["base"]]) as stage:
+        found = measure(BY_NAME["call"], 0, plan, stage, lambda: None)
+    assert found.without["broken"].startswith("did not start: it ended: KeyError: 'broken'")
+    assert len(found.figures["base"]) == 2
+    assert marked() == []
+
+
+@pytest.mark.processes
+def test_a_session_refuses_what_it_does_not_offer_and_fails_when_it_is_killed() -> None:
+    with Session(PEERS["base"], 2) as session:
+        with pytest.raises(PeerRefused, match="no references"):
+            session.do("create_drop", 1, 0)
+        assert session.do("call", 2, 0) > 0
+        assert marked()
+        os.kill(session._process.pid, 9)
+        with pytest.raises(PeerFailed, match="it ended"):
+            session.do("call", 1, 0)
+    assert marked() == []
+
+
+@pytest.mark.processes
+def test_without_colours_in_a_pipe() -> None:
+    command = [sys.executable, "-m", "farref", "bench", "call", "--quick", "--peers", "base"]
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert "\x1b[" not in run.stdout
+    assert "call, round trip" in run.stdout
+    assert run.stderr == ""
+
+
+# ---- the command's mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no-such"], "there is no benchmark 'no-such'"),
+        (["--peers", "no-such"], "there is no peer 'no-such'"),
+        (["--peers", ","], "no peer is named"),
+        (["--rounds", "0"], "Invalid value for '--rounds'"),
+        (["--json", "no/such/folder/figures.json"], "there is no folder"),
+    ],
+    ids=["benchmark", "peer", "nobody", "rounds", "folder"],
+)
+def test_mistakes_are_named(arguments: list[str], message: str) -> None:
+    code, said = bench(*arguments)
+    assert code == 2
+    assert message in " ".join(said.replace("│", " ").split())
+
+
+def test_plots_need_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, said = bench("call", "--plots", str(tmp_path))
+    assert code == 2
+    assert "farref[bench]" in said
+
+
+def test_what_is_not_installed_is_skipped_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = Spec("absent", "Absent", "absent", "Absent", ("no_such_module",), "farref")
+    monkeypatch.setitem(PEERS, "absent", absent)
+    code, said = bench("call", "--peers", "absent")
+    assert code == 0
+    assert "Absent: skipped, no_such_module is not installed" in said
+
+
+def test_the_list_names_every_benchmark_and_peer() -> None:
+    code, said = bench("--list")
+    assert code == 0
+    assert [name for name in (*BY_NAME, *PEERS) if name not in said] == []
+
+
+# ---- figures
+
+
+def page() -> ModuleType:
+    """bench/page.py."""
+    path = Path(__file__).parent.parent / "bench" / "page.py"
+    spec = importlib.util.spec_from_file_location("page", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_has_the_figures_that_were_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = page()
+    monkeypatch.setattr(sys, "argv", ["page.py", "--check"])
+    writer.main()
+    with pytest.raises(SystemExit, match="has no block"):
+        writer.written("nothing")
+
+
+def test_what_grew_is_a_table_of_the_page() -> None:
+    part = growth.Part("references held", "references", dropping=1e-5)
+    part.step(1_000, {"a share": 2e-4}, {"at the owner": 1_500.0})
+    lines = page().scale({"machine": machine(), "parts": [asdict(part)]}).splitlines()
+    assert "| references held | a share | bytes: at the owner |" in lines
+    assert "| 1,000 | 200 us | 1.5 KB |" in {" ".join(line.split()) for line in lines}
+    assert "Dropping, for each of the last step, until all is freed: 10 us." in lines
+
+
+def test_a_target_is_met_or_not() -> None:
+    found = row(farref=[1.0, 1.0], base=[0.4, 0.4], torch=[4.0, 4.0], ray=[5.0, 5.0])
+    found.figures["no-spin"] = [2.4, 2.4]
+    assert [(v.compared, v.aim, v.ratio, v.said) for v in verdicts(found)] == [
+        ("farref : PyTorch RPC", "at most 0.3", 0.25, "met"),
+        ("farref, no spin : PyTorch RPC", "at most 0.5", 0.6, "not met"),
+        ("farref : raw, our base", "at most 2", 2.5, "not met"),
+    ]
+
+
+def test_the_target_of_a_rate_is_a_least_one_and_a_stretch_says_so() -> None:
+    found = Row(BY_NAME["in-flight"], 0, {"farref": [40.0], "torch": [10.0], "base": [50.0]})
+    assert [(v.aim, v.said) for v in verdicts(found)] == [
+        ("at least 3", "met"),
+        ("at least 5 (stretch)", "not met"),
+        ("at least 0.5", "met"),
+    ]
+
+
+def test_of_pytorch_the_better_counts_and_only_large_frozen_arrays_are_judged() -> None:
+    figures = {"farref": [1.0], "torch": [40.0], "torch-tensor": [10.0], "ray": [0.6]}
+    large, small = (Row(BY_NAME["frozen"], n, dict(figures)) for n in (10**6, 10**3))
+    assert [(v.compared, v.said) for v in verdicts(large)] == [
+        ("farref : Ray", "met"),
+        ("farref : PyTorch, tensor", "not met"),
+    ]
+    assert verdicts(small) == []
+
+
+def test_every_target_is_of_a_benchmark_and_its_peers() -> None:
+    assert TARGETS.keys() <= BY_NAME.keys()
+    for name, aims in TARGETS.items():
+        for aim in aims:
+            assert {aim.ours, *aim.beside} <= PEERS.keys()
+            assert not aim.points or set(aim.points) & set(BY_NAME[name].points)
+
+
+def test_figures_are_kept_as_they_were(tmp_path: Path) -> None:
+    some = [
+        row(farref=[1.234567], torch=[2.0]),
+        Row(BY_NAME["values"], 1_000, without={"ray": "no"}),
+    ]
+    specs = [PEERS[name] for name in ("farref", "torch")]
+    report.save(report.as_json(some, Plan(), machine(), specs[:1]), tmp_path / "figures.json")
+    kept = json.loads((tmp_path / "figures.json").read_text())
+    first, second = map(Row.from_json, kept["results"])
+    assert first.figures == {"farref": [1.2346], "torch": [2.0]}
+    assert (second.title, second.without) == ("1 KB array, fetched", {"ray": "no"})
+
+
+def test_a_hurried_plan_takes_less_of_everything() -> None:
+    plan = Plan().within(14.0, 7)
+    assert (plan.warm, plan.patience) == (0.5, 14.0)
+    assert plan.seconds * plan.rounds * 7 == pytest.approx(7.0)
+    assert Plan().within(1_000.0, 7) == Plan()
+    assert Plan().within(-5.0, 7).patience > 1.0
+
+
+def test_a_row_of_fewer_rounds_says_so() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    rows = [row(farref=[1.0, 1.0, 1.0]), Row(BY_NAME["in-flight"], 0, {"farref": [2.0]})]
+    console.print(*tables(rows, ["farref"], 3))
+    said = console.export_text()
+    assert "calls in flight (1 of 3 rounds)" in said
+    assert said.count("rounds") == said.count("±") == 1  # one round has no spread
+
+
+def test_ratios_are_of_the_same_round() -> None:
+    found = row(farref=[1.0, 10.0, 1.0], ray=[2.0, 20.0, 2.0], torch=[4.0, 3.0, 4.0])
+    assert found.best() == "ray"
+    assert found.ratio("farref", "ray") == 0.5
+    assert not found.loses
+    assert found.ratio("farref", "xoscar") is None
+
+
+def test_more_is_better_for_a_rate() -> None:
+    found = Row(BY_NAME["in-flight"], 0, {"farref": [100.0], "ray": [50.0], "torch": [200.0]})
+    assert found.best() == "torch"
+    assert found.loses
+
+
+def test_a_losing_row_is_marked() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    lost = row(farref=[3.0, 3.0], torch=[1.0, 1.0])
+    console.print(*tables([lost], ["farref", "torch", "ray"], 2))
+    said = console.export_text()
+    assert "3 worse" in said
+    assert "3 s ±0%" in said
+    assert "not met" in said
+    assert "Ray" not in said  # it has no figure
+
+
+def test_reasons_are_told_once() -> None:
+    rows = [Row(BY_NAME[name], 0, without={"ray": "no"}) for name in ("call", "share")]
+    assert reasons(rows) == ["Ray: no call, share (no)"]
+
+
+def test_what_is_lacking_at_some_points_only_is_told_by_its_title() -> None:
+    some = Row(BY_NAME["values"], 1_000, {"thespian": [1.0]})
+    large = [Row(BY_NAME["values"], n, without={"thespian": "slow"}) for n in (10**8, 10**9)]
+    said = "raw, Thespian: no 100 MB array, fetched, 1 GB array, fetched (slow)"
+    assert reasons([some, *large]) == [said]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (0.000_123_4, "seconds", "123 us"),
+        (1.5, "seconds", "1.5 s"),
+        (12_345.6, "per second", "12,300/s"),
+        (2_010.0, "bytes", "2.01 KB"),
+    ],
+    ids=["us", "s", "rate", "bytes"],
+)
+def test_figures_have_three_digits(value: float, unit: str, said: str) -> None:
+    assert shown(value, unit) == said  # type: ignore[arg-type]
+
+
+def test_sizes_are_decimal() -> None:
+    assert [size(number) for number in (10, 1_000, 10**8, 10**9)] == [
+        "10 B",
+        "1 KB",
+        "100 MB",
+        "1 GB",
+    ]
+
+
+def test_pictures_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [row(farref=[1.0, 2.0], ray=[3.0, 4.0])]
+    rows += [Row(BY_NAME["references"], n, {"farref": [1.0, 2.0]}) for n in (1_000, 100_000)]
+    drawn = plots.draw(rows, tmp_path)
+    assert [path.name for path in drawn] == ["bench.png", "bench-scaling.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
