@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import ProtocolError
 from ..protocol.messages import strangers_in
+from ..protocol.packets import decode, encode
 from ..serialization.failures import text_of
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
@@ -80,7 +81,8 @@ class Delivery:
             way = self._faulty or self._port
             try:
                 for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
-                    way.post(address, Envelope(me, worker, piece, self._introduce(piece)))
+                    envelope = Envelope(me, worker, *encode(piece), self._introduce(piece))
+                    way.post(address, envelope)
             except Exception as error:  # it counts as lost, and is sent again
                 if not endpoint.closed:
                     log.warning("%s could not send to %s: %s", endpoint.me, worker, text_of(error))
@@ -139,9 +141,10 @@ class Delivery:
 
     def take(self, envelope: Envelope) -> None:
         """Have what *envelope* brings take effect, in order, and answer. Raises `ProtocolError`."""
-        endpoint, sender, packet = self._endpoint, envelope.sender, envelope.packet
+        endpoint, sender = self._endpoint, envelope.sender
         if envelope.to != endpoint.me or sender.id == endpoint.me:
             raise ProtocolError(f"{sender} sent {endpoint.me} a packet that is for {envelope.to}")
+        packet = decode(envelope.packet, envelope.payloads)
         later: Later = []
         packets: Outgoing = []
         try:

@@ -29,7 +29,8 @@ from thespian.actors import ActorAddress
 
 from ..protocol.context import Context
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
-from ..protocol.messages import Create, ForkRequest, check_message
+from ..protocol.messages import Create, ForkRequest
+from ..protocol.packets import Malformed
 from ..serialization.failures import text_of
 from .addresses import AddressBook
 from .calls import Calls
@@ -186,11 +187,12 @@ class Endpoint:
             self._failed(f"{type(message).__name__} of {sender}")
 
     def _received(self, sender: WorkerId, message: Message) -> list[Effect]:
+        if isinstance(message, Malformed):
+            raise ProtocolError(f"a message that is malformed: {message.why}")
         if self.tracer:
-            check_message(message)
             self.tracer.received(sender, message)
         self.learn(*introduced_in(message))
-        return self.context.receive(sender, message)
+        return self.context.take(sender, message)
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1

@@ -35,7 +35,6 @@ buried       what the dead held, lent or was owed was released here
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import threading
 import time
@@ -129,13 +128,13 @@ class Tracer:
             self._file.close()
 
     def _message(self, kind: str, peer: WorkerId, message: Message, **fields: Any) -> None:
-        for field in dataclasses.fields(message):
-            value = getattr(message, field.name)
+        for name in message.__struct_fields__:
+            value = getattr(message, name)
             if isinstance(value, Cargo):
                 fields["label"] = _label(value)
                 fields["carries"] = [_plain(each) for each in value.descriptors]
             elif value not in (None, ()):
-                fields[field.name] = _plain(value)
+                fields[name] = _plain(value)
         if isinstance(message, Reply) and message.moved and message.cargo.payload is None:
             fields["elsewhere"] = True
         with self._lock:
@@ -178,8 +177,7 @@ def _plain(value: object) -> Any:
             ids = [spell(value.rref), spell(value.fork), spell(value.owner), value.passing.value]
             return ids if name is None else [*ids, spell(name)]
         case Delete() | Report() | Moved():
-            fields = (field.name for field in dataclasses.fields(value))
-            return {name: _plain(getattr(value, name)) for name in fields}
+            return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
         case bool() | int() | str():
             return value
         case _:

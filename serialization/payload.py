@@ -9,6 +9,7 @@ translate in its own way.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,14 @@ class Payload:
     peers: tuple[object, ...] = ()
     tag: object = None
 
+    def __reduce__(self) -> tuple[type[Payload], tuple[object, ...]]:
+        # The default of a slotted dataclass builds lists and dictionaries: three times slower.
+        return Payload, _fields(self)
+
     @property
     def size(self) -> int:
         """Bytes of the user's in this payload."""
         return len(self.data) + sum(map(len, self.buffers))
+
+
+_fields = attrgetter(*Payload.__slots__)
