@@ -196,7 +196,9 @@ class Endpoint:
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1
-        log.warning("%s refused %s: %s", self.me, what, text_of(error))  # text pins nothing
+        text = text_of(error)  # which pins nothing
+        writable = text.encode("utf-8", "backslashreplace").decode()  # whatever names are in it
+        log.warning("%s refused %s: %s", self.me, what, writable)
 
     def _failed(self, on: str) -> None:
         # As text: a log record that is kept would pin what is in the frames.

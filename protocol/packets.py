@@ -109,9 +109,10 @@ def _one_by_one(data: bytes) -> tuple[int, int, tuple[Message, ...]]:
 
 def _message(row: msgspec.Raw) -> Message:
     try:
-        return _messages.decode(row)
+        message: Message = _messages.decode(row)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return _malformed(str(error))
+    return message
 
 
 def _malformed(why: str) -> Message:

@@ -76,7 +76,7 @@ def test_packets() -> None:
             if rng.random() < 0.5:
                 data = damaged(rng, data)
             try:
-                came = decode(data, PAYLOADS)
+                came: Any = decode(data, PAYLOADS)
             except ProtocolError:
                 refused += 1
                 continue
@@ -96,7 +96,7 @@ def test_a_wrong_message_takes_no_other_with_it() -> None:
         (data, payloads) = encode(Packet(5, (*before, told, *after), 6))
         rows: Any = msgspec.msgpack.decode(data)
         rows[2].insert(len(before), ["ForkRequest", "not an id", 3])
-        came = decode(msgspec.msgpack.encode(rows), payloads)
+        came: Any = decode(msgspec.msgpack.encode(rows), payloads)
         assert (came.first, came.expects) == (5, 6)
         spoiled = came.messages[len(before)]
         assert isinstance(spoiled, Malformed)
