@@ -22,7 +22,7 @@ from ..protocol.packets import decode, encode
 from ..serialization.failures import text_of
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
-from .packing import pieces
+from .packing import bytes_of, pieces
 from .wire import Envelope, Meddle, WorkerInfo
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("farref")
 
+GATHERED_BYTES = 1 << 16
+"""A larger message leaves at once, by the thread that sends it: it costs more than its packet."""
 PACKET_BYTES = 16 << 20
 """What one packet carries at most, unless it is a single message: there is memory for both ends."""
 
@@ -56,11 +58,16 @@ class Delivery:
 
     def send(self, to: WorkerId, message: Message) -> None:
         """Take *message* for *to*; it leaves with the packets of this step."""
-        self._links.send(to, message)
+        cargo = getattr(message, "cargo", None)
+        self._links.send(to, message, prompt=cargo is not None and bytes_of(cargo) > GATHERED_BYTES)
 
-    def packets(self) -> Outgoing:
-        """Everything that can leave now: one packet for each peer."""
-        packets, news = self._links.packets(time.monotonic())
+    def packets(self, *, gather: bool = False) -> Outgoing:
+        """Everything that can leave now: one packet for each peer.
+
+        With *gather* some of it stays for a moment, until the mailbox thread sends it, if others
+        would be busy with single messages otherwise.
+        """
+        packets, news = self._links.packets(time.monotonic(), gather=gather)
         if self._links.withholding and not self._port.full():
             self._links.resume(time.monotonic())
             news = True

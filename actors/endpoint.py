@@ -143,8 +143,10 @@ class Endpoint:
 
     # ---- steps: take the lock, run a machine, then send what it wants sent
 
-    def step(self, move: Callable[[], list[Effect]]) -> None:
+    def step(self, move: Callable[[], list[Effect]], *, gather: bool = True) -> None:
         """Make one protocol move and carry out its effects; nothing, once it is closed.
+
+        With *gather* what it sends may leave a moment later: see `Delivery.packets`.
 
         Raises what *move* raises, after everything else that was to be done has been.
         """
@@ -159,7 +161,7 @@ class Endpoint:
                     self.discards.sweep(later)
                     self.effects.carry_out(move(), later)
                 finally:
-                    packets = self.delivery.packets()
+                    packets = self.delivery.packets(gather=gather and self.port.runs_by_itself)
         finally:
             self.conclude(packets, later)
 
@@ -240,13 +242,13 @@ class Endpoint:
         """The mailbox thread was woken: do what other threads left undone."""
         self._woken = False
         self.deaths.leave()
-        self.step(list)
+        self.step(list, gather=False)
 
     def tick(self) -> float | None:
         """Do what is due now. Returns the seconds until there is something to do again."""
         now = time.monotonic()
         self.deaths.bury(now)
-        self.step(list)
+        self.step(list, gather=False)
         self.deaths.beat(now)
         self.delivery.resend(now)
         return self.pause()

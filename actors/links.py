@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     Outgoing = list[tuple[WorkerId, Packet]]
 
 
+CROWD = 16
+"""Messages in flight to one peer, from which on the next ones gather: it has enough to do."""
+GATHERED = 64
+"""So many leave at once, whoever sends them."""
+
+
 class Links:
     """The channels of one endpoint."""
 
@@ -26,15 +32,19 @@ class Links:
         # Dicts for sets: what leaves first does not hang on hashes; simulations are replayed.
         self._dirty: dict[WorkerId, None] = {}
         """Peers for which something new may leave."""
+        self._prompt: set[WorkerId] = set()
+        """Those of them for which nothing gathers."""
         self._timed: dict[WorkerId, None] = {}
         """Peers on whose channel something will be due."""
         self._withheld: dict[WorkerId, int] = {}
         """Peers that are not told of what has come since: what acknowledgements say instead."""
 
-    def send(self, to: WorkerId, message: Message) -> None:
-        """Take *message* for *to*; it leaves with the next `packets`."""
+    def send(self, to: WorkerId, message: Message, *, prompt: bool = False) -> None:
+        """Take *message* for *to*; it leaves with the next `packets`, if *prompt* in any case."""
         self._channel(to).send(message)
         self._dirty[to] = None
+        if prompt:
+            self._prompt.add(to)
 
     def receive(self, sender: WorkerId, packet: Packet, now: float) -> list[Message]:
         """What a packet of *sender*'s brings, in order. Raises `ProtocolError`."""
@@ -70,12 +80,23 @@ class Links:
             return packet
         return replace(packet, expects=told) if packet.messages else None
 
-    def packets(self, now: float) -> tuple[Outgoing, bool]:
-        """All that can leave now, and whether something is due that nothing was due before."""
+    def packets(self, now: float, *, gather: bool = False) -> tuple[Outgoing, bool]:
+        """All that can leave now, and whether somebody has to look at it again soon.
+
+        That is so when something is due that nothing was due before; and, with *gather*, when
+        messages stay here that others may join: where a crowd of them is in flight already.
+        """
         packets, news = [], False
         dirty, self._dirty = self._dirty, {}
         for worker in dirty:
             channel = self._channels.get(worker)
+            if gather and channel is not None and channel.in_flight >= CROWD:
+                gathered = channel.backlog - channel.in_flight
+                if gathered < GATHERED and worker not in self._prompt:
+                    self._dirty[worker] = None
+                    news = True
+                    continue
+            self._prompt.discard(worker)
             packet = self._told(worker, channel.packet(now)) if channel is not None else None
             if packet is not None:
                 packets.append((worker, packet))
@@ -127,6 +148,7 @@ class Links:
         self._withheld.pop(worker, None)
         self._timed.pop(worker, None)
         self._dirty.pop(worker, None)
+        self._prompt.discard(worker)
 
     def _channel(self, worker: WorkerId) -> Channel:
         channel = self._channels.get(worker)
