@@ -14,6 +14,8 @@ PARALLEL = -n $(JOBS) --dist loadfile
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =
+# What it tells bench/rendezvous.py (--nodes, --patience).
+BENCH_OPTIONS =
 # What it tells `python -m tests.simulation` (--seconds N, --first SEED, --acts N).
 SIMULATE_OPTIONS =
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
@@ -80,8 +82,8 @@ conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minut
 bench-base: $(STAMP) ## our system base beside Thespian's TCP base, in one run
 	$(BIN)/python bench/base.py
 
-bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed
-	$(BIN)/python bench/rendezvous.py
+bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed; plots it
+	$(BIN)/python bench/rendezvous.py --plot docs/rendezvous.svg $(BENCH_OPTIONS)
 
 bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fetch through aliases
 	$(BIN)/python bench/pipeline.py

@@ -64,6 +64,7 @@ class Calls:
 
     def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
         """Run a method of the object; its owner owns the result too."""
+        self._endpoint.check_open()
         while True:
             try:
                 return self.remote(self._endpoint.owner(rref.id), what, rref.id)
@@ -185,6 +186,7 @@ class Calls:
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
         seconds = check_timeout(timeout, self._endpoint.settings.timeout)
+        self._endpoint.check_open()  # first: what has died with the system is no news
         return Future(self._endpoint, what, seconds, rref)
 
     def _pack_request(self, to: WorkerInfo, what: Invocation, *, replies: bool = True) -> Cargo:

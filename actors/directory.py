@@ -6,6 +6,7 @@ ends. What it says is enough for another program of the same user to join.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -84,6 +85,16 @@ def find(name: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise SystemDownError(f"system {name!r} has just ended") from None
     return entry
+
+
+def at(host: str, port: int) -> str | None:
+    """The name of the running system that other hosts reach at *host* and *port*; None: of none."""
+    for path in folder().glob("*.json"):
+        with contextlib.suppress(SystemDownError, FileNotFoundError):  # damaged, or it ended
+            door = _whole(path).get("door", {})
+            if (door.get("host"), door.get("port")) == (host, port) and _runs(path):
+                return path.stem
+    return None
 
 
 def _whole(path: Path) -> dict[str, Any]:

@@ -114,6 +114,8 @@ class Endpoint:
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
         self.closed = False
+        self.closing: list[Callable[[], None]] = []
+        """Told, once each, that it closes; in whatever thread, and they must not wait."""
         self.ended: FarrefError | None = None
         """Once it is closed: why, as an error to copy and raise."""
         self.pid = os.getpid()
@@ -367,5 +369,8 @@ class Endpoint:
             self.registry.end(why)
         self.server.close(forgotten)
         self.delivery.close()
+        told, self.closing = self.closing, []
+        for tell in told:
+            tell()
         if self.tracer:
             self.tracer.close()

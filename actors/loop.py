@@ -73,6 +73,10 @@ class Loop:
         try:
             loop.run_forever()
         finally:
+            # Who still waits waits for nothing any more. The loop has no word for that but a
+            # complaint, made by the collector wherever it happens to run.
+            for task in asyncio.all_tasks(loop):
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
             loop.close()
 
     def _begin(self) -> None:

@@ -117,7 +117,8 @@ class AwaitableStore:
             amount=amount,
         )
         seconds = self._client.endpoint.settings.timeout
-        answer = await self._client.change(make, *self._where, seconds=seconds)
+        doing = self._client.change(make, *self._where, seconds=seconds)
+        answer = await self._client.wait(doing)
         if isinstance(answer, str):
             raise ValueError(answer)  # noqa: TRY004 - it is the error's text
         return answer
@@ -125,11 +126,13 @@ class AwaitableStore:
     async def _values(self, keys: Sequence[str], timeout: float | None) -> list[bytes]:  # noqa: ASYNC109
         seconds = check_timeout(timeout, self._timeout)
         asked = (*self._where, self._full(keys), seconds)
-        found: list[bytes] = await self._client.ask("values", *asked, seconds=seconds + MARGIN)
+        doing = self._client.ask("values", *asked, seconds=seconds + MARGIN)
+        found: list[bytes] = await self._client.wait(doing)
         return found
 
     async def _keys(self) -> list[str]:
-        found: list[str] = await self._client.ask("keys", *self._where, seconds=MARGIN)
+        doing = self._client.ask("keys", *self._where, seconds=MARGIN)
+        found: list[str] = await self._client.wait(doing)
         return found
 
     def _full(self, keys: Sequence[str]) -> tuple[str, ...]:

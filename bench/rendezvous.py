@@ -121,7 +121,11 @@ def alone(name: str, nodes: int, patience: float) -> float | None:
     """One measurement, in a process of its own: what others left running must not disturb it."""
     command = [sys.executable, __file__, "--one", name, "--nodes", str(nodes)]
     run = subprocess.run(
-        [*command, "--patience", str(patience)], stdout=subprocess.PIPE, check=True, text=True
+        [*command, "--patience", str(patience)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR"},  # else a line for each connection
+        check=True,
+        text=True,
     )
     seconds: float | None = json.loads(run.stdout.splitlines()[-1])
     return seconds

@@ -164,6 +164,18 @@ def test_who_comes_late_waits_and_the_next_is_spare() -> None:
     assert [m.node for m in state.members] == [A, C, node("d")]
 
 
+def test_who_waits_for_whom() -> None:
+    limits = Limits(1, 3)
+    state = joined(limits, A, B).apply(Finish())
+    assert [state.waiting_for(node, 0) for node in (A, B)] == [0, 0]
+    late = joined(limits, C, state=state)
+    assert [late.waiting_for(A, 0), late.waiting_for(C, -1)] == [1, 1]
+    lost = state.apply(Leave((B,)))
+    assert [lost.waiting_for(A, 0), lost.waiting_for(B, 0)] == [1, 1]
+    assert lost.waiting_for(B, -1) == 0  # it is in no round that could be whole
+    assert late.apply(Close()).waiting_for(A, 0) == 0
+
+
 def test_the_members_of_a_round_do_not_change_when_one_dies() -> None:
     state = joined(TWO, A, B)
     after = state.apply(Leave((A,)))

@@ -8,14 +8,15 @@ hears the news of their rounds. Programs block for what is done there, handlers 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import concurrent.futures
 import contextlib
 import itertools
+import os
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import cloudpickle
 
 from ...protocol.errors import (
     FarrefError,
@@ -26,7 +27,7 @@ from ...protocol.errors import (
     WorkerNotFoundError,
 )
 from ..settings import LONGEST
-from .service import NAME, NotLeadingError, RendezvousService, ask, leads
+from .service import NAME, NotLeadingError, ask, leads, start_service
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -41,6 +42,8 @@ TAKEOVER = 5.0
 """Seconds for which the service is looked for; a standby takes over in much less."""
 LOOK = 0.05
 """Seconds between two looks for it."""
+END_PATIENCE = 2.0
+"""Seconds that a program's end waits for what is done there to be told that it is over."""
 PATIENCE = 2.0
 """Seconds that one who may be the service has to say whether it is."""
 
@@ -51,6 +54,11 @@ class Client:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self.loop = asyncio.new_event_loop()
+        self._inbox: deque[tuple[Coroutine[Any, Any, Any], concurrent.futures.Future[Any]]] = (
+            deque()
+        )
+        """What is to be begun on the loop."""
+        self._ended = False
         self._tasks: set[asyncio.Task[None]] = set()
         """What runs; the loop itself holds tasks only weakly."""
         self._numbers = itertools.count(1)
@@ -61,27 +69,37 @@ class Client:
         self._beating: dict[tuple[str, WorkerId], float] = {}
         """The nodes here, each with its interval of keep-alives."""
         self._beats: asyncio.Task[None] | None = None
-        threading.Thread(
+        self._thread = threading.Thread(
             target=self._run, name=f"farref rendezvous {endpoint.me}", daemon=True
-        ).start()
+        )
+        endpoint.closing.append(self._end)
+        if endpoint.closed:  # just before it was to be told
+            self._end()
+        self._thread.start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.create_task(self._end())
         try:
             self.loop.run_forever()
+            self._ended = True
             left = asyncio.all_tasks(self.loop)  # whoever waits for them is told (G6)
             for task in left:
                 task.cancel()
             self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         finally:
             self.loop.close()
+            self._refuse()
             _clients.pop(self.endpoint, None)
 
-    async def _end(self) -> None:
-        while not self.endpoint.closed:  # noqa: ASYNC110 - nobody tells of it
-            await asyncio.sleep(0.1)
-        self.loop.call_soon(self.loop.stop)
+    def _end(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def end(self) -> None:
+        """The endpoint has ended: wait until whoever waits has been told."""
+        if self.endpoint.pid == os.getpid():
+            self._end()
+            self._thread.join(END_PATIENCE)
 
     # ---- the two faces
 
@@ -104,8 +122,11 @@ class Client:
             del future, doing, self  # an error's traceback holds this frame
 
     async def wait(self, doing: Coroutine[Any, Any, T]) -> T:
-        """The same in a handler."""
-        future, loop = self.submit(doing), asyncio.get_running_loop()
+        """The same in a handler, whose loop is another one; or here."""
+        loop = asyncio.get_running_loop()
+        if loop is self.loop:
+            return await doing
+        future = self.submit(doing)
         done = asyncio.Event()
 
         def wake(_: object) -> None:
@@ -127,21 +148,36 @@ class Client:
         they are collected: the references in the frames that it passes, G5.)
         """
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        try:
-            self.loop.call_soon_threadsafe(self._begin, doing, future)
-        except RuntimeError:
-            doing.close()
-            raise SystemDownError(f"{self.endpoint.me} has ended; start a new system") from None
+        self._inbox.append((doing, future))
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._begin)
+        if self._ended:  # whatever came in time is begun, and the rest is refused
+            self._refuse()
         return future
 
-    def _begin(self, doing: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+    def _refuse(self) -> None:
+        with contextlib.suppress(IndexError):  # no more of them
+            while True:
+                doing, future = self._inbox.popleft()
+                doing.close()
+                self._say_ended(future)
+
+    def _say_ended(self, future: concurrent.futures.Future[Any]) -> None:
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
+            ended = f"{self.endpoint.me} has ended; start a new system"
+            future.set_exception(SystemDownError(ended))
+
+    def _begin(self) -> None:
+        if self._ended or not self._inbox:
+            self._refuse()
+            return
+        doing, future = self._inbox.popleft()
+
         async def run() -> None:
             try:
                 result = await doing
             except asyncio.CancelledError:
-                with contextlib.suppress(concurrent.futures.InvalidStateError):  # by the waiter
-                    ended = f"{self.endpoint.me} has ended; start a new system"
-                    future.set_exception(SystemDownError(ended))
+                self._say_ended(future)
             except BaseException as error:
                 with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
                     future.set_exception(error.with_traceback(None))
@@ -149,12 +185,18 @@ class Client:
                 with contextlib.suppress(concurrent.futures.InvalidStateError):
                     future.set_result(result)
 
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():  # before its first step
+                doing.close()
+                self._say_ended(future)
+
         task = self.loop.create_task(run())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(done)
 
-        def cancelled(done: concurrent.futures.Future[T]) -> None:
-            if done.cancelled():
+        def cancelled(future: concurrent.futures.Future[Any]) -> None:
+            if future.cancelled():
                 with contextlib.suppress(RuntimeError):  # the loop has ended
                     self.loop.call_soon_threadsafe(task.cancel)
 
@@ -234,8 +276,8 @@ class Client:
                 found = [await asyncio.to_thread(self._start)]
         except WorkerDiedError:
             raise RendezvousConnectionError(
-                "the rendezvous service died, and it was alone: who is in a round still is known "
-                "to nobody. End the members, and start them in a new system"
+                "the rendezvous service died, alone or with its standby: who is in a round is "
+                "known to nobody. End the members, and start them in a new system"
             ) from None
         except (SystemDownError, FetchTimeoutError) as error:
             raise RendezvousConnectionError(f"no rendezvous service: {error}") from None
@@ -246,12 +288,7 @@ class Client:
         with contextlib.suppress(WorkerNotFoundError):
             return registry.find(NAME)
         try:
-            return registry.spawn(
-                actor_class=cloudpickle.dumps(RendezvousService),
-                name=NAME,
-                requirements=None,
-                threads=None,
-            )
+            return start_service(registry, NAME)
         except SystemDownError:  # another endpoint starts it at this moment
             end = time.monotonic() + TAKEOVER
             while time.monotonic() < end:
@@ -287,6 +324,13 @@ class Client:
 
 _clients: dict[Endpoint, Client] = {}
 _making = threading.Lock()
+
+
+@atexit.register  # here: before any system's, so it is called after them
+def _end_all() -> None:
+    """A thread that the interpreter's end cuts short would leave tasks that complain."""
+    for client in list(_clients.values()):
+        client.end()
 
 
 def client_of(endpoint: Endpoint) -> Client:

@@ -7,8 +7,9 @@ import contextlib
 import functools
 import json
 import secrets
+import weakref
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ...protocol.errors import FarrefError, RendezvousError, RendezvousTimeoutError
 from ...protocol.ids import WorkerId
@@ -22,12 +23,16 @@ from .handler import RendezvousHandler, RendezvousHandlerRegistry, RendezvousPar
 from .hosted import Home
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Coroutine, Generator
     from types import TracebackType
 
     from .client import Client
     from .hosted import Formed
 
+T = TypeVar("T")
+
+LEAVING = 30.0
+"""Seconds for which one that nobody has any more tries to leave."""
 BACKEND = "farref"
 """The name of the service as a backend."""
 
@@ -48,10 +53,61 @@ def _members(text: str, homes: tuple[WorkerInfo, ...]) -> tuple[GroupMember, ...
     return tuple(GroupMember(rank, name, homes[place]) for rank, (name, place) in rows)
 
 
-class Group:
-    """A round that was formed, as one of its members has it."""
+class _News:
+    """Why to meet again, once there is a why. Held by what hears of it, and by the group."""
 
-    def __init__(self, client: Client, node: WorkerId, run: str, formed: Formed) -> None:
+    def __init__(self) -> None:
+        self.text: str | None = None
+        self.told = asyncio.Event()
+
+    async def hear(self, client: Client, run: str, node: WorkerId, number: int) -> None:
+        """Wait for it."""
+        try:
+            self.text = str(await client.ask("watch", run, node, number, seconds=LONGEST))
+        except FarrefError as error:
+            self.text = str(error)
+        self.told.set()
+
+    async def within(self, seconds: float) -> str | None:
+        """Wait for *seconds* at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.told.wait()
+        return self.text
+
+
+class _Presence:
+    """A node that takes part: it leaves when nobody has it any more, or any group of its.
+
+    Nobody could let it meet the others again; and while its keep-alives go on, they would wait.
+    """
+
+    def __init__(self, client: Client, run: str, node: WorkerId) -> None:
+        self._gone = weakref.finalize(self, _go, client, run, node)
+        self._gone.atexit = False
+
+    def end(self) -> None:
+        """It has left."""
+        self._gone.detach()
+
+
+def _go(client: Client, run: str, node: WorkerId) -> None:
+    async def leave() -> None:
+        client.let_go(run, node)
+        await client.ask("leave", run, node, seconds=LEAVING)
+
+    client.submit(leave())
+
+
+class Group:
+    """A round that was formed, as one of its members has it.
+
+    The member takes part for as long as somebody has this, or what `rendezvous` returned.
+    """
+
+    def __init__(
+        self, client: Client, node: WorkerId, run: str, formed: Formed, presence: _Presence
+    ) -> None:
         self.run_id = run
         self.round = formed.round
         self.rank = formed.rank
@@ -61,10 +117,9 @@ class Group:
         self.store = Store(AwaitableStore(client, run, self.round, node))
         """The store of this round."""
         self._client = client
-        self._node = node
-        self._news: str | None = None
-        self._told = asyncio.Event()
-        client.submit(self._hear())
+        self._presence = presence
+        self._news = _News()
+        client.submit(self._news.hear(client, run, node, self.round))
 
     @property
     def world_size(self) -> int:
@@ -74,42 +129,24 @@ class Group:
     @property
     def news(self) -> str | None:
         """Why to meet again: a member was lost, or others wait. None while all is well."""
-        return self._news
+        return self._news.text
 
     def wait_for_news(self, timeout: float | None = None) -> str | None:
         """Block until there are `news`, for *timeout* seconds at most (0 polls)."""
         seconds = check_timeout(timeout, self._client.endpoint.settings.timeout, poll=True)
-        doing = self._within(seconds)
+        doing = self._news.within(seconds)
         return self._client.block(doing, "news of the group", "`await group.change()`")
 
     async def change(self) -> str | None:
         """Wait for `news` in a handler."""
-        return await self._client.wait(self._within(LONGEST))
-
-    async def _within(self, seconds: float) -> str | None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._told.wait()
-        return self._news
-
-    async def _hear(self) -> None:
-        where = self.run_id, self._node, self.round
-        try:
-            self._news = str(await self._client.ask("watch", *where, seconds=LONGEST))
-        except FarrefError as error:
-            self._news = str(error)
-        self._told.set()
+        return await self._client.wait(self._news.within(LONGEST))
 
     def __repr__(self) -> str:
         return f"<round {self.round} of {self.run_id!r}: rank {self.rank} of {self.world_size}>"
 
 
-class ActorRendezvous(RendezvousHandler):
-    """A node in a run of the system's rendezvous service; made by `rendezvous`.
-
-    In plain code call `next_rendezvous`; in a handler ``await`` it. As a context manager it leaves
-    at the end.
-    """
+class AwaitableRendezvous:
+    """A node in a run of the system's rendezvous service, every method of which is awaited."""
 
     def __init__(
         self, client: Client, run: str, join: Join, timeouts: Timeouts, *, standby: bool
@@ -120,70 +157,44 @@ class ActorRendezvous(RendezvousHandler):
         self._timeouts = timeouts
         self._standby = standby
         self._shut = False
+        self._presence: _Presence | None = None
+        """While it takes part."""
         self.group: Group | None = None
         """The round that this node was in last."""
 
-    # ---- the note's names
-
-    def get_backend(self) -> str:
-        """See `RendezvousHandler.get_backend`."""
-        return BACKEND
-
-    def get_run_id(self) -> str:
-        """See `RendezvousHandler.get_run_id`."""
-        return self._run
-
-    def next_rendezvous(self) -> Group:
+    async def next_rendezvous(self) -> Group:
         """See `RendezvousHandler.next_rendezvous`."""
-        group: Group = self._block(self._next())
-        return group
+        return await self._client.wait(self._next())
 
-    def __await__(self) -> Generator[Any, None, Group]:
-        """The same in a handler: ``group = await handler``."""
-        return self._client.wait(self._next()).__await__()
-
-    def is_closed(self) -> bool:
+    async def is_closed(self) -> bool:
         """See `RendezvousHandler.is_closed`."""
-        return self._shut or bool(self._block(self._about())[0])
+        return self._shut or (await self._about())[0]
 
-    def num_nodes_waiting(self) -> int:
+    async def num_nodes_waiting(self) -> int:
         """See `RendezvousHandler.num_nodes_waiting`."""
-        return int(self._block(self._about())[1])
+        return (await self._about())[1]
 
-    def set_closed(self) -> None:
+    async def set_closed(self) -> None:
         """See `RendezvousHandler.set_closed`."""
-        self._block(self._close())
+        await self._ask("close", self._timeouts, self._join, seconds=self._timeouts.close)
 
-    def leave(self) -> None:
+    async def leave(self) -> None:
         """Leave the run, without closing it for the others."""
-        self._block(self._leave())
+        self._absent()
+        await self._ask("leave", self._join.node, seconds=self._timeouts.close)
 
-    def shutdown(self) -> bool:
+    async def shutdown(self) -> bool:
         """See `RendezvousHandler.shutdown`."""
-        if self._shut:
-            return True
-        try:
-            self._block(self._end())
-        except RendezvousError:
-            return False
-        self._shut = True
+        if not self._shut:
+            try:
+                await self.set_closed()
+                await self.leave()
+            except RendezvousError:
+                return False
+            self._shut = True
         return True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.leave()
-
-    # ---- on the client's loop
-
-    def _block(self, doing: Any) -> Any:
-        return self._client.block(doing, "the rendezvous", "`await` what `rendezvous` returns")
+    # ---- inside
 
     async def _next(self) -> Group:
         client, endpoint, node = self._client, self._client.endpoint, self._join.node
@@ -192,6 +203,7 @@ class ActorRendezvous(RendezvousHandler):
         home = Home(WorkerInfo(endpoint.me, endpoint.address), endpoint.port.runs_by_itself)
         after = self.group.round if self.group is not None else -1
         join = replace(self._join, after=after)
+        presence = self._presence = self._presence or _Presence(client, self._run, node)
         client.keep_alive(self._run, node, self._timeouts.keep_alive)
         formed: Formed | None = None
         limit = asyncio.timeout(self._timeouts.join)
@@ -211,10 +223,16 @@ class ActorRendezvous(RendezvousHandler):
             ) from None
         finally:
             if formed is None:
-                self._client.let_go(self._run, node)
+                self._absent()
                 await self._try_to_leave()
-        self.group = Group(client, node, self._run, formed)
+        self.group = Group(client, node, self._run, formed, presence)
         return self.group
+
+    def _absent(self) -> None:
+        self._client.let_go(self._run, self._join.node)
+        if self._presence is not None:
+            self._presence.end()
+            self._presence = None
 
     async def _try_to_leave(self) -> None:
         try:
@@ -223,23 +241,98 @@ class ActorRendezvous(RendezvousHandler):
             return  # the service is gone, or gives this node up by itself
 
     async def _about(self) -> tuple[bool, int]:
-        closed, waiting = await self._ask("about", seconds=self._timeouts.heartbeat)
+        number = self.group.round if self.group is not None and self._presence is not None else -1
+        asked = "about", self._join.node, number
+        closed, waiting = await self._ask(*asked, seconds=self._timeouts.heartbeat)
         return bool(closed), int(waiting)
 
-    async def _close(self) -> None:
-        await self._ask("close", self._timeouts, self._join, seconds=self._timeouts.close)
-
-    async def _leave(self) -> None:
-        self._client.let_go(self._run, self._join.node)
-        await self._ask("leave", self._join.node, seconds=self._timeouts.close)
-
-    async def _end(self) -> None:
-        await self._close()
-        await self._leave()
-
     async def _ask(self, what: str, *args: Any, seconds: float) -> Any:
-        await self._client.begin(self._standby)
-        return await self._client.ask(what, self._run, *args, seconds=seconds)
+        async def ask() -> Any:
+            await self._client.begin(self._standby)
+            return await self._client.ask(what, self._run, *args, seconds=seconds)
+
+        return await self._client.wait(ask())
+
+
+class ActorRendezvous(RendezvousHandler):
+    """A node in a run of the system's rendezvous service; made by `rendezvous`.
+
+    In plain code call its methods; in a handler ``await`` it, for the next round, and the methods
+    of `awaitable`. As a context manager (``with``, in a handler ``async with``) it leaves at the
+    end; and so it does when nobody has it any more, nor a group of its.
+    """
+
+    def __init__(self, awaitable: AwaitableRendezvous, client: Client, run: str) -> None:
+        self.awaitable = awaitable
+        """The same node for handlers: ``await meeting.awaitable.leave()``."""
+        self._client = client
+        self._run = run
+
+    @property
+    def group(self) -> Group | None:
+        """The round that this node was in last."""
+        return self.awaitable.group
+
+    def get_backend(self) -> str:
+        """See `RendezvousHandler.get_backend`."""
+        return BACKEND
+
+    def get_run_id(self) -> str:
+        """See `RendezvousHandler.get_run_id`."""
+        return self._run
+
+    def next_rendezvous(self) -> Group:
+        """See `RendezvousHandler.next_rendezvous`."""
+        return self._block(self.awaitable.next_rendezvous())
+
+    def __await__(self) -> Generator[Any, None, Group]:
+        """The same in a handler: ``group = await meeting``."""
+        return self.awaitable.next_rendezvous().__await__()
+
+    def is_closed(self) -> bool:
+        """See `RendezvousHandler.is_closed`."""
+        return self._block(self.awaitable.is_closed())
+
+    def num_nodes_waiting(self) -> int:
+        """See `RendezvousHandler.num_nodes_waiting`."""
+        return self._block(self.awaitable.num_nodes_waiting())
+
+    def set_closed(self) -> None:
+        """See `RendezvousHandler.set_closed`."""
+        self._block(self.awaitable.set_closed())
+
+    def leave(self) -> None:
+        """Leave the run, without closing it for the others."""
+        self._block(self.awaitable.leave())
+
+    def shutdown(self) -> bool:
+        """See `RendezvousHandler.shutdown`."""
+        return self._block(self.awaitable.shutdown())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.leave()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.awaitable.leave()
+
+    def _block(self, doing: Coroutine[Any, Any, T]) -> T:
+        return self._client.block(doing, "the rendezvous", "`await` it, or `.awaitable`'s methods")
 
 
 def rendezvous(
@@ -283,7 +376,8 @@ def rendezvous(
     client = client_of(frame().endpoint)
     node = WorkerId(name or client.endpoint.me.name, secrets.randbits(63))
     join = Join(node=node, limits=limits, order=order)
-    return ActorRendezvous(client, run_id, join, timeouts or Timeouts(), standby=standby)
+    node_here = AwaitableRendezvous(client, run_id, join, timeouts or Timeouts(), standby=standby)
+    return ActorRendezvous(node_here, client, run_id)
 
 
 def _create(params: RendezvousParameters) -> ActorRendezvous:

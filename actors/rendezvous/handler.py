@@ -53,7 +53,11 @@ class RendezvousHandler(ABC):
 
     @abstractmethod
     def num_nodes_waiting(self) -> int:
-        """How many nodes came late, and wait for the next round."""
+        """How many nodes came late, and wait for the next round; if above 0, meet them.
+
+        At least 1 if this node's round is not whole any more: a member left, died, has gone to
+        meet others, or this node itself was given up for dead. 0 once the run is closed.
+        """
 
     @abstractmethod
     def shutdown(self) -> bool:

@@ -17,6 +17,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
+
 from ...protocol.errors import (
     FetchTimeoutError,
     ProtocolError,
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from ...protocol.rendezvous import Command, Join, Timeouts
     from ...protocol.store import Op
     from ..endpoint import Endpoint
+    from ..registry import Registry
+    from ..wire import WorkerInfo
     from .hosted import Entry, Formed, Home
 
 log = logging.getLogger("farref")
@@ -47,6 +51,23 @@ NAME = "farref rendezvous"
 
 class RendezvousService(RefActor):
     """The actor in which the service, or its standby, lives. It handles no messages itself."""
+
+
+def start_service(registry: Registry, name: str) -> WorkerInfo:
+    """Start a service, or a standby, called *name*; blocks until it runs.
+
+    On the registrar's host, whoever asks. There the standby sees the end of the leader's process;
+    and it is the one host without which there is no system, so the loss of another is never that
+    of the service.
+    """
+    first = registry.hosts()[0].address
+    return registry.spawn(
+        actor_class=cloudpickle.dumps(RendezvousService),
+        name=name,
+        requirements=None,
+        threads=None,
+        on=first or None,
+    )
 
 
 class Service:
@@ -116,11 +137,11 @@ class Service:
             if run in self.runs:
                 self.runs[run].run.heard(node, time.monotonic())
 
-    async def about(self, run: str) -> tuple[bool, int]:
-        """Whether the run is closed, and how many wait for its next round."""
+    async def about(self, run: str, node: WorkerId, number: int) -> tuple[bool, int]:
+        """Whether the run is closed, and `waiting_for` *node*, last in round *number*."""
         await self.standby.committed()  # what is answered is never taken back
-        hosted = self.runs.get(run)
-        return (hosted.state.closed, len(hosted.state.waiting)) if hosted else (False, 0)
+        state = self.runs[run].state if run in self.runs else None
+        return (state.closed, state.waiting_for(node, number)) if state else (False, 0)
 
     # ---- the store
 
@@ -302,9 +323,6 @@ async def ask(what: str, *args: Any) -> Any:
     service = _service()
     if not service.leads:
         raise NotLeadingError(f"{service.endpoint.me} stands by")
-    # Whoever waits here when the actor ends waits no more, and the loop has no word for that but a
-    # complaint, made by the collector wherever it happens to run.
-    asyncio.current_task()._log_destroy_pending = False  # type: ignore[union-attr]
     if what not in ASKED:
         raise ProtocolError(f"the rendezvous service is not asked for {what!r:.80}")
     return await getattr(service, what)(*args)

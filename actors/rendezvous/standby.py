@@ -18,8 +18,6 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 from ...protocol.errors import FarrefError
 from .. import processes
 from ..settings import LONGEST
@@ -94,17 +92,12 @@ class Standby:
             self._acknowledge(self._noted)
 
     async def _recruit(self) -> WorkerInfo:
-        from .service import NAME, RendezvousService, stand_by  # noqa: PLC0415 - each needs the other
+        from .service import NAME, stand_by, start_service  # noqa: PLC0415 - each needs the other
 
         endpoint = self._service.endpoint
         self._number += 1
-        spawn = functools.partial(
-            endpoint.registry.spawn,
-            actor_class=cloudpickle.dumps(RendezvousService),
-            name=f"{NAME} {self._number}",
-            requirements=None,
-            threads=None,
-        )
+        name = f"{NAME} {self._number}"
+        spawn = functools.partial(start_service, endpoint.registry, name)
         try:
             info: WorkerInfo = await self._in_pool(spawn)
         except FarrefError as error:

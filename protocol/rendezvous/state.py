@@ -139,6 +139,17 @@ class State:
             return f"waiting: {', '.join(map(str, self.waiting))}"
         return None
 
+    def waiting_for(self, node: WorkerId, number: int) -> int:
+        """How many wait for the next round; if above 0, *node* should meet the others again.
+
+        So it is at least 1 if round *number*, of which it is a member, is not what it was (-1: it
+        is in none); and 0 once the run is closed, as there will be no further round.
+        """
+        if self.closed:
+            return 0
+        again = number >= 0 and self.news(node, number) is not None
+        return max(int(again), len(self.waiting))
+
     # ---- transitions
 
     def apply(self, command: Command) -> State:

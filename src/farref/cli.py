@@ -7,6 +7,7 @@ import typer
 
 from .commands.demo import demo
 from .commands.join import join
+from .commands.rendezvous import rendezvous
 from .commands.trace import trace
 
 app = typer.Typer(
@@ -38,4 +39,5 @@ def main(
 
 app.command()(demo)
 app.command()(join)
+app.command()(rendezvous)
 app.command()(trace)

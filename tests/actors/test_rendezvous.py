@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +31,7 @@ from farref import (
     WouldBlockError,
     rendezvous_handler_registry,
 )
+from farref.actors.rendezvous.client import client_of
 from farref.actors.rendezvous.service import NAME, ask
 from farref.testing import severed
 
@@ -38,6 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOON = RendezvousTimeouts(join=20, last_call=0.2)
+PATIENT = RendezvousTimeouts(join=20, last_call=10)
+"""For groups that are complete only when all are there, however slow a machine is."""
+FAIR = RendezvousTimeouts(join=20, last_call=1)
+"""For the same, and smaller ones later."""
 
 
 class Node:
@@ -182,6 +190,68 @@ def test_actors_await_what_programs_block_for(own_system: System) -> None:
     assert own_system.listen() == "lost: b program"
 
 
+class Leaver(RefActor):
+    """Does in handlers all that programs do."""
+
+    async def receiveMsg_str(self, message: str, sender: Any) -> None:
+        if message == "meet":
+            self.meeting = farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=SOON)
+            with pytest.raises(WouldBlockError, match="await"):
+                self.meeting.leave()
+            self.send(sender, (await self.meeting).world_size)
+        elif message == "add":
+            group = self.meeting.group
+            assert group is not None
+            store = group.store.awaitable
+            self.send(sender, sorted(await asyncio.gather(*(store.add("n", 1) for _ in range(9)))))
+        else:
+            self.send(sender, await getattr(self.meeting.awaitable, message)())
+
+
+def test_actors_leave_and_close_in_handlers(own_system: System) -> None:
+    leaver = own_system.create(Leaver)
+    meeting = farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=SOON)
+    group = meeting.next_rendezvous()
+    own_system.tell(leaver, "meet")
+    assert group.wait_for_news(10)
+    assert meeting.next_rendezvous().world_size == 2
+    assert own_system.listen() == 2
+    assert own_system.ask(leaver, "num_nodes_waiting") == 0
+    assert own_system.ask(leaver, "leave") is None
+    assert meeting.num_nodes_waiting() == 1  # the round is not whole
+    assert own_system.ask(leaver, "num_nodes_waiting") == 0  # what is it to who has left?
+    assert own_system.ask(leaver, "is_closed") is False
+    assert own_system.ask(leaver, "shutdown") is True
+    assert meeting.is_closed()
+    assert meeting.num_nodes_waiting() == 0
+
+
+class Passer(RefActor):
+    """Is there for the length of a block."""
+
+    async def receiveMsg_str(self, _message: str, sender: Any) -> None:
+        async with farref.rendezvous("run", min_nodes=1, timeouts=SOON) as meeting:
+            self.send(sender, (await meeting).round)
+
+
+def test_a_handler_leaves_at_the_end_of_a_block(own_system: System) -> None:
+    passer = own_system.create(Passer)
+    assert [own_system.ask(passer, "pass") for _ in range(2)] == [0, 1]
+
+
+def test_who_is_forgotten_leaves(own_system: System) -> None:
+    """Else the others would wait for it as long as its endpoint lives."""
+    b = node_on(own_system, "B", "run", 1, 2, timeouts=PATIENT)
+    meeting = farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=PATIENT)
+    both = b.rpc_async(timeout=30).meet()
+    group: Group | None = meeting.next_rendezvous()
+    assert both.result()[2] == ["B", "program"]
+    del meeting
+    assert b.rpc_sync().news(0) is None  # its group is there
+    del group
+    assert b.rpc_sync().news() == "lost: program"
+
+
 def test_an_order_can_be_asked_for(own_system: System) -> None:
     nodes = [
         node_on(own_system, name, "run", 3, 3, order=order)
@@ -218,11 +288,13 @@ def test_a_spare_steps_in_for_who_leaves(own_system: System) -> None:
 
 def test_survivors_of_a_kill_are_told_and_meet_again(processes: System) -> None:
     """Nobody is in a call, and rank 0 is the one that dies."""
-    nodes = [node_on(processes, name, "run", 2, 3) for name in "ABC"]
+    nodes = [node_on(processes, name, "run", 2, 3, timeouts=FAIR) for name in "ABC"]
     assert meet(*nodes) == [(0, rank, ["A", "B", "C"]) for rank in range(3)]
+    assert nodes[1].rpc_sync().call("num_nodes_waiting") == 0
     waiting = [node.rpc_async().news() for node in nodes[1:]]
     kill(nodes[0])
     assert [future.result() for future in waiting] == ["lost: A"] * 2
+    assert nodes[1].rpc_sync().call("num_nodes_waiting") == 1
     assert meet(*nodes[1:]) == [(1, 1, ["C", "B"]), (1, 0, ["C", "B"])]
     again = node_on(processes, "D", "run", 2, 3)
     coming = again.rpc_async(timeout=30).meet()
@@ -242,7 +314,7 @@ def test_who_is_started_again_under_its_name_has_its_rank(ours: System) -> None:
 
 
 def test_one_that_is_stopped_is_given_up_and_the_others_go_on(ours: System) -> None:
-    nodes = [node_on(ours, name, "run", 1, 2) for name in "AB"]
+    nodes = [node_on(ours, name, "run", 1, 2, timeouts=FAIR) for name in "AB"]
     meet(*nodes)
     pid = nodes[0].rpc_sync().pid()
     os.kill(pid, signal.SIGSTOP)
@@ -255,7 +327,7 @@ def test_one_that_is_stopped_is_given_up_and_the_others_go_on(ours: System) -> N
 
 def test_one_whose_keep_alives_stop_is_given_up(ours: System) -> None:
     """The service's own clock decides; the endpoint lives."""
-    quick = RendezvousTimeouts(join=20, last_call=0.1, keep_alive=0.1, attempts=5)
+    quick = RendezvousTimeouts(join=20, last_call=10, keep_alive=0.1, attempts=5)
     nodes = [node_on(ours, name, "run", 1, 2, timeouts=quick) for name in "AB"]
     meet(*nodes)
     farref.rpc_sync("A", stop_beating)
@@ -312,6 +384,15 @@ def test_a_standby_takes_over_when_the_service_is_killed(processes: System) -> N
     assert late.result() == (1, 2, ["B", "C", "A"])
 
 
+def test_handlers_find_the_standby_together(ours: System) -> None:
+    """Each asks from the actor's own loop, and its keep-alives from the client's."""
+    actor = ours.create(Leaver)
+    assert ours.ask(actor, "meet") == 1
+    assert ours.ask(actor, "add") == list(range(1, 10))
+    os.kill(pid_of(ours, NAME), signal.SIGKILL)
+    assert ours.ask(actor, "add") == list(range(10, 19))
+
+
 def test_a_standby_that_is_killed_is_replaced(ours: System) -> None:
     b, c = (node_on(ours, name, "run", 2, 2) for name in "BC")
     meet(b, c)
@@ -342,9 +423,9 @@ def test_a_service_that_is_alone_and_killed_is_named_so(ours: System) -> None:
     meet(b, c)
     assert services(ours) == [NAME]
     os.kill(pid_of(ours, NAME), signal.SIGKILL)
-    assert "it was alone" in b.rpc_sync().news()
+    assert "alone or with its standby" in b.rpc_sync().news()
     for doing in ("call", "is_closed"), ("store", "num_keys"), ("meet",):
-        with pytest.raises(RendezvousConnectionError, match="it was alone"):
+        with pytest.raises(RendezvousConnectionError, match="alone or with its standby"):
             getattr(c.rpc_sync(), doing[0])(*doing[1:])
 
 
@@ -378,7 +459,7 @@ def test_what_nobody_asks_for_is_refused(ours: System) -> None:
 
 
 def test_a_run_that_is_closed_ends_for_all_and_its_id_is_free_again(own_system: System) -> None:
-    a, b = (node_on(own_system, name, "run", 1, 2) for name in "AB")
+    a, b = (node_on(own_system, name, "run", 1, 2, timeouts=PATIENT) for name in "AB")
     meet(a, b)
     spare = node_on(own_system, "C", "run", 1, 2).rpc_async(timeout=30).meet()
     idle(own_system, 0.3)
@@ -541,7 +622,7 @@ def test_nothing_is_added_to_what_is_no_number(simple_group: Group) -> None:
 
 
 def test_only_a_rounds_members_get_its_store(own_system: System) -> None:
-    a, b = (node_on(own_system, name, "run", 1, 2) for name in "AB")
+    a, b = (node_on(own_system, name, "run", 2, 2) for name in "AB")
     meet(a, b)
     a.rpc_sync().store("set", "k", b"v")
     a.rpc_sync().begin_get("never")
@@ -551,7 +632,7 @@ def test_only_a_rounds_members_get_its_store(own_system: System) -> None:
     old = farref.remote("A", stolen_store, ("run",))
     with pytest.raises(RendezvousStateError, match="no member"):
         old.rpc_sync().get("k")
-    meet(a)
+    meet(a, b)
     with pytest.raises(RendezvousStateError, match="round 0 is over"):
         a.rpc_sync().end_get()
     assert a.rpc_sync().store("num_keys") == 0  # fresh
@@ -611,6 +692,34 @@ def test_a_handler_by_the_registry(own_system: System) -> None:
 def test_what_a_rendezvous_refuses(what: dict[str, Any], error: type[Exception]) -> None:
     with System("simpleSystemBase"), pytest.raises(error):
         farref.rendezvous(**{"run_id": "run", **what})
+
+
+def test_a_program_that_ends_while_it_waits_says_nothing_of_it() -> None:
+    program = """
+import threading, time, farref
+system = farref.System()
+meetings = [farref.rendezvous("run", min_nodes=99, name=f"n{n}") for n in range(20)]
+def wait(meeting):
+    try: meeting.next_rendezvous()
+    except farref.FarrefError: pass
+for meeting in meetings: threading.Thread(target=wait, args=(meeting,), daemon=True).start()
+alone = farref.rendezvous("alone", min_nodes=1)
+group = alone.next_rendezvous()
+while not group.members: time.sleep(0.01)
+"""
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_what_is_asked_for_when_all_is_over_is_refused() -> None:
+    with System("simpleSystemBase"):
+        meeting = farref.rendezvous("run", min_nodes=1, timeouts=SOON)
+        client = client_of(meeting.next_rendezvous()._client.endpoint)
+    client._thread.join(20)
+    late = client.submit(client.ask("about", "run", meeting.awaitable._join.node, 0, seconds=1))
+    with pytest.raises(farref.SystemDownError, match="has ended"):
+        late.result(20)
 
 
 def test_nothing_hangs_when_the_system_ends_meanwhile() -> None:

@@ -188,7 +188,8 @@ class Soak:
         fine = isinstance(error, WorkerDiedError | OwnerDiedError) and bool(self.killed)
         known = about is not None and about.id not in self.aliases
         if isinstance(error, OwnerDiedError) and what == "fetch" and about is not None and known:
-            fine = self.system.endpoint.context.owner_of(about.id) in self.killed
+            context = self.system.endpoint.context
+            fine = context.users[context.whereabouts(about.id)].owner in self.killed
         if isinstance(error, RefLostError):
             fine = any(str(worker) in str(error) for worker in self.killed)
         if not fine:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import farref
-from farref import FarrefError, System, SystemDownError, WorkerDiedError
+from farref import FarrefError, OwnerDiedError, System, SystemDownError, WorkerDiedError
 from farref.actors import processes
 from farref.testing import assert_nothing_held, until
 
@@ -90,6 +90,21 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
         else:
             assert until(system, lambda: not processes.members(session))
     assert processes.members(session) == []
+
+
+def test_what_died_before_the_system_did() -> None:
+    """That the system has ended is what a use says, of a reference whose owner was dead by then."""
+    with System() as system:
+        system.worker("B")
+        ref = farref.remote("B", list)
+        ref.to_here()
+        os.kill(farref.rpc_sync("B", os.getpid), signal.SIGKILL)
+        with pytest.raises(OwnerDiedError):
+            ref.to_here()
+    uses: list[Callable[[], Any]] = [ref.to_here, ref.rpc_sync().copy, ref.remote().copy]
+    for use in uses:
+        with pytest.raises(SystemDownError):
+            use()
 
 
 @pytest.mark.parametrize("fallback", [False, True])

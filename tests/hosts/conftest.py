@@ -14,7 +14,7 @@ import pytest
 
 from farref import System
 
-from .network import Network, address, why_not
+from .network import Network, Pair, address, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +49,18 @@ def network(network_of_all: Network) -> Iterator[Network]:
     while left := [pid for host in "ABC" for pid in network_of_all.processes(host)]:
         assert time.monotonic() < end, f"left: {left}"
         time.sleep(0.05)
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    if why_not():
+        pytest.skip(why_not())
+    pair = Pair({"first": "10.0.0.1", "second": "10.0.0.2"})
+    try:
+        pair.make()
+        yield pair
+    finally:
+        pair.remove()
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..test_readme import programs
-from .network import Pair, why_not
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from .network import Pair
 
 README = Path(__file__).parents[2] / "README.md"
 SCP = """\
@@ -34,18 +33,6 @@ def lines() -> list[tuple[str, str]]:
     found = re.findall(r"^(first|second)\$ (.*)$", "".join(blocks), re.MULTILINE)
     assert len(found) == len("".join(blocks).splitlines())
     return found
-
-
-@pytest.fixture
-def pair() -> Iterator[Pair]:
-    if why_not():
-        pytest.skip(why_not())
-    pair = Pair({"first": "10.0.0.1", "second": "10.0.0.2"})
-    try:
-        pair.make()
-        yield pair
-    finally:
-        pair.remove()
 
 
 @pytest.mark.processes

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import uuid
+from typing import Any
 
+import psutil
 import pytest
 
 import farref
 from farref import System
+from farref.actors import directory
 from farref.actors.rendezvous.service import NAME
 from farref.elastic import (
     DynamicRendezvousHandler,
     RendezvousConnectionError,
+    RendezvousParameters,
     ServiceRendezvousBackend,
+    Timeouts,
+    embedded,
 )
+from farref.elastic.endpoints import Endpoint
 
-from .kit import SHORT, MemoryStore
+from .kit import SHORT, MemoryStore, eventually, free_ports
 from .test_backends import meet
 
 pytestmark = pytest.mark.processes
@@ -48,6 +58,83 @@ def test_a_standby_goes_on_with_the_same_states() -> None:
         assert [info.rank for info in first] == [info.rank for info in second]
         assert {info.round for info in second} == {first[0].round + 1}
         assert [node.shutdown() for node in nodes] == [True, True]
+
+
+STOPPED = """
+import sys, time
+from farref import System
+from farref.elastic import RendezvousConnectionError, embedded
+backend = embedded.backend(lambda _: System.attach(sys.argv[1]), "run", 10, 5)
+backend.set_state(b"before")
+print("ready", flush=True)
+sys.stdin.readline()
+while True:
+    try:
+        state, token = backend.get_state()
+        break
+    except RendezvousConnectionError:
+        time.sleep(0.1)
+print(state.decode(), backend.set_state(b"after", token)[2], flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_one_that_was_stopped_and_given_up_enters_again() -> None:
+    with System(timeout=20, silence=1) as system:
+        command = [sys.executable, "-c", STOPPED, system.name]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as agent:
+            assert agent.stdin is not None
+            assert agent.stdout is not None
+            try:
+                assert agent.stdout.readline() == "ready\n"
+                me = f"program-{agent.pid}"
+                agent.send_signal(signal.SIGSTOP)
+                eventually(
+                    lambda: me not in {info.name for info in system.workers()}, "it is given up"
+                )
+                agent.send_signal(signal.SIGCONT)
+                agent.stdin.write("\n")
+                agent.stdin.flush()
+                assert agent.stdout.readline() == "before True\n"
+                assert me in {info.name for info in system.workers()}
+            finally:
+                agent.kill()
+
+
+def test_another_system_of_that_name_is_not_taken_for_it() -> None:
+    """It knows nothing of who is in a round."""
+    name = f"again-{uuid.uuid4().hex[:8]}"
+    with System(name=name):
+        backend = embedded.backend(lambda _: System.attach(name), "run", 10, 5)
+        backend.set_state(b"before")
+    with System(name=name):
+        ServiceRendezvousBackend("run").set_state(b"of another group")
+        with pytest.raises(RendezvousConnectionError, match="known to nobody"):
+            backend.get_state()
+
+
+def test_a_service_by_hand_ends_in_order() -> None:
+    command = [sys.executable, "-m", "farref", "rendezvous", f"127.0.0.1:{free_ports(1)[0]}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
+        assert service.stdout is not None
+        assert service.stdout.readline().startswith("agents meet at farref://127.0.0.1:")
+        service.terminate()
+        assert service.wait(30) == 0
+
+
+def test_a_service_that_is_killed_is_not_started_again() -> None:
+    """Who is in a round still is known to nobody."""
+    endpoint = Endpoint(f"127.0.0.1:{free_ports(1)[0]}")
+    found: Any = endpoint.backend(RendezvousParameters("farref", "x", "run", 1, 1), Timeouts())
+    found.set_state(b"before")
+    (service,) = (child for child in psutil.Process().children() if "rendezvous" in child.cmdline())
+    service.kill()
+    eventually(lambda: found._system.endpoint.closed, "this program is told")
+    with pytest.raises(RendezvousConnectionError, match="has ended"):
+        found.get_state()
+    assert directory.at("127.0.0.1", endpoint.port) is None
+    found._system.shutdown()
 
 
 def test_a_system_that_ended_is_named() -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import weakref
@@ -14,10 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref import System
-from farref.elastic import RendezvousConnectionError
+from farref import System, SystemDownError
+from farref.elastic import (
+    RendezvousConnectionError,
+    RendezvousParameters,
+    ServiceRendezvousBackend,
+    Timeouts,
+)
+from farref.elastic.embedded import KEY, Place
+from farref.elastic.endpoints import Endpoint
 from farref.elastic.etcd import EtcdRendezvousBackend, client
-from farref.elastic.torchrun import Endpoint, is_here, own_address, within
+from farref.elastic.network import is_here, own_address, within
 from farref.protocol.rendezvous import decode
 
 from .kit import eventually, free_ports
@@ -139,16 +147,6 @@ def job_of(tmp_path: Path) -> Iterator[Any]:
 @torch
 @pytest.mark.processes
 @pytest.mark.timeout(300)
-def test_two_agents_train_over_the_service(job_of: Any, system: System) -> None:
-    job = job_of(f"farref://{system.name}", "2", "train")
-    job.start("a", "b")
-    job.group("a", "b")
-    job.stop()
-
-
-@torch
-@pytest.mark.processes
-@pytest.mark.timeout(300)
 def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
     job = job_of(f"c10d://127.0.0.1:{free_ports(1)[0]}", "2", "train")
     job.start("a", "b")
@@ -159,8 +157,9 @@ def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
 @torch
 @pytest.mark.processes
 @pytest.mark.timeout(300)
-def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any, etcd: int) -> None:
-    job = job_of(f"etcd://127.0.0.1:{etcd}", "1:3", "train")
+def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any) -> None:
+    """By default they meet in a service that the first of them starts, and does not end."""
+    job = job_of(f"127.0.0.1:{free_ports(1)[0]}", "1:3", "train")
     job.start(a="127.0.0.3")
     assert job.group("a") == ["a"]
     job.start(b="127.0.0.2", c="127.0.0.20")  # that of b sorts first: rank 0 stays nevertheless
@@ -205,17 +204,19 @@ def test_spares_and_signals_while_nobody_is_in_a_collective(job_of: Any, etcd: i
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("etcd://host:1", ("etcd", "host", 1)),
-        ("etcd://host", ("etcd", "host", 2379)),
-        ("c10d://[::1]:5", ("c10d", "::1", 5)),
-        (" host:7/ ", ("c10d", "host", 7)),
-        ("host", ("c10d", "host", 29400)),
-        ("farref://My-System", ("farref", "My-System", 0)),
+        ("etcd://host:1", ("etcd", "host", 1, False)),
+        ("etcd://host", ("etcd", "host", 2379, False)),
+        ("c10d://[::1]:5", ("c10d", "::1", 5, False)),
+        ("c10d://host", ("c10d", "host", 29400, False)),
+        (" host:7/ ", ("farref", "host", 7, False)),
+        ("host", ("farref", "host", 29400, False)),
+        ("farref://host:29400", ("farref", "host", 29400, False)),
+        ("farref://My-System", ("farref", "My-System", 29400, True)),
     ],
 )
-def test_endpoints(text: str, found: tuple[str, str, int]) -> None:
+def test_endpoints(text: str, found: tuple[str, str, int, bool]) -> None:
     endpoint = Endpoint(text)
-    assert (endpoint.scheme, endpoint.host, endpoint.port) == found
+    assert (endpoint.scheme, endpoint.host, endpoint.port, endpoint.named) == found
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,11 @@ def test_errors_are_torchs(etcd: int) -> None:
 
 
 @torch
-@pytest.mark.parametrize("data", [b"\xff" * 64, b"HTTP/1.1 400 Bad\r\n\r\n", None])
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff" * 64, b"HTTP/1.1 400 Bad\r\n\r\n", None],
+    ids=["bytes", "http", "silent"],
+)
 def test_a_stranger_instead_of_a_store(data: bytes | None) -> None:
     from torch.distributed.elastic.rendezvous import api
 
@@ -310,3 +315,40 @@ def test_a_stranger_instead_of_a_store(data: bytes | None) -> None:
     serve = silent if data is None else answers(data)
     with stranger(serve) as port, pytest.raises(api.RendezvousConnectionError, match=str(port)):
         create(f"c10d://127.0.0.1:{port}", is_host="no", connect_timeout="1")
+
+
+def test_a_system_by_name_and_by_its_address() -> None:
+    """Whatever is at an address serves; it need not be of the agents' making."""
+    (port,) = free_ports(1)
+    with System(host="127.0.0.1", port=port) as system:
+        for text in (f"farref://{system.name}", f"127.0.0.1:{port}"):
+            wanted = RendezvousParameters("farref", text, "run", 1, 1)
+            found: Any = Endpoint(text).backend(wanted, Timeouts())
+            ServiceRendezvousBackend("run").set_state(b"one state")
+            assert found.get_state()[0] == b"one state"
+            found._system.shutdown()  # else with this program
+
+
+def test_a_service_that_cannot_be_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = Place("127.0.0.1", taken.getsockname()[1], None)
+        with pytest.raises(SystemDownError, match=r"did not start.*cannot listen"):
+            place.serve(20)
+    with pytest.raises(SystemDownError, match="nobody answers"):
+        place.join(0.1)
+
+
+def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="--rdzv-conf=key=FILE"):
+        Place("192.0.2.1", 29400, None)
+    with pytest.raises(ValueError, match="cannot be read"):
+        Place("192.0.2.1", 29400, str(tmp_path / "none"))
+    short = tmp_path / "short"
+    short.write_text("short")
+    monkeypatch.setenv(KEY, str(short))
+    with pytest.raises(ValueError, match="use at least 16"):
+        Place("192.0.2.1", 29400, None)
+    short.write_text("0123456789abcdef")
+    assert str(Place("192.0.2.1", 29400, None)) == "192.0.2.1:29400"
+    with pytest.raises(ValueError, match="cannot resolve"):
+        Place("no-such-host.invalid", 29400, None)

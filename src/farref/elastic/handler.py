@@ -142,20 +142,10 @@ class DynamicRendezvousHandler(RendezvousHandler):
         self._attendance.close()
 
     def num_nodes_waiting(self) -> int:
-        """How many nodes wait for the next round; if above 0, call `next_rendezvous`.
-
-        At least 1 if this node's round is not whole any more: a member left, died, has gone to
-        meet others, or this node itself was given up for dead. 0 once the run is closed. Raises
-        `RendezvousError`.
-        """
-        state = self._attendance.view()
-        if state.closed:
-            return 0
+        """See `RendezvousHandler`; as of a second ago. Raises `RendezvousError`."""
         membership = self._attendance.membership
-        waiting = len(state.waiting)
-        if membership is not None and state.news(self.node, membership.round) is not None:
-            return max(1, waiting)
-        return waiting
+        number = -1 if membership is None else membership.round
+        return self._attendance.view().waiting_for(self.node, number)
 
     def shutdown(self) -> bool:
         """Close the run if this node takes part in it, and leave. False if that failed.

@@ -8,6 +8,11 @@ from farref.protocol.rendezvous import Attendant, Observer, Run, State
 from .mutant import Mutant
 
 CAUGHT_BY = {
+    "test_who_waits_for_whom": (
+        Mutant("says nothing of the lost", State, "waiting_for", "int(again)", "0"),
+        Mutant("sends for more though it is closed", State, "waiting_for", "self.closed", "False"),
+        Mutant("counts who is in no round", State, "waiting_for", "number >= 0 and ", ""),
+    ),
     "two meet [service]": (
         Mutant(
             "calls before enough are there", State, "calling", ">= self.limits.min_nodes", ">= 0"

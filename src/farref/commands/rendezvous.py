@@ -1,0 +1,64 @@
+"""`farref rendezvous`: a place where the agents of `torchrun` meet, on this machine and others."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..actors.base import addresses
+from ..actors.base.errors import InvalidAddress
+from ..actors.rendezvous.service import NAME
+from ..actors.system import System
+from ..protocol.errors import FarrefError
+
+PORT = 29400
+FIRST = 60.0
+"""Seconds that the first agent may take to come, at least, if the place ends by itself."""
+LOOK = 0.5
+"""Seconds between two looks who is there."""
+
+
+def rendezvous(
+    address: Annotated[
+        str,
+        typer.Argument(metavar="ADDRESS[:PORT]", help=f"This machine's; port {PORT} by default."),
+    ],
+    *,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="All agents have it, too."),
+    ] = None,
+    idle: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="End when nobody has been here for so long."),
+    ] = None,
+) -> None:
+    """Serve the rendezvous of torchrun's agents at an address, until it is stopped."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        host, port = addresses.split(address if ":" in address else f"{address}:{PORT}")
+        name = f"rendezvous-{port}-{secrets.token_hex(4)}"
+        with System(name=name, host=host, port=port, key=key) as system:
+            # Whoever reads this may be gone by the time that there is more to say.
+            typer.echo(f"agents meet at farref://{host}:{port}; Ctrl-C ends it")
+            _serve(system, idle)
+    except KeyboardInterrupt:
+        return
+    except (FarrefError, InvalidAddress, ValueError) as error:
+        typer.echo(f"farref rendezvous: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _serve(system: System, idle: float | None) -> None:
+    """Until nobody has been here for *idle* seconds. Raises `FarrefError` if the system is lost."""
+    until = float("inf") if idle is None else time.monotonic() + max(idle, FIRST)
+    while time.monotonic() < until:
+        time.sleep(LOOK)
+        here = [w for w in system.workers() if w.id != system.endpoint.me]
+        if idle is not None and any(not w.name.startswith(NAME) for w in here):
+            until = time.monotonic() + idle

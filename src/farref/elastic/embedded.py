@@ -1,0 +1,204 @@
+"""The rendezvous service at an address: agents on its machine start it, those on others join.
+
+The service must outlive each agent, so it is in none of them. The first agent on the machine of the
+endpoint starts `farref rendezvous`, a program that has a system there, and ends when no agent has
+been in it for some seconds; it does what a user may do by hand, before. Agents on that machine
+attach to the system; others make their machines hosts of it. Whoever comes has the system's key.
+
+An agent that was stopped, or cut off, for too long was given up, and nobody believes it any more.
+Then it enters the system anew, if that is the same one: another at the same address knows nothing
+of the group that may be on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+
+from ..actors import directory
+from ..actors.base import addresses, tcp
+from ..actors.base.errors import BaseError, HandshakeError
+from ..actors.base.system import shared_key
+from ..actors.system import System
+from ..protocol.errors import RendezvousConnectionError, SystemDownError
+from .api import RendezvousBackend, Token
+from .network import within
+from .service import ServiceRendezvousBackend
+
+log = logging.getLogger(__name__)
+
+KEY = "FARREF_KEY"
+"""The environment variable with the path of the key's file."""
+IDLE = 3.0
+"""Seconds without an agent after which the service that agents started ends."""
+LOOK = 0.3
+"""Seconds between two tries."""
+
+Enter = Callable[[float], System]
+"""Enters a system; raises `SystemDownError`, after so many seconds at most."""
+
+
+class Place:
+    """An address at which there is a service, or will be.
+
+    Raises:
+        ValueError: it is none, the key cannot be read, or there is none and others may dial.
+    """
+
+    def __init__(self, host: str, port: int, key: str | None) -> None:
+        self._path = key or os.environ.get(KEY) or None
+        try:
+            self.host = addresses.numeric(host)
+            self._key = shared_key(self._path, self.host)
+        except OSError as error:
+            raise ValueError(f"the key of the rendezvous cannot be read: {error}") from error
+        except BaseError as error:
+            raise ValueError(
+                f"endpoint {host}:{port}: {error}. Agents on several machines need the same key: "
+                f"by --rdzv-conf=key=FILE, or {KEY}=FILE in the environment of each"
+            ) from error
+        self.port = port
+        if addresses.is_loopback(self.host) and host not in (self.host, "localhost"):
+            log.warning("%s is %s here: other machines will not reach it", host, self.host)
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def serve(self, patience: float) -> System:
+        """Enter the system at this address of this machine, which is started if need be.
+
+        Raises:
+            SystemDownError: that cannot be done, now.
+        """
+        if directory.at(self.host, self.port) is None:
+            self._start(patience)
+        return self.attach(patience)
+
+    def attach(self, patience: float) -> System:  # noqa: ARG002 - an `Enter`
+        """Enter the system at this address of this machine.
+
+        Raises:
+            SystemDownError: there is none.
+        """
+        name = directory.at(self.host, self.port)
+        if name is None:
+            raise SystemDownError(f"the rendezvous service at {self} has ended")
+        return System.attach(name)
+
+    def join(self, patience: float) -> System:
+        """Make this machine a host of the system at that address.
+
+        Raises:
+            SystemDownError: that cannot be done, now.
+        """
+        try:
+            tcp.knock(self.host, self.port, self._key, patience)
+        except BaseError as error:
+            raise SystemDownError(str(error)) from error
+        return System.join(str(self), key=self._key, port=self.port)
+
+    def _start(self, patience: float) -> None:
+        command = [sys.executable, "-m", "farref", "rendezvous", str(self), "--idle", str(IDLE)]
+        command += ["--key", self._path] if self._path else []
+        with tempfile.TemporaryFile() as said:  # no pipe: it is there for longer than this program
+            server = subprocess.Popen(  # noqa: S603 - ourselves
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                start_new_session=True,  # a Ctrl-C is for the agent alone
+            )
+            # It is no zombie for as long as this program lives, when it has ended.
+            threading.Thread(target=server.wait, daemon=True).start()
+            if server.stdout is None:
+                raise AssertionError("it was asked for")
+            with server.stdout as first:
+                try:
+                    ready = within(patience, f"the service at {self}", first.readline)
+                except RendezvousConnectionError:
+                    server.kill()  # or it might come up when nobody waits for it
+                    raise
+            if not ready:
+                server.wait()
+                said.seek(0)
+                why = said.read().decode(errors="replace").strip()
+                raise SystemDownError(f"the rendezvous service at {self} did not start: {why}")
+
+
+def backend(
+    enter: Enter, run_id: str, patience: float, timeout: float, *, again: Enter | None = None
+) -> RendezvousBackend:
+    """The backend of a run in the service of the system that *enter* enters.
+
+    It may take *patience* seconds until the system is there, and each answer *timeout*. *again*
+    enters it when it is there, if it is not *enter* that does.
+
+    Raises:
+        RendezvousConnectionError: it is not, or has another key.
+    """
+    end = time.monotonic() + patience
+    while True:
+        try:
+            system = enter(max(LOOK, end - time.monotonic()))
+            return _Reentering(system, again or enter, run_id, timeout)
+        except (SystemDownError, RendezvousConnectionError) as error:
+            if time.monotonic() >= end or isinstance(error.__cause__, HandshakeError):
+                raise RendezvousConnectionError(str(error)) from error
+            log.info("%s; trying again", error)
+            time.sleep(LOOK)
+
+
+class _Reentering(RendezvousBackend):
+    """Enters the system again when this program's endpoint was given up."""
+
+    def __init__(self, system: System, enter: Enter, run_id: str, timeout: float) -> None:
+        self._enter = enter
+        self._run_id = run_id
+        self._timeout = timeout
+        self._system = system  # until this program ends
+        self._service = self._asked()
+        try:
+            self.get_state()
+        except RendezvousConnectionError:
+            self._system.shutdown()
+            raise
+
+    @property
+    def name(self) -> str:
+        return "farref"
+
+    def get_state(self) -> tuple[bytes, Token] | None:
+        return self._entered().get_state()
+
+    def set_state(
+        self, state: bytes, token: Token | None = None
+    ) -> tuple[bytes, Token, bool] | None:
+        return self._entered().set_state(state, token)
+
+    def _asked(self) -> ServiceRendezvousBackend:
+        endpoint = self._system.endpoint
+        return ServiceRendezvousBackend(self._run_id, endpoint=endpoint, timeout=self._timeout)
+
+    def _entered(self) -> ServiceRendezvousBackend:
+        endpoint = self._system.endpoint
+        if endpoint.closed:
+            try:
+                system = self._enter(self._timeout)
+            except SystemDownError as error:
+                raise RendezvousConnectionError(str(error)) from error
+            if system.endpoint.registry.registrar != endpoint.registry.registrar:
+                system.shutdown()
+                raise RendezvousConnectionError(
+                    f"the system {self._system.name!r} has ended, and who is in a round still is "
+                    "known to nobody; end the agents, and start them again"
+                )
+            log.warning("entered system %r again: %s", system.name, endpoint.ended)
+            self._system = system
+            self._service = self._asked()
+        return self._service

@@ -1,0 +1,158 @@
+"""Where the state of a run is kept, as ``torchrun --rdzv-endpoint`` says it.
+
+::
+
+    host, host:29400, farref://host:29400    the rendezvous service, which the agents on that host
+                                             start if need be
+    farref://name                            that of the farref system of that name on this machine
+    c10d://host:29400                        a TCPStore of torch's, in an agent on that host
+    etcd://host:2379                         an etcd, version 3
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
+
+from ..actors.system import System
+from ..protocol.errors import RendezvousConnectionError
+from . import embedded
+from .c10d import C10dRendezvousBackend
+from .etcd import EtcdRendezvousBackend, client
+from .network import is_here, own_address, within
+
+if TYPE_CHECKING:
+    from ..actors.rendezvous.handler import RendezvousParameters
+    from ..protocol.rendezvous import Timeouts
+    from .api import RendezvousBackend
+
+log = logging.getLogger(__name__)
+
+
+class Endpoint:
+    """Where the state of a run is kept; see the module.
+
+    Raises:
+        ValueError: it is no such place.
+    """
+
+    DEFAULT = "farref"
+    PORTS: ClassVar = {"farref": 29400, "c10d": 29400, "etcd": 2379}
+
+    def __init__(self, text: str) -> None:
+        text = text.strip()
+        parts = urlsplit(text if "://" in text else f"{self.DEFAULT}://{text}")
+        if parts.scheme not in self.PORTS:
+            known = ", ".join(self.PORTS)
+            raise ValueError(f"endpoint {text!r}: its scheme is one of {known}")
+        if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
+            raise ValueError(f"endpoint {text!r} is not of the form scheme://host:port")
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise ValueError(f"endpoint {text!r}: {error}") from error
+        self.scheme = parts.scheme
+        self.named = port is None and text.startswith("farref://")
+        """Whether its host is the name of a system of this machine."""
+        self.host = parts.netloc if self.named else parts.hostname
+        self.port = self.PORTS[self.scheme] if port is None else port
+
+    def backend(self, params: RendezvousParameters, timeouts: Timeouts) -> RendezvousBackend:
+        """What keeps the state there.
+
+        *params* may have ``connect_timeout`` (60 seconds), for the endpoint to be there;
+        ``is_host``, whether agents on this machine serve it (else found out by its host); ``key``,
+        the file with the key of a service (else the environment variable `embedded.KEY` names it);
+        and ``protocol``, ``ca_cert``, ``cert_cert`` and ``cert_key`` for etcd.
+
+        Raises:
+            ValueError: one of them is wrong, or there is no key and one is needed.
+            RendezvousConnectionError: it cannot be reached.
+        """
+        patience = min(positive(params, "connect_timeout", 60.0), timeouts.join)
+        if self.scheme == "farref":
+            return self._service(params, patience, timeouts.heartbeat)
+        if self.scheme == "c10d":
+            here = params.get_as_bool("is_host")
+            store = self._tcp_store(patience, serve=self._serves(params), insist=here is True)
+            return C10dRendezvousBackend(store, params.run_id)
+        return self._etcd(params, patience, timeouts.heartbeat)
+
+    def own_address(self) -> str:
+        """By which address the others reach this machine, if the user does not say."""
+        return own_address("localhost" if self.named else self.host, self.port)
+
+    def _serves(self, params: RendezvousParameters) -> bool:
+        here = params.get_as_bool("is_host")
+        return is_here(self.host) if here is None else here
+
+    def _service(
+        self, params: RendezvousParameters, patience: float, timeout: float
+    ) -> RendezvousBackend:
+        if self.named:
+            return embedded.backend(
+                lambda _: System.attach(self.host), params.run_id, patience, timeout
+            )
+        place = embedded.Place(self.host, self.port, params.get("key"))
+        enter, again = place.join, place.join
+        if self._serves(params):
+            enter, again = place.serve, place.attach
+        return embedded.backend(enter, params.run_id, patience, timeout, again=again)
+
+    def _etcd(
+        self, params: RendezvousParameters, patience: float, timeout: float
+    ) -> RendezvousBackend:
+        options = {
+            name: value
+            for name in ("protocol", "ca_cert", "cert_cert", "cert_key")
+            if (value := params.get(name)) is not None
+        }
+        there = client(self.host, self.port, timeout=timeout, **options)
+        backend = EtcdRendezvousBackend(there, params.run_id)
+        end = time.monotonic() + patience
+        while True:
+            try:
+                backend.get_state()
+            except RendezvousConnectionError as error:
+                if time.monotonic() >= end:
+                    raise
+                log.info("%s; trying again", error)
+                time.sleep(0.5)
+            else:
+                return backend
+
+    def _tcp_store(self, patience: float, *, serve: bool, insist: bool) -> Any:
+        from torch.distributed import TCPStore  # noqa: PLC0415 - see above
+
+        def store(*, serve: bool) -> Any:
+            # When it serves, torch also connects to itself.
+            return within(
+                patience + 1,
+                f"c10d://{self.host}:{self.port}",
+                lambda: TCPStore(
+                    self.host,
+                    self.port,
+                    is_master=serve,
+                    wait_for_workers=False,
+                    timeout=timedelta(seconds=patience),
+                ),
+            )
+
+        if serve:
+            try:
+                return store(serve=True)
+            except RendezvousConnectionError:
+                if insist:
+                    raise  # else another agent on this host was faster
+        return store(serve=False)
+
+
+def positive(params: RendezvousParameters, name: str, default: float) -> float:
+    """The seconds that *params* have for *name*. Raises `ValueError`."""
+    value = params.get_as_float(name, default) or 0.0
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be more than 0 and finite, not {value}")
+    return value

@@ -1,0 +1,83 @@
+"""What machines and ports are to an agent: which is this one, by which address others reach it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..protocol.errors import RendezvousConnectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+def is_here(host: str) -> bool:
+    """Whether *host* is this machine: its address can be listened at."""
+    for family, kind, _, _, address in _addresses(host, 0):
+        try:
+            with socket.socket(family, kind) as probe:
+                probe.bind(address)
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def own_address(host: str, port: int) -> str:
+    """By which address others reach this machine, given one that all of them reach."""
+    if is_here(host):
+        return host
+    for family, _, _, _, address in _addresses(host, port):
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect(address)  # sends nothing
+                return str(probe.getsockname()[0])
+        except OSError:
+            continue
+    return socket.getfqdn()
+
+
+def _addresses(host: str, port: int) -> list[Any]:
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+
+
+def within(
+    seconds: float, what: str, call: Callable[[], T], unless: Callable[[], bool] = lambda: False
+) -> T:
+    """What *call* returns, which may hang; else `RendezvousConnectionError`, about *what*.
+
+    Nor is it waited for any longer when *unless* becomes true. It hangs on in a thread, then: a
+    client of a `TCPStore` that connects to something else which never answers waits for ever.
+    """
+    done: Future[T] = Future()
+
+    def run(done: Future[T]) -> None:
+        try:
+            done.set_result(call())
+        except BaseException as error:  # whoever waits is told
+            done.set_exception(error)
+
+    name = "farref-rendezvous-connect"
+    threading.Thread(target=run, args=(done,), name=name, daemon=True).start()
+    end = time.monotonic() + seconds
+    while not done.done():
+        if time.monotonic() >= end:
+            raise RendezvousConnectionError(f"{what} did not answer in {seconds:g} s")
+        if unless():
+            raise RendezvousConnectionError(f"{what} did not answer before the group changed")
+        wait((done,), min(0.1, seconds))
+    try:
+        return done.result()
+    except Exception as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RendezvousConnectionError(f"{what} cannot be reached: {said}") from error
+    finally:
+        del done  # an error's traceback holds this frame
