@@ -38,7 +38,7 @@ def spinning(looks: Looks, monkeypatch: pytest.MonkeyPatch, look: float) -> Poll
     """A poller that would spin for long, each look of which takes *look* seconds."""
     made = Poller(TIMEOUT)
     made.close()  # its own descriptors
-    made._epoll = looks
+    made._epoll = looks  # type: ignore[assignment]
     ticks = count()
     monkeypatch.setattr(poller, "perf_counter", lambda: next(ticks) * look)
     return made
