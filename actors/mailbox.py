@@ -223,6 +223,8 @@ class Mailbox:
         while not done.wait(0.01) and time.monotonic() < end:
             self.port.do_left()  # what the handlers before it want sent, or created
         self.port.do_left()
+        if self.endpoint is not None:
+            self.endpoint.turn()  # what they sent, and what waits for company still
         self.close()
 
     def close(self) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from thespian.actors import ActorAddress
 
 from ..protocol.delivery import Packet
@@ -64,7 +64,8 @@ def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
 
 def grounded(packet: Packet) -> Packet:
     """*packet* with every buffer in it, and none in shared memory."""
-    return replace(packet, messages=tuple(map(_grounded, packet.messages)))
+    messages = tuple(map(_grounded, packet.messages))
+    return Packet(packet.first, messages, packet.expects)
 
 
 def _grounded(message: Any) -> Any:
@@ -75,7 +76,8 @@ def _grounded(message: Any) -> Any:
         payload = payload.grounded()
     except FarrefError:  # its sender is dead: its reader will be told so, as we would be
         return message
-    return replace(message, cargo=replace(message.cargo, payload=payload))
+    cargo = Cargo(payload=payload, descriptors=message.cargo.descriptors)
+    return msgspec.structs.replace(message, cargo=cargo)
 
 
 class Packer:

@@ -108,8 +108,8 @@ def test_an_exported_run_is_a_trace_test_that_passes(plan: Plan, tmp_path: Path)
 
 QUESTIONS = {"borrowed", "canonical", "give_back", "owner_of", "path", "served", "whereabouts"}
 """Methods of a context that change nothing."""
-INSIDE = {"share_on"}
-"""Those that only the context itself calls."""
+INSIDE = {"receive", "share_on"}
+"""Those that only the context itself calls, and one that checks what another one takes."""
 
 
 def test_every_input_of_a_context_is_recorded() -> None:

@@ -208,7 +208,7 @@ BY_PROGRAM = {
         "BorrowingUser.end_loan: does not remember its report",
     ),
     "a user dies": (
-        "Context.receive: believes the dead",
+        "Context.take: believes the dead",
         "Context.bury: does not release forks of the dead",
         "Context.died: buries at once",
         "Owner.forget: does not free after a burial",
