@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """A part of a message; on the wire (see `packets`) its fields are a row without names.
 
     Nothing that it refers to refers back to it, so the collector need not know of it.
     """
 
 
-class Said(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
+class Said(Part, frozen=True, tag=True):
     """A message; on the wire its row begins with the name of its class."""
 
 
