@@ -276,7 +276,7 @@ class System:
                 the fewest endpoints); waits until it has joined. None: this program's.
 
         Raises:
-            ValueError: the name is empty, *threads* less than 1, or *on* no address.
+            ValueError: the name is empty or no text, *threads* less than 1, or *on* no address.
             FetchTimeoutError: no such host joined within the system's timeout.
             SystemDownError: it could not be created, or the name is taken.
         """
@@ -299,6 +299,7 @@ class System:
 
         Raises:
             TypeError: it is no `RefActor`.
+            ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
             SystemDownError: it could not be created, or the name is taken.
         """
@@ -317,8 +318,8 @@ class System:
         on: str | dict[str, Any] | None,
     ) -> WorkerInfo:
         self._check_up()
-        if not name:
-            raise ValueError(f"a worker's name is a non-empty string, not {name!r}")
+        if not (isinstance(name, str) and name and _is_text(name)):
+            raise ValueError(f"a worker's name is a non-empty string of characters, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")
         registry, seconds = self.endpoint.registry, self.endpoint.settings.timeout
@@ -591,6 +592,15 @@ class _Unopened:
                 return self._endpoint.packer.open(self._cargo)
         finally:
             self._endpoint.release(self._cargo.descriptors)
+
+
+def _is_text(name: str) -> bool:
+    """Whether it can be written: a lone surrogate is no character, and travels in no packet."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _program_name(place: str, *, attached: bool) -> str:

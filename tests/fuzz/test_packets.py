@@ -10,14 +10,15 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
 
 from farref.protocol.delivery import Packet
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
-from farref.protocol.messages import Cargo, Message, Tell, check_message
+from farref.protocol.messages import KINDS, Cargo, Message, Tell, check_message
 from farref.protocol.packets import Malformed, decode, encode
 
-from .cases import cases, damaged
+from .cases import ONLY, cases, damaged
 from .test_protocol import Maker
 from .wrong import wrong
 
@@ -67,9 +68,11 @@ def test_packets() -> None:
     """Right ones come back as they were; of others, all that is right."""
     pool = [each for kind in IDS.values() for each in kind]
     refused = malformed = 0
+    kinds: set[type] = set()
     for case in cases("packets"):
         with case as rng:
             right = messages(Maker(rng, IDS))
+            kinds.update(map(type, right))
             there = Packet(rng.choice(NUMBERS), right, rng.choice(NUMBERS))
             assert decode(*encode(there)) == there
             data = as_bytes(rng, (1, 2, right), lambda r, _: r.choice(pool))
@@ -86,6 +89,7 @@ def test_packets() -> None:
                 else:
                     check_message(message)
     assert not (refused + malformed) > 100 or (refused and malformed), "one kind is missing"
+    assert kinds == set(KINDS) or ONLY, "a message that the fuzzer does not draw"
 
 
 def test_a_wrong_message_takes_no_other_with_it() -> None:
@@ -101,3 +105,24 @@ def test_a_wrong_message_takes_no_other_with_it() -> None:
         spoiled = came.messages[len(before)]
         assert isinstance(spoiled, Malformed)
         assert came.messages == (*before, spoiled, told, *after)
+
+
+def test_a_longer_row_is_of_another_version() -> None:
+    """What is behind its fields would be left out, as if it meant nothing."""
+    make = Maker(random.Random(2), IDS)
+    for _ in range(200):
+        (right,) = messages(make)[:1]
+        rows: Any = msgspec.msgpack.decode(encode(Packet(0, (right,), 0))[0])
+        rows[2][0].append(None)
+        (came,) = decode(msgspec.msgpack.encode(rows), PAYLOADS).messages
+        assert isinstance(came, Malformed)
+
+
+def test_a_length_that_is_a_lie_takes_no_memory(little_memory: None) -> None:
+    for lie in (
+        b"\x93\x00\x00\xdd\xff\xff\xff\xff",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xdb\xff\xff\xff\xff",
+    ):
+        with pytest.raises(ProtocolError):
+            decode(lie, ())
