@@ -318,7 +318,7 @@ class System:
         on: str | dict[str, Any] | None,
     ) -> WorkerInfo:
         self._check_up()
-        if not (isinstance(name, str) and name and _is_text(name)):
+        if not _is_name(name):
             raise ValueError(f"a worker's name is a non-empty string of characters, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")
@@ -594,8 +594,10 @@ class _Unopened:
             self._endpoint.release(self._cargo.descriptors)
 
 
-def _is_text(name: str) -> bool:
-    """Whether it can be written: a lone surrogate is no character, and travels in no packet."""
+def _is_name(name: object) -> bool:
+    """Whether it is one: a string, and not of lone surrogates, which travel in no packet."""
+    if not isinstance(name, str) or not name:
+        return False
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -18,7 +18,7 @@ ME = WorkerInfo(WorkerId("A", 1), ActorAddress("there"))
 SEGMENT = Segment((1, 2), "farref-name", 3, writable=True)
 WHOLE = [
     ME,
-    Payload(b"data", (b"one", bytearray(b"two")), ("inert",), (ME,), "tag", True, "a.py:1"),  # noqa: FBT003
+    Payload(b"data", (b"one", bytearray(b"two")), ("inert",), (ME,), "tag", True, "a.py:1"),
     Envelope(ME, WorkerId("B", 2), b"packet", (Payload(b"data"),), (ME,)),
 ]
 
