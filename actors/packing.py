@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from thespian.actors import ActorAddress
@@ -16,6 +16,7 @@ from ..protocol.errors import (
     SerializationError,
 )
 from ..protocol.messages import Cargo
+from ..protocol.packets import size_of
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
 from ..serialization.payload import Payload
@@ -37,16 +38,19 @@ if TYPE_CHECKING:
 
 HEAD = 2048
 """Bytes that a message has beside its payload and its references, at most."""
-PER_REFERENCE = 300
-"""The same for each reference in it."""
+PER_PEER = 300
+"""The same for each endpoint that it introduces, beside its name."""
 
 
 def bytes_of(cargo: Cargo) -> int:
     """What a message with *cargo* takes on the wire, or a little less than that."""
-    payload = cargo.payload
-    framed = payload.framed if isinstance(payload, Payload) else 0
-    size = payload.size if isinstance(payload, Failure) else framed
-    return HEAD + size + PER_REFERENCE * len(cargo.descriptors)
+    payload, size = cargo.payload, HEAD + size_of(cargo.descriptors)
+    if isinstance(payload, Payload):
+        introduced = cast("tuple[WorkerInfo, ...]", payload.peers)
+        size += payload.framed + sum(PER_PEER + 4 * len(each.name) for each in introduced)
+    elif isinstance(payload, Failure):
+        size += payload.size
+    return size
 
 
 def pieces(packet: Packet, largest: int) -> Iterator[Packet]:

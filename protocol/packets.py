@@ -20,7 +20,7 @@ import msgspec
 from .delivery import Packet
 from .errors import ProtocolError
 from .ids import Number
-from .messages import Cargo, Message
+from .messages import Cargo, Descriptor, Message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +71,11 @@ def encode(packet: Packet) -> tuple[bytes, tuple[object, ...]]:
             without = Cargo(payload=number, descriptors=cargo.descriptors)
             bare.append(msgspec.structs.replace(message, cargo=without))
     return _encoder.encode((packet.first, packet.expects, bare)), tuple(payloads)
+
+
+def size_of(descriptors: tuple[Descriptor, ...]) -> int:
+    """How many bytes of a packet these take."""
+    return len(_encoder.encode(descriptors)) if descriptors else 0
 
 
 def decode(data: bytes, payloads: Sequence[object]) -> Packet:
