@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..protocol.borrowing import BorrowingUser
@@ -40,7 +40,7 @@ Held = dict[str, str]
 """Forks, each with the endpoint that it is about."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ReferenceInfo:
     """One row of `references`: what an endpoint knows of one object.
 
@@ -122,6 +122,11 @@ class ReferenceInfo:
     marks: tuple[str, ...] = ()
     """In a `Snapshot`: ``"cycle"`` (its value leads back to itself), ``"leak"`` (it is old, and
     nothing reaches it)."""
+
+    def __repr__(self) -> str:
+        """What there is to say of it: without what is empty, nothing or no."""
+        said = ((each.name, getattr(self, each.name)) for each in fields(self))
+        return f"ReferenceInfo({', '.join(f'{name}={value!r}' for name, value in said if value)})"
 
 
 def references() -> list[ReferenceInfo]:

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from ..protocol.messages import Message
     from ..protocol.sharing import Sharing
 
-log = logging.getLogger("farref")
+log = logging.getLogger(__name__)
 
 FORMAT = 4
 """Of the lines; written with each `join`. Format 1 knew no loans, 2 no aliases, 3 no inputs."""

@@ -41,7 +41,8 @@ Invariants:
 * no request overtakes an earlier one of the same caller on the same alias: nobody is told where
   the value is while a creation that was acknowledged here may still be on its way there
   (`Alias.early`), not the owners of its aliases, nor the handles here, which could tell others;
-  and later ones are acknowledged only once they have arrived.
+  and later ones are acknowledged only once they have arrived. What is passed on goes out in turn
+  with what this endpoint asks of the canonical object itself, as that may be held back (`names`).
 """
 
 from __future__ import annotations
@@ -280,7 +281,8 @@ class Aliases(Requests):
                 moved = self._moved(self.owners[alias.rref], sender)
                 return self._reply(request.call, NOTHING, moved=moved)
             call = self._mint_relay(to, canonical, NOTHING, Relay(sender, request, alias.rref))
-            return [Send(to, replace(request, call=call, rref=canonical, direct=False))]
+            send = Send(to, replace(request, call=call, rref=canonical, direct=False))
+            return self._dispatch(canonical, send)
         if self._has_lost(request.cargo):
             if isinstance(request, Create):
                 alias.early.discard(request.rref)
@@ -289,7 +291,8 @@ class Aliases(Requests):
         if isinstance(request, Invoke):
             relay = Relay(sender, request, alias.rref)
             call = self._mint_relay(to, canonical, cargo, relay)
-            return [Send(to, replace(request, call=call, rref=canonical, cargo=cargo))]
+            send = Send(to, replace(request, call=call, rref=canonical, cargo=cargo))
+            return self._dispatch(canonical, send)
         made, effects = self.create(to, cargo, canonical)
         self._passed_on[made] = alias.rref, tuple(acks)
         if request.rref in alias.early:

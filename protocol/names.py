@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from .loans import Loans
-from .messages import Cargo, Create, Descriptor, Fetch, Passing
+from .messages import Cancel, Cargo, Create, Descriptor, Fetch, Passing
 from .owner import Owner
 from .user import User
 
@@ -161,10 +161,12 @@ class Names(Loans):
         return self._send_on(rref)
 
     def _dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
+        """Take back *call*; if that has not gone yet, right behind it."""
         for held in self._held.values() if call in self._held_calls else ():
-            if call in calls_in(held):
-                held.append(send)
-                return []
+            for place, each in enumerate(held, 1):
+                if getattr(each.message, "call", None) == call:
+                    held.insert(place, send)
+                    return []
         return [send]
 
     def _send_on(self, rref: RRefId) -> list[Effect]:
@@ -186,6 +188,8 @@ class Names(Loans):
 
     def _must_wait(self, rref: RRefId, message: Message) -> bool:
         """Something on its way, or to be asked again, could be overtaken by *message*."""
+        if isinstance(message, Cancel):
+            return False  # what it takes back has gone just before it
         if rref in self._fetching:
             return True
         to = message.target if isinstance(message, Create) else getattr(message, "rref", rref)

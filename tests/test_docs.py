@@ -24,23 +24,25 @@ if TYPE_CHECKING:
 
 NOT_RUN = {
     "CONTRIBUTING.md": 2,
-    "README.md": 1,
+    "README.md": 2,
     "docs/demos.md": 1,
     "docs/hosts.md": 2,
     "docs/howto/several-hosts.md": 1,
     "docs/torchrun.md": 1,
+    "docs/trace.md": 2,
     "docs/tutorial/index.md": 1,
     "docs/verification.md": 1,
 }
 """How many blocks of each page say that they are not run."""
 
 ELSEWHERE = {
+    ("docs/howto/find-a-leak.md", "From another terminal"): "tests/test_refs.py",
     ("README.md", "On two machines"): "tests/hosts/test_readme.py",
     ("docs/torchrun.md", "Two machines"): "tests/hosts/test_torchrun.py",
 }
 """Sections whose blocks another test runs, which needs more than a folder."""
 
-OPTIONAL = ("hypothesis", "numpy", "ray", "torch")
+OPTIONAL = ("hypothesis", "networkx", "numpy", "ray", "torch")
 """What a program may import that need not be installed: then its block is skipped."""
 
 FIRST = ("", "first")

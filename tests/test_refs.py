@@ -27,6 +27,7 @@ from farref.refs.choice import Choice, Order
 from farref.refs.table import COLUMNS, cells, summary, table, totals
 
 from .actors.helpers import make_box, until
+from .pages import blocks
 from .test_cli import FARREF, in_a_terminal, piped
 from .test_cli import farref as command
 
@@ -174,8 +175,12 @@ def test_names_and_ids_are_completed(shop: System, stock: dict[str, RRef[Any]]) 
 
 # ---- the page
 
-PAGE = (Path(__file__).parent.parent / "docs" / "inspect.md").read_text(encoding="utf-8")
-LEAKY, LOOKING = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+STORY = [
+    block
+    for block in blocks("docs/howto/find-a-leak.md")
+    if block.section == "From another terminal"
+]
+LEAKY = next(block.body for block in STORY if block.title == "leaky.py")
 
 
 @pytest.mark.processes
@@ -197,8 +202,9 @@ def test_the_leak_of_the_page_is_found_as_it_says(tmp_path: Path) -> None:
         finally:
             program.send_signal(signal.SIGINT)
             program.communicate(timeout=30)
-    expected = PAGE.partition("$ farref refs --why program/2\n")[2].partition("```")[0]
-    assert _without_figures(run.stdout) == _without_figures(expected)
+    asked = "$ farref refs --why program/2\n"
+    (expected,) = (block.body for block in STORY if block.body.startswith(asked))
+    assert _without_figures(asked + run.stdout) == _without_figures(expected)
     assert len(re.findall(r"^program/\d owner loader dict ", table, re.MULTILINE)) == 3
     assert len(re.findall(r"^program/\d user +reader dict ", table, re.MULTILINE)) == 3
 
@@ -207,17 +213,6 @@ def _without_figures(text: str) -> str:
     """*text* without its blanks, times, sizes and folders."""
     text = re.sub(r"\S*leaky.py", "leaky.py", text)
     return "".join(re.sub(r"[\d.]+ (s|kB)", "", text).split())
-
-
-@pytest.mark.processes
-def test_the_program_of_the_page_prints_what_it_says(tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(LOOKING, encoding="utf-8")
-    run = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert run.stdout.splitlines() == re.findall(r"print\(.*\)\s+# (.*)", LOOKING)
-    assert run.stderr == ""
 
 
 # ---- for people

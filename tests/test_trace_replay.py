@@ -106,7 +106,17 @@ def test_an_exported_run_is_a_trace_test_that_passes(plan: Plan, tmp_path: Path)
     assert any(line.startswith("deliver ") for line in commands)
 
 
-QUESTIONS = {"borrowed", "canonical", "give_back", "owner_of", "path", "served", "whereabouts"}
+QUESTIONS = {
+    "borrowed",
+    "canonical",
+    "give_back",
+    "minted",
+    "owner_of",
+    "path",
+    "served",
+    "standing_for",
+    "whereabouts",
+}
 """Methods of a context that change nothing."""
 INSIDE = {"receive", "share_on"}
 """Those that only the context itself calls, and one that checks what another one takes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import time
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,6 @@ def assert_nothing_held(system: System, seconds: float = 15.0) -> None:
         return not references_everywhere(system)
 
     if not until(system, nothing, seconds):
-        tables = references_everywhere(system)
-        text = "\n".join(f"{name}: {row}" for name, rows in tables.items() for row in rows)
+        rows = itertools.chain(*references_everywhere(system).values())
+        text = "\n".join(map(repr, rows))
         raise AssertionError(f"references are left after {seconds:g} s:\n{text}")
