@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
-    from ..protocol.messages import Message
+    from ..protocol.messages import Cargo, Message
     from .effects import Later
     from .endpoint import Endpoint
     from .links import Outgoing
@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 
 GATHERED_BYTES = 1 << 16
 """A larger message leaves at once, by the thread that sends it: it costs more than its packet."""
+GATHERED_REFERENCES = 200
+"""So does one with more references; they are not measured under the lock."""
 PACKET_BYTES = 16 << 20
 """What one packet carries at most, unless it is a single message: there is memory for both ends."""
 
@@ -64,9 +66,11 @@ class Delivery:
     def send(self, to: WorkerId, message: Message) -> int:
         """Take *message* for *to*; it leaves with the packets of this step. Returns its number."""
         self.tally.sent(message)
-        cargo = getattr(message, "cargo", None)
-        prompt = cargo is not None and bytes_of(cargo) > GATHERED_BYTES
-        return self._links.send(to, message, prompt=prompt)
+        cargo: Cargo | None = getattr(message, "cargo", None)
+        large = cargo is not None and (
+            len(cargo.descriptors) > GATHERED_REFERENCES or bytes_of(cargo) > GATHERED_BYTES
+        )
+        return self._links.send(to, message, prompt=large)
 
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now: one packet for each peer.
