@@ -37,7 +37,11 @@ class Payload:
 
     def __reduce__(self) -> tuple[type[Payload], tuple[object, ...]]:
         # The default of a slotted dataclass builds lists and dictionaries: three times slower.
-        return Payload, _fields(self)
+        data, buffers, *others = _fields(self)
+        # A frozen value's segments may be in several messages of one packet: pickle would make one
+        # object of each, and whoever reads the first message closes it.
+        apart = tuple([each.told() if isinstance(each, Segment) else each for each in buffers])
+        return Payload, (data, apart, *others)
 
     @property
     def size(self) -> int:

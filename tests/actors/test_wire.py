@@ -38,3 +38,16 @@ def test_a_segment_is_told_of() -> None:
     came = pickle.loads(pickle.dumps(Payload(b"", (SEGMENT,)), 5)).buffers[0]
     told = (came._source, came.name, came.size, came.writable)
     assert told == ((1, 2), "farref-name", 3, True)
+
+
+def test_messages_of_one_packet_each_open_what_they_share() -> None:
+    """A frozen value, fetched twice: whoever has read one reply closes what is that reply's."""
+    segment = Segment.of(memoryview(b"frozen" * 1000), writable=False)
+    if segment is None:
+        pytest.skip("no shared memory here")
+    payloads = tuple(Payload(b"", (segment,), frozen=True) for _ in range(2))
+    came = pickle.loads(pickle.dumps(Envelope(ME, WorkerId("B", 2), b"packet", payloads), 5))
+    for payload in came.payloads:
+        payload.take()
+    for payload in came.payloads:
+        assert bytes(payload.buffers[0].buffer()) == b"frozen" * 1000
