@@ -266,7 +266,7 @@ def test_a_second_fetch_through_ten_links_costs_one_round_trip(tmp_path: Path) -
         assert until(system, lambda: sent(tmp_path, began) == ["Fetch", "Reply"])
 
 
-def sent(folder: Path, since: float) -> list[str]:
+def sent(folder: Path, since: float = 0.0) -> list[str]:
     """The messages from then on, as far as they are written."""
     lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
     steps = sorted(map(json.loads, lines), key=lambda step: step["time"])
