@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import ProtocolError
+from ..protocol.ids import is_name
 from ..protocol.messages import strangers_in
 from ..protocol.packets import decode, encode
 from ..serialization import shared
@@ -175,6 +176,8 @@ class Delivery:
         endpoint, sender = self._endpoint, envelope.sender
         if envelope.to != endpoint.me or sender.id == endpoint.me:
             raise ProtocolError(f"{sender} sent {endpoint.me} a packet that is for {envelope.to}")
+        if not is_name(sender.id.name):  # it would be in what others are told
+            raise ProtocolError("a packet of an endpoint whose name is no text")
         packet = decode(envelope.packet, envelope.payloads)
         later: Later = []
         packets: Outgoing = []

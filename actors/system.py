@@ -18,7 +18,7 @@ import psutil
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ..protocol.errors import FetchTimeoutError, SystemDownError
-from ..protocol.ids import WorkerId
+from ..protocol.ids import WorkerId, is_name
 from ..protocol.sharing import DISCIPLINES
 from . import bases, directory, hosts, ports, processes
 from .current import enter_program, leave_program, running_in
@@ -318,7 +318,7 @@ class System:
         on: str | dict[str, Any] | None,
     ) -> WorkerInfo:
         self._check_up()
-        if not _is_name(name):
+        if not is_name(name):
             raise ValueError(f"a worker's name is a non-empty string of characters, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")
@@ -592,17 +592,6 @@ class _Unopened:
                 return self._endpoint.packer.open(self._cargo)
         finally:
             self._endpoint.release(self._cargo.descriptors)
-
-
-def _is_name(name: object) -> bool:
-    """Whether it is one: a string, and not of lone surrogates, which travel in no packet."""
-    if not isinstance(name, str) or not name:
-        return False
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _program_name(place: str, *, attached: bool) -> str:

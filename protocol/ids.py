@@ -62,3 +62,14 @@ class CallId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.caller}/{self.number}"
+
+
+def is_name(name: object) -> bool:
+    """Whether an endpoint can be called so: text, no lone surrogates, which no packet can hold."""
+    if not isinstance(name, str) or not name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -86,6 +86,7 @@ def envelopes(info: WorkerInfo, sender: WorkerInfo) -> list[Any]:
         Envelope(sender, ANY, good),
         Envelope(sender, wrong, good),
         Envelope(sender, info.id, good, ANY),
+        Envelope(WorkerInfo(WorkerId("\ud800", 1), sender.address), info.id, good),
         Envelope(sender, info.id, b""),
         Envelope(sender, info.id, good[:-1]),
         Envelope(sender, info.id, good + b"x"),
