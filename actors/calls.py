@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import FarrefError, OverloadedError, WorkerDiedError
+from ..protocol.messages import Cargo
 from ..protocol.requests import ElsewhereError
 from ..serialization.payload import Payload
 from . import sites
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Cargo, Descriptor
+    from ..protocol.messages import Descriptor
     from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
     from .resolving import Invocation
@@ -56,7 +57,8 @@ class Calls:
         endpoint = self._endpoint
         cargo = self._pack_request(to, what, replies=False)
         if endpoint.sites.wanted and isinstance(cargo.payload, Payload):
-            cargo = replace(cargo, payload=replace(cargo.payload, site=sites.here()))
+            payload = replace(cargo.payload, site=sites.here())
+            cargo = Cargo(payload=payload, descriptors=cargo.descriptors)
         made: list[RRefId] = []
 
         def move() -> list[Effect]:

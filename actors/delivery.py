@@ -17,13 +17,15 @@ import time
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import ProtocolError
+from ..protocol.ids import is_name
 from ..protocol.messages import strangers_in
+from ..protocol.packets import decode, encode
 from ..serialization import shared
 from ..serialization.failures import text_of
 from .counters import Tally
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
-from .packing import grounded, pieces
+from .packing import bytes_of, grounded, pieces
 from .wire import Envelope, Meddle, WorkerInfo
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
-    from ..protocol.messages import Message
+    from ..protocol.messages import Cargo, Message
     from .effects import Later
     from .endpoint import Endpoint
     from .links import Outgoing
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+GATHERED_BYTES = 1 << 16
+"""A larger message leaves at once, by the thread that sends it: it costs more than its packet."""
+GATHERED_REFERENCES = 200
+"""So does one with more references; they are not measured under the lock."""
 PACKET_BYTES = 16 << 20
 """What one packet carries at most, unless it is a single message: there is memory for both ends."""
 
@@ -61,12 +67,20 @@ class Delivery:
     def send(self, to: WorkerId, message: Message) -> int:
         """Take *message* for *to*; it leaves with the packets of this step. Returns its number."""
         self.tally.sent(message)
-        return self._links.send(to, message)
+        cargo: Cargo | None = getattr(message, "cargo", None)
+        large = cargo is not None and (
+            len(cargo.descriptors) > GATHERED_REFERENCES or bytes_of(cargo) > GATHERED_BYTES
+        )
+        return self._links.send(to, message, prompt=large)
 
-    def packets(self) -> Outgoing:
-        """Everything that can leave now: one packet for each peer."""
+    def packets(self, *, gather: bool = False) -> Outgoing:
+        """Everything that can leave now: one packet for each peer.
+
+        With *gather* some of it stays for a moment, until the mailbox thread sends it, if others
+        would be busy with single messages otherwise.
+        """
         now = time.monotonic()
-        packets, news = self._links.packets(now)
+        packets, news = self._links.packets(now, gather=gather)
         self._endpoint.mints.note(self._endpoint.context.minted, now)
         if self._links.withholding and not self._port.full():
             self._links.resume(time.monotonic())
@@ -91,7 +105,8 @@ class Delivery:
                     packet = grounded(packet)  # noqa: PLW2901 - it may relay what came shared
                 for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
                     self.tally.packet_left()
-                    way.post(address, Envelope(me, worker, piece, self._introduce(piece)))
+                    envelope = Envelope(me, worker, *encode(piece), self._introduce(piece))
+                    way.post(address, envelope)
             except Exception as error:  # it counts as lost, and is sent again
                 if not endpoint.closed:
                     log.warning("%s could not send to %s: %s", endpoint.me, worker, text_of(error))
@@ -158,9 +173,12 @@ class Delivery:
 
     def take(self, envelope: Envelope) -> None:
         """Have what *envelope* brings take effect, in order, and answer. Raises `ProtocolError`."""
-        endpoint, sender, packet = self._endpoint, envelope.sender, envelope.packet
+        endpoint, sender = self._endpoint, envelope.sender
         if envelope.to != endpoint.me or sender.id == endpoint.me:
             raise ProtocolError(f"{sender} sent {endpoint.me} a packet that is for {envelope.to}")
+        if not is_name(sender.id.name):  # it would be in what others are told
+            raise ProtocolError("a packet of an endpoint whose name is no text")
+        packet = decode(envelope.packet, envelope.payloads)
         later: Later = []
         packets: Outgoing = []
         try:

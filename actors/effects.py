@@ -57,7 +57,7 @@ class Effects:
                 case Send(to, message):
                     self._send(to, message)
                 case Run(sender, request):
-                    endpoint.server.start(sender, request)
+                    endpoint.server.start(sender, request, later)
                 case Refuse(sender, request, why):
                     endpoint.server.refuse(sender, request, why)
                 case Hand(sender, message):

@@ -30,6 +30,7 @@ from thespian.actors import ActorAddress
 from ..protocol.context import Context
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
 from ..protocol.messages import Create, ForkRequest
+from ..protocol.packets import Malformed
 from ..serialization.failures import text_of
 from .addresses import AddressBook
 from .calls import Calls
@@ -178,8 +179,10 @@ class Endpoint:
 
     # ---- steps: take the lock, run a machine, then send what it wants sent
 
-    def step(self, move: Callable[[], list[Effect]]) -> None:
+    def step(self, move: Callable[[], list[Effect]], *, gather: bool = True) -> None:
         """Make one protocol move and carry out its effects; nothing, once it is closed.
+
+        With *gather* what it sends may leave a moment later: see `Delivery.packets`.
 
         Raises what *move* raises, after everything else that was to be done has been.
         """
@@ -195,7 +198,7 @@ class Endpoint:
                     self.discards.sweep(later)
                     self.effects.carry_out(move(), later)
                 finally:
-                    packets = self.delivery.packets()
+                    packets = self.delivery.packets(gather=gather and self.port.runs_by_itself)
         finally:
             self.conclude(packets, later)
 
@@ -225,11 +228,13 @@ class Endpoint:
             self._failed(f"{type(message).__name__} of {sender}")
 
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
+        if isinstance(message, Malformed):
+            raise ProtocolError(f"a message that is malformed: {message.why}")
         self.learn(*introduced_in(message))
         take_shared(message)
         if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)
-        effects = self.context.receive(sender, message)
+        effects = self.context.take(sender, message)
         if self.tracer:
             self.tracer.received(sender, message, number)
         return effects
@@ -242,7 +247,9 @@ class Endpoint:
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1
-        log.warning("%s refused %s: %s", self.me, what, text_of(error))  # text pins nothing
+        text = text_of(error)  # which pins nothing
+        writable = text.encode("utf-8", "backslashreplace").decode()  # whatever names are in it
+        log.warning("%s refused %s: %s", self.me, what, writable)
 
     def _failed(self, on: str) -> None:
         # As text: a log record that is kept would pin what is in the frames.
@@ -303,13 +310,13 @@ class Endpoint:
         """The mailbox thread was woken: do what other threads left undone."""
         self._woken = False
         self.deaths.leave()
-        self.step(list)
+        self.step(list, gather=False)
 
     def tick(self) -> float | None:
         """Do what is due now. Returns the seconds until there is something to do again."""
         now = time.monotonic()
         self.deaths.bury(now)
-        self.step(list)
+        self.step(list, gather=False)
         self.deaths.beat(now)
         self.delivery.resend(now)
         return self.pause()

@@ -21,6 +21,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..protocol.packets import decode
+
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
@@ -144,7 +146,7 @@ class FaultyPort:
 
     def _fate(self, address: ActorAddress, envelope: Any) -> tuple[int, list[_Late]]:
         """How many copies leave at once, and those that leave later."""
-        to, kinds = envelope.to, kinds_of(envelope.packet)
+        to, kinds = envelope.to, kinds_of(decode(envelope.packet, envelope.payloads))
         self._counts.sent += 1
         if to.name in self._cut:
             self._counts.cut += 1

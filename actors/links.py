@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..protocol.delivery import Channel, Packet
+from ..protocol.delivery import WINDOW, Channel, Packet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     Outgoing = list[tuple[WorkerId, Packet]]
 
 
+CROWD = 16
+"""Messages in flight to one peer, from which on the next ones gather: it has enough to do."""
+GATHERED = 64
+"""So many leave at once, whoever sends them."""
+
+
 class Links:
     """The channels of one endpoint."""
 
@@ -28,6 +34,8 @@ class Links:
         # Dicts for sets: what leaves first does not hang on hashes; simulations are replayed.
         self._dirty: dict[WorkerId, None] = {}
         """Peers for which something new may leave."""
+        self._prompt: set[WorkerId] = set()
+        """Those of them for which nothing gathers."""
         self._timed: dict[WorkerId, None] = {}
         """Peers on whose channel something will be due."""
         self._gone = (0, 0)
@@ -35,9 +43,14 @@ class Links:
         self._withheld: dict[WorkerId, int] = {}
         """Peers that are not told of what has come since: what acknowledgements say instead."""
 
-    def send(self, to: WorkerId, message: Message) -> int:
-        """Take *message* for *to*; it leaves with the next `packets`. Returns its number."""
+    def send(self, to: WorkerId, message: Message, *, prompt: bool = False) -> int:
+        """Take *message* for *to*; it leaves with the next `packets`, if *prompt* in any case.
+
+        Returns its number.
+        """
         self._dirty[to] = None
+        if prompt:
+            self._prompt.add(to)
         return self._channel(to).send(message)
 
     def handed(self, sender: WorkerId) -> int:
@@ -78,12 +91,23 @@ class Links:
             return packet
         return replace(packet, expects=told) if packet.messages else None
 
-    def packets(self, now: float) -> tuple[Outgoing, bool]:
-        """All that can leave now, and whether something is due that nothing was due before."""
+    def packets(self, now: float, *, gather: bool = False) -> tuple[Outgoing, bool]:
+        """All that can leave now, and whether somebody has to look at it again soon.
+
+        That is so when something is due that nothing was due before; and, with *gather*, when
+        messages stay here that others may join: where a crowd of them is in flight already.
+        """
         packets, news = [], False
         dirty, self._dirty = self._dirty, {}
         for worker in dirty:
             channel = self._channels.get(worker)
+            if gather and channel is not None and CROWD <= channel.in_flight < WINDOW:
+                gathered = channel.backlog - channel.in_flight
+                if gathered < GATHERED and worker not in self._prompt:
+                    self._dirty[worker] = None
+                    news = True
+                    continue
+            self._prompt.discard(worker)
             packet = self._told(worker, channel.packet(now)) if channel is not None else None
             if packet is not None:
                 packets.append((worker, packet))
@@ -151,6 +175,7 @@ class Links:
         self._withheld.pop(worker, None)
         self._timed.pop(worker, None)
         self._dirty.pop(worker, None)
+        self._prompt.discard(worker)
 
     def _channel(self, worker: WorkerId) -> Channel:
         channel = self._channels.get(worker)

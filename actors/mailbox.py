@@ -220,9 +220,15 @@ class Mailbox:
         done = self._handlers.queue_last(message, sender)
         end = time.monotonic() + LAST_HANDLERS
         while not done.wait(0.01) and time.monotonic() < end:
-            self.port.do_left()  # what the handlers before it want sent, or created
-        self.port.do_left()
+            self._do_left()
+        self._do_left()
         self.close()
+
+    def _do_left(self) -> None:
+        """What the last handlers want sent, or created; and what waits for company still."""
+        self.port.do_left()
+        if self.endpoint is not None:
+            self.endpoint.turn()
 
     def close(self) -> None:
         """End the endpoint and its loop; what still waits fails. Safe to call again."""

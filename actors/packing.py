@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 from thespian.actors import ActorAddress
 
 from ..protocol.delivery import Packet
@@ -16,6 +16,7 @@ from ..protocol.errors import (
     SerializationError,
 )
 from ..protocol.messages import Cargo
+from ..protocol.packets import size_of
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
 from ..serialization.payload import Payload
@@ -37,16 +38,19 @@ if TYPE_CHECKING:
 
 HEAD = 2048
 """Bytes that a message has beside its payload and its references, at most."""
-PER_REFERENCE = 300
-"""The same for each reference in it."""
+PER_PEER = 300
+"""The same for each endpoint that it introduces, beside its name."""
 
 
 def bytes_of(cargo: Cargo) -> int:
     """What a message with *cargo* takes on the wire, or a little less than that."""
-    payload = cargo.payload
-    framed = payload.framed if isinstance(payload, Payload) else 0
-    size = payload.size if isinstance(payload, Failure) else framed
-    return HEAD + size + PER_REFERENCE * len(cargo.descriptors)
+    payload, size = cargo.payload, HEAD + size_of(cargo.descriptors)
+    if isinstance(payload, Payload):
+        introduced = cast("tuple[WorkerInfo, ...]", payload.peers)
+        size += payload.framed + sum(PER_PEER + 4 * len(each.name) for each in introduced)
+    elif isinstance(payload, Failure):
+        size += payload.size
+    return size
 
 
 def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
@@ -64,7 +68,8 @@ def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
 
 def grounded(packet: Packet) -> Packet:
     """*packet* with every buffer in it, and none in shared memory."""
-    return replace(packet, messages=tuple(map(_grounded, packet.messages)))
+    messages = tuple(map(_grounded, packet.messages))
+    return Packet(packet.first, messages, packet.expects)
 
 
 def _grounded(message: Any) -> Any:
@@ -75,7 +80,8 @@ def _grounded(message: Any) -> Any:
         payload = payload.grounded()
     except FarrefError:  # its sender is dead: its reader will be told so, as we would be
         return message
-    return replace(message, cargo=replace(message.cargo, payload=payload))
+    cargo = Cargo(payload=payload, descriptors=message.cargo.descriptors)
+    return msgspec.structs.replace(message, cargo=cargo)
 
 
 class Packer:

@@ -45,11 +45,22 @@ class Pool:
 
         The job catches its own exceptions.
         """
+        added = self.add(job, *args)
+        self.start()
+        return added
+
+    def add(self, job: Callable[..., object], *args: Any) -> bool:
+        """The first half of `submit`: a thread that comes free takes it, but none is woken."""
         with self._ready:
             if not self._closed:
                 self._jobs.append((job, args))
-                self._start_some()
             return not self._closed
+
+    def start(self) -> None:
+        """The second half; once for each that was added."""
+        with self._ready:
+            if self._jobs and not self._closed:
+                self._start_some()
 
     @property
     def waits(self) -> int:

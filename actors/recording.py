@@ -155,8 +155,8 @@ class Recorded(Context):
 
     # ---- messages and deaths
 
-    def receive(self, sender: WorkerId, message: Message) -> list[Effect]:
-        return self.plain.receive(sender, message)  # the shell has told of it, with its number
+    def take(self, sender: WorkerId, message: Message) -> list[Effect]:
+        return self.plain.take(sender, message)  # the shell tells of it, with its number
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
         lost = tuple(unacknowledged)

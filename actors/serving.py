@@ -35,6 +35,7 @@ from .rref import RRef
 if TYPE_CHECKING:
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Descriptor, Request
+    from .effects import Later
     from .endpoint import Endpoint
     from .pool import Job
     from .resolving import Invocation
@@ -77,8 +78,11 @@ class Server:
         self.loop: asyncio.AbstractEventLoop | None = None
         """Where `async def` functions run; None makes each run in a loop of its own."""
 
-    def start(self, sender: WorkerId, request: Request) -> None:
-        """Run *request*, soon, in a thread."""
+    def start(self, sender: WorkerId, request: Request, later: Later) -> None:
+        """Run *request*, soon, in a thread; that is woken *later*.
+
+        Sooner, it would only wait for the endpoint's lock, and for the interpreter.
+        """
         # Copying a value waits for no function: `Fetch`es have threads of their own.
         endpoint = self._endpoint
         pool = endpoint.chores if isinstance(request, Fetch) else endpoint.pool
@@ -87,7 +91,8 @@ class Server:
             return
         if isinstance(request, Call):
             self._waiting.add(request.call)
-        pool.submit(self._run, request)
+        pool.add(self._run, request)
+        later.append(pool.start)
 
     def stop(self, sender: WorkerId, call: CallId) -> None:
         """Do not start *call*, if it waits for a thread, or for its arguments, still."""

@@ -18,7 +18,7 @@ import psutil
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ..protocol.errors import FetchTimeoutError, SystemDownError
-from ..protocol.ids import WorkerId
+from ..protocol.ids import WorkerId, is_name
 from ..protocol.sharing import DISCIPLINES
 from . import bases, directory, hosts, ports, processes
 from .current import enter_program, leave_program, running_in
@@ -276,7 +276,7 @@ class System:
                 the fewest endpoints); waits until it has joined. None: this program's.
 
         Raises:
-            ValueError: the name is empty, *threads* less than 1, or *on* no address.
+            ValueError: the name is empty or no text, *threads* less than 1, or *on* no address.
             FetchTimeoutError: no such host joined within the system's timeout.
             SystemDownError: it could not be created, or the name is taken.
         """
@@ -299,6 +299,7 @@ class System:
 
         Raises:
             TypeError: it is no `RefActor`.
+            ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
             SystemDownError: it could not be created, or the name is taken.
         """
@@ -317,8 +318,8 @@ class System:
         on: str | dict[str, Any] | None,
     ) -> WorkerInfo:
         self._check_up()
-        if not name:
-            raise ValueError(f"a worker's name is a non-empty string, not {name!r}")
+        if not is_name(name):
+            raise ValueError(f"a worker's name is a non-empty string of characters, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")
         registry, seconds = self.endpoint.registry, self.endpoint.settings.timeout

@@ -12,12 +12,12 @@ what it is. A machine that stands in two places (an alias) is written once, and 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from enum import Enum
 from typing import Any
 
-from ..protocol import messages
+import msgspec
+
 from ..protocol.alias import Alias
 from ..protocol.borrowing import BorrowingOwner, BorrowingUser
 from ..protocol.context import Context
@@ -25,7 +25,7 @@ from ..protocol.creations import Asked, Seen
 from ..protocol.effects import Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.lending import LendingOwner, LendingUser, Loan
-from ..protocol.messages import Cargo, Passing
+from ..protocol.messages import KINDS, Cargo, Descriptor, Moved, Passing, Report
 from ..protocol.names import Name
 from ..protocol.owner import Owner
 from ..protocol.sharing import DISCIPLINES
@@ -42,9 +42,8 @@ _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
         *(*_MACHINES, Alias, Name, Asked, Loan, Seen, Waiting, Relay, Send),
-        *(kind for kind in vars(messages).values() if dataclasses.is_dataclass(kind)),
+        *(*KINDS, Descriptor, Report, Moved),
     )
-    if isinstance(each, type)
 }
 _IDS: dict[type, str] = {RRefId: "r", ForkId: "f", CallId: "c", WorkerId: "w"}
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", deque: "deque"}
@@ -145,14 +144,14 @@ class _Reader:
         if name == "Cargo":
             return Cargo(descriptors=self._value(items[0][1]))
         kind = _CLASSES[name]
-        made: Any = None if kind is Loan else object.__new__(kind)
+        made: Any = object.__new__(kind) if _is_filled(kind) else None
         if kind is Alias:
             self._seen.append(made)
         given = {field: self._value(value) for field, value in items}
         if set(given) != set(_fields(kind)):
             raise ValueError(f"a {name} has other fields")
         if made is None:
-            return Loan(**given)
+            return kind(**given)
         if kind in _MACHINES:
             made.born = 0.0
         for field, value in given.items():
@@ -169,11 +168,16 @@ class _Reader:
         return kind(self._worker(minter), int(number))
 
 
+def _is_filled(kind: type) -> bool:
+    """Whether its objects are made empty, and then filled; a message, and a loan, is made whole."""
+    return kind is not Loan and not issubclass(kind, msgspec.Struct)
+
+
 def _fields(kind: type) -> list[str]:
-    """What a machine, or a dataclass, is made of."""
+    """What a machine, or a message, is made of."""
     if kind is Loan:
         return list(Loan._fields)
-    if dataclasses.is_dataclass(kind):
-        return [field.name for field in dataclasses.fields(kind)]
+    if issubclass(kind, msgspec.Struct):
+        return list(kind.__struct_fields__)
     slots = [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]
     return [name for name in slots if name != "born"]

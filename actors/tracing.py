@@ -47,7 +47,6 @@ seconds along, but not those that led to what it was doing.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import threading
 import time
@@ -352,7 +351,7 @@ _field_names: dict[type, tuple[str, ...]] = {}
 def _names(kind: Any) -> tuple[str, ...]:
     found = _field_names.get(kind)
     if found is None:
-        found = _field_names[kind] = tuple(field.name for field in dataclasses.fields(kind))
+        found = _field_names[kind] = kind.__struct_fields__
     return found
 
 

@@ -47,8 +47,9 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .effects import Effect, Lose, Loss, Refusal, Refuse, Send
 from .errors import ProtocolError

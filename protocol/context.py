@@ -95,13 +95,22 @@ class Context(Aliases):
     # ---- messages
 
     def receive(self, sender: WorkerId, message: Message) -> list[Effect]:
+        """`take` one message of *sender*'s that may be anything at all.
+
+        Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
+        """
+        if sender not in self.dead:
+            check_message(message)
+        return self.take(sender, message)
+
+    def take(self, sender: WorkerId, message: Message) -> list[Effect]:
         """Take one message of *sender*'s; what a dead worker sent is ignored (fencing).
 
+        *message* is right in every field: it was decoded (see `packets`), or never left here.
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
         if sender in self.dead:
             return []
-        check_message(message)
         return self._finish(self._receive(sender, message))
 
     def _receive(self, sender: WorkerId, message: Message) -> list[Effect]:

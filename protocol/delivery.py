@@ -95,6 +95,11 @@ class Channel:
         return len(self._unsent) + len(self._flight)
 
     @property
+    def in_flight(self) -> int:
+        """Messages that have left, and that the peer has not acknowledged."""
+        return len(self._flight)
+
+    @property
     def unacknowledged(self) -> list[Message]:
         """Those messages, in the order in which they were sent."""
         return [*self._flight, *self._unsent]

@@ -12,14 +12,19 @@ static types keep a `RRefId` from being used where a `ForkId` is meant.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+Number = Annotated[int, msgspec.Meta(ge=0)]
+"""No id and no sequence number is less; what comes over the wire is refused if it is."""
 
 
 class WorkerId(NamedTuple):
     """One life of one endpoint: an actor, or a program outside the actor system."""
 
     name: str
-    incarnation: int
+    incarnation: Number
 
     def __str__(self) -> str:
         return self.name
@@ -33,7 +38,7 @@ class RRefId(NamedTuple):
     """
 
     creator: WorkerId
-    number: int
+    number: Number
 
     def __str__(self) -> str:
         return f"{self.creator}/{self.number}"
@@ -43,7 +48,7 @@ class ForkId(NamedTuple):
     """One hand-over of a reference from a parent to a child, named by the parent."""
 
     parent: WorkerId
-    number: int
+    number: Number
 
     def __str__(self) -> str:
         return f"{self.parent}/{self.number}"
@@ -53,7 +58,18 @@ class CallId(NamedTuple):
     """One request that is answered by one reply, named by the caller."""
 
     caller: WorkerId
-    number: int
+    number: Number
 
     def __str__(self) -> str:
         return f"{self.caller}/{self.number}"
+
+
+def is_name(name: object) -> bool:
+    """Whether an endpoint can be called so: text, no lone surrogates, which no packet can hold."""
+    if not isinstance(name, str) or not name:
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -9,8 +9,9 @@ back finds the lender's own pin still there.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .borrowing import BorrowingUser, removal
 from .errors import ProtocolError

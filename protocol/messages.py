@@ -37,15 +37,27 @@ object that finds itself in the chain would wait for itself, and refuses instead
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, get_args
 
-from .ids import CallId, ForkId, RRefId, WorkerId
+import msgspec
+
+from .ids import CallId, ForkId, Number, RRefId, WorkerId
 from .wellformed import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """A part of a message; on the wire (see `packets`) its fields are a row without names.
+
+    Nothing that it refers to refers back to it, so the collector need not know of it.
+    """
+
+
+class Said(Part, frozen=True, tag=True):
+    """A message; on the wire its row begins with the name of its class."""
 
 
 class Passing(Enum):
@@ -59,8 +71,7 @@ class Passing(Enum):
     """A loan in the reply to its call: the lender, who kept it alive, gets it back."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Descriptor:
+class Descriptor(Part, frozen=True, kw_only=True):
     """A child reference on its way: which object, which fork, whose, and from whom.
 
     *parent* minted *fork*, and sends it, except that a loan comes back under the lender's own.
@@ -77,8 +88,7 @@ class Descriptor:
     """What the handles in the message call it: the alias that turned out to be *rref*, if any."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Part, frozen=True, kw_only=True):
     """What became of a loan when its call had run: the callee tells the lender."""
 
     rref: RRefId
@@ -90,16 +100,14 @@ class Report:
     """To whom the callee lent it on, and who still hold it: the lender's to count from now on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cargo:
+class Cargo(Part, frozen=True, kw_only=True):
     """Something of the user's: an opaque payload and the references that are in it."""
 
     payload: object = None
     descriptors: tuple[Descriptor, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(Part, frozen=True, kw_only=True):
     """An alias is another object: here is a fork of that, and which way it goes there."""
 
     fork: Descriptor
@@ -110,32 +118,28 @@ class Moved:
 # ---- control messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkRequest:
+class ForkRequest(Said, frozen=True, kw_only=True):
     """Child user -> owner: *fork* of *rref* lives with me; count it and tell me so."""
 
     rref: RRefId
     fork: ForkId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ack:
+class Ack(Said, frozen=True, kw_only=True):
     """Owner -> user: *fork* is counted. Answers a `ForkRequest` and a `Create` alike."""
 
     rref: RRefId
     fork: ForkId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildAck:
+class ChildAck(Said, frozen=True, kw_only=True):
     """Child -> parent: the owner counts me, so *fork* no longer needs your pin (G2)."""
 
     rref: RRefId
     fork: ForkId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Said, frozen=True, kw_only=True):
     """User -> owner: these forks of *rref*, all that I had, are gone (G1)."""
 
     rref: RRefId
@@ -144,8 +148,7 @@ class Delete:
     """Who borrowed it from me and still holds it: the owner's to count from now on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Returned:
+class Returned(Said, frozen=True, kw_only=True):
     """Callee -> lender: a creation has run, and this is what became of the loans in it.
 
     Only a creation needs it, for other calls have replies for this to ride on.
@@ -154,22 +157,19 @@ class Returned:
     loans: tuple[Report, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyRefRemoved:
+class NotifyRefRemoved(Said, frozen=True, kw_only=True):
     """Owner -> borrower: I count these loans of yours; tell me when you let go of each."""
 
     loans: tuple[tuple[RRefId, ForkId], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefRemoved:
+class RefRemoved(Said, frozen=True, kw_only=True):
     """Borrower -> owner: these are gone, as you asked to be told."""
 
     removed: tuple[Delete, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AliasRef:
+class AliasRef(Said, frozen=True, kw_only=True):
     """Owner of an alias -> owner of its target: *alias* stands for *rref*; what is that?
 
     Answered by one `Canonical`, once it is known. *label* is the greatest id of an alias from
@@ -182,8 +182,7 @@ class AliasRef:
     label: RRefId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Canonical:
+class Canonical(Said, frozen=True, kw_only=True):
     """Owner of a target -> owner of an alias of it: it has a value, or stands for what has."""
 
     call: CallId
@@ -192,16 +191,14 @@ class Canonical:
     """None: *rref* is canonical itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AliasGone:
+class AliasGone(Said, frozen=True, kw_only=True):
     """Owner of an alias -> owner of its target: *alias* does not stand for *rref* any more."""
 
     rref: RRefId
     alias: RRefId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel:
+class Cancel(Said, frozen=True, kw_only=True):
     """Caller -> callee: do not start *call* if you have not yet; answer it all the same.
 
     *rref* is the object in whose queue the call waits, if it is a call on an object.
@@ -214,15 +211,13 @@ class Cancel:
 # ---- user messages
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
+class Tell(Said, frozen=True, kw_only=True):
     """Actor -> actor: a one-way message of the user's."""
 
     cargo: Cargo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Said, frozen=True, kw_only=True):
     """Caller -> callee: run this function and reply with what it returns."""
 
     call: CallId
@@ -230,8 +225,7 @@ class Call:
     chain: tuple[RRefId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
+class Create(Said, frozen=True, kw_only=True):
     """Creator -> owner: run this, own the result as *rref*; *fork* is my user of it.
 
     With *target* the function is a method of that object and waits for its turn there.
@@ -244,11 +238,10 @@ class Create:
     fork: ForkId
     cargo: Cargo
     target: RRefId | None = None
-    settled: int = 0
+    settled: Number = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invoke:
+class Invoke(Said, frozen=True, kw_only=True):
     """User -> owner: run this method of the object *rref* and reply."""
 
     call: CallId
@@ -257,8 +250,7 @@ class Invoke:
     chain: tuple[RRefId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fetch:
+class Fetch(Said, frozen=True, kw_only=True):
     """User -> owner: reply with a copy of the value of *rref*, once there is one.
 
     With *copy* false the reply only says that there is one: that is how ``wait`` asks. With
@@ -273,8 +265,7 @@ class Fetch:
     chain: tuple[RRefId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(Said, frozen=True, kw_only=True):
     """Callee -> caller: the outcome of *call*, and what became of the loans in it.
 
     A loan of the call that *loans* does not name was returned, with nothing to say about it.
@@ -312,12 +303,13 @@ ObjectRequest = Create | Invoke | Fetch
 UserMessage = Tell | Reply | Request
 Message = Control | UserMessage
 
-_KINDS: tuple[type, ...] = get_args(Message)
+KINDS: tuple[type, ...] = get_args(Message)
+"""All of them."""
 
 
 def check_message(message: object) -> None:
     """Raise `ProtocolError` unless *message* is one of these, and right in every field."""
-    check(message, _KINDS, "message between endpoints")
+    check(message, KINDS, "message between endpoints")
 
 
 def target_of(request: Request) -> RRefId | None:

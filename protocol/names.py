@@ -19,8 +19,9 @@ fetch is held until that one has its value: the fetch may have to be asked again
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .loans import Loans
 from .messages import Cancel, Cargo, Create, Descriptor, Fetch, Passing

@@ -9,8 +9,9 @@ where the value is, and asked again there under the same id.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from .arrivals import Arrivals
 from .creations import Asked

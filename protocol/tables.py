@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .borrowing import batched
 from .creations import Asked, Seen
 from .effects import Effect, Lose, Send
@@ -34,8 +36,7 @@ def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
     return tuple(each for each in descriptors if each.passing is Passing.LOAN)
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """A call that this endpoint made: whom it waits for, on which object, what it lent."""
 
     to: WorkerId

@@ -5,15 +5,14 @@ another version, with anything in any field. The machines take a message apart w
 their tables, so what it is made of is looked at first, once, at the door: what is wrong is
 refused by a `ProtocolError`, and has changed nothing.
 
-The checks are made from the annotations of the dataclasses and named tuples themselves, so a new
-message, or a new field, needs nothing here. A whole number is one of 0 to 2**64 - 1: ids and
+The checks are made from the annotations of the structs, dataclasses and named tuples themselves, so
+a new message, or a new field, needs nothing here. A whole number is one of 0 to 2**64 - 1: ids and
 sequence numbers are no other, and nothing here shall grow with the digits of one.
 """
 
 from __future__ import annotations
 
 import types
-from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 from .errors import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterable
 
     Check = Callable[[Any], bool]
 
@@ -30,7 +29,7 @@ _NONE = object()
 """What is in a slot that was never filled; it is right nowhere."""
 
 
-def check(thing: object, family: tuple[type, ...], what: str, but: str = "") -> None:
+def check(thing: object, family: Collection[type], what: str, but: str = "") -> None:
     """Raise `ProtocolError` unless *thing* is one of *family*, and right in every field.
 
     *what* says in the error what it should have been; the field named *but* is not looked at. The
@@ -48,7 +47,8 @@ def check(thing: object, family: tuple[type, ...], what: str, but: str = "") -> 
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, Check], ...]:
     hints = get_type_hints(kind)
-    checks = ((each.name, _check_of(hints[each.name])) for each in fields(kind))
+    names: Iterable[str] = getattr(kind, "__struct_fields__", None) or kind.__dataclass_fields__
+    checks = ((name, _check_of(hints[name])) for name in names)
     return tuple((name, right) for name, right in checks if right is not _anything)
 
 
@@ -92,8 +92,8 @@ def _check_of(hint: Any) -> Check:
         return _all_of(_check_of(args[0])) if args[1:] == (...,) else _row_of(args)
     if origin is not None:
         return lambda value: type(value) is origin
-    if is_dataclass(hint):
-        return _dataclass(hint)
+    if hasattr(hint, "__struct_fields__") or hasattr(hint, "__dataclass_fields__"):
+        return _record(hint)
     if issubclass(hint, tuple):
         hints = get_type_hints(hint)
         return _row_of(tuple(hints.values()), hint)
@@ -129,7 +129,7 @@ def _row_of(args: tuple[Any, ...], kind: Any = tuple) -> Check:
     return row
 
 
-def _dataclass(kind: Any) -> Check:
+def _record(kind: Any) -> Check:
     checks = _fields(kind)
 
     def whole(value: Any) -> bool:

@@ -125,9 +125,14 @@ class Segment:
             return None
         return self
 
-    def __reduce__(self) -> Any:
+    def told(self) -> Segment:
+        """What a message says of it: it is to be opened anew, by each message for itself."""
         source = self._source if self._descriptor < 0 else (os.getpid(), self._descriptor)
-        return _told_of, (*source, self.name, self.size, self.writable)
+        return Segment(source, self.name, self.size, writable=self.writable)
+
+    def __reduce__(self) -> Any:
+        told = self.told()
+        return _told_of, (*told._source, self.name, self.size, self.writable)
 
     # ---- at the receiver
 

@@ -41,6 +41,7 @@ PURE_MODULES = {
     "itertools",
     "json",
     "math",
+    "msgspec",  # its codec: bytes in, messages out
     "operator",
     "re",
     "types",

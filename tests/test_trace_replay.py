@@ -118,8 +118,8 @@ QUESTIONS = {
     "whereabouts",
 }
 """Methods of a context that change nothing."""
-INSIDE = {"share_on"}
-"""Those that only the context itself calls."""
+INSIDE = {"receive", "share_on"}
+"""Those that only the context itself calls, and one that checks what another one takes."""
 
 
 def test_every_input_of_a_context_is_recorded() -> None:

@@ -9,6 +9,10 @@ microseconds, more than all our own work.  So before it sleeps the run loop may 
 ``spin`` seconds.  It does so only while that pays: a spin that ends without an event doubles
 the number of sleeps until the next attempt (up to 64), one that succeeds resets it.  A system
 at rest thus spins less than a microsecond per wake-up; a ping-pong burns one core more.
+
+It also ends, in vain, at the first look that takes longer than ``CONTENDED``: then another thread
+of this process has had the interpreter, or another process the core.  Who spins on would take from
+them what they compute the next message with.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from .errors import UnsupportedPlatform
 READABLE: Final = getattr(select, "EPOLLIN", 1)
 WRITABLE: Final = getattr(select, "EPOLLOUT", 4)
 MAX_SKIPS: Final = 64
+CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else wants the core
 
 
 class Owner(Protocol):
@@ -123,15 +128,18 @@ class Poller:
         if skips[0] > 0:
             skips[0] -= 1
             return []
-        end = perf_counter() + (self._spin if timeout is None else min(self._spin, timeout))
+        last = perf_counter()
+        end = last + (self._spin if timeout is None else min(self._spin, timeout))
         poll = self._epoll.poll
         while True:
             events: list[tuple[int, int]] = poll(0)
             if events:
                 skips[1] = 1
                 return events
-            if perf_counter() >= end:
+            now = perf_counter()
+            if now >= end or now - last > CONTENDED:
                 break
+            last = now
         skips[0] = skips[1]
         skips[1] = min(2 * skips[1], MAX_SKIPS)
         return []

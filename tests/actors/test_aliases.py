@@ -15,9 +15,10 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import AliasCycleError, OwnerDiedError, RefActor, RRef, System, references
+from farref.actors.tracing import LATE
 
 from .conftest import BASES, GRACE
-from .helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
+from .helpers import PATIENCE, Box, hold, idle, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -259,16 +260,17 @@ def test_a_second_fetch_through_ten_links_costs_one_round_trip(tmp_path: Path) -
         ref = aliases("BC" * 5)
         ref.to_here()
         assert until(system, lambda: not held_at("B"))
-        before = sent(tmp_path)
+        idle(system, 10 * LATE)  # what was sent before has been written, and all acknowledged
+        began = time.time()
         ref.to_here()
-        after = sent(tmp_path)
-        assert after[len(before) :] == ["Fetch", "Reply"]
+        assert until(system, lambda: sent(tmp_path, began) == ["Fetch", "Reply"])
 
 
-def sent(folder: Path) -> list[str]:
+def sent(folder: Path, since: float = 0.0) -> list[str]:
+    """The messages from then on, as far as they are written."""
     lines = [line for path in folder.glob("*.jsonl") for line in path.read_text().splitlines()]
     steps = sorted(map(json.loads, lines), key=lambda step: step["time"])
-    return [step["message"] for step in steps if step["kind"] == "send"]
+    return [step["message"] for step in steps if step["kind"] == "send" and step["time"] >= since]
 
 
 def test_getting_several_aliases_ships_their_object_once(chain_system: System) -> None:

@@ -192,8 +192,9 @@ def test_an_endless_timeout_is_a_timeout(system: System) -> None:
 
 
 def test_names_that_cannot_be_given(system: System) -> None:
-    with pytest.raises(ValueError, match="non-empty"):
-        system.worker("")
+    for bad in ("", "\ud800", b"bytes", None):
+        with pytest.raises(ValueError, match="non-empty"):
+            system.worker(bad)  # type: ignore[arg-type]
     with pytest.raises(SystemDownError, match="taken"):
         system.worker("B")
     with pytest.raises(SystemDownError, match="taken"):

@@ -52,6 +52,7 @@ def test_local_value_is_the_owners_alone(system: System) -> None:
     assert not ref.is_owner()
     with pytest.raises(ValueError, match=r"owned by B.*to_here"):
         ref.local_value()
+    farref.wait([ref])  # functions run side by side: the next one could be there before the value
     assert farref.rpc_sync("B", is_identical, (ref,))
 
 

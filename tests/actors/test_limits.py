@@ -6,6 +6,7 @@ set here; a limit of the base's own is given to the base.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,12 @@ from farref import OverloadedError, RefActor, RRef, SerializationError, System
 from farref.actors import bases, calls, packing, ports, serving
 from farref.actors import delivery as packets
 from farref.actors.base import Limits, MessageTooLarge, system_base
+from farref.actors.wire import Envelope, WorkerInfo
 from farref.protocol import delivery, owner
 from farref.protocol.delivery import Packet
-from farref.protocol.messages import Cargo, Tell
+from farref.protocol.ids import ForkId, RRefId, WorkerId
+from farref.protocol.messages import Cargo, Descriptor, Tell
+from farref.protocol.packets import encode
 from farref.serialization import pickling
 from farref.serialization.payload import Payload
 
@@ -303,6 +307,23 @@ def test_pieces_are_the_packet() -> None:
         size = sum(packing.bytes_of(each.cargo) for each in carried)
         assert size <= 5000 or len(piece.messages) == 1
     assert list(packing.pieces(Packet(7, (), 3), 5000)) == [Packet(7, (), 3)]
+
+
+def test_no_message_takes_more_than_was_said() -> None:
+    """Whatever the names are that are in it: our own, which are long, and not of ASCII."""
+    owners = [WorkerId("Ж" * 100 + str(number), 1 << 63) for number in range(200)]
+    address = ActorAddress("10.0.0.1:12345")
+    peers = tuple(WorkerInfo(owner, address) for owner in owners)
+    descriptors = tuple(
+        Descriptor(
+            rref=RRefId(owner, 1 << 40), fork=ForkId(owner, 1 << 40), owner=owner, parent=owner
+        )
+        for owner in owners
+    )
+    cargo = Cargo(payload=Payload(b"x", peers=peers), descriptors=descriptors)
+    data, payloads = encode(Packet(1 << 40, (Tell(cargo=cargo),), 1 << 40))
+    envelope = Envelope(peers[0], owners[1], data, payloads)
+    assert len(pickle.dumps(envelope, 5)) <= packing.bytes_of(cargo)
 
 
 @pytest.mark.processes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 import farref
 from farref import RRef
 from farref.actors.wire import Envelope, Found, Joined, Nudge, Spawned, Welcome, WorkerInfo
-from farref.protocol.delivery import Packet
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Ack,
@@ -67,10 +67,17 @@ def messages(to: WorkerId) -> list[Any]:
     ]
 
 
+def spoiled(first: Any, messages: Any, expects: Any) -> bytes:
+    """A packet of anything."""
+    return msgspec.msgpack.encode(
+        (first, expects, messages), enc_hook=lambda junk: type(junk).__name__
+    )
+
+
 def envelopes(info: WorkerInfo, sender: WorkerInfo) -> list[Any]:
     bad: Any = "not a packet"
     wrong = WorkerId(info.name, info.id.incarnation + 1)
-    good = Packet(0, (), 0)
+    good = spoiled(0, (), 0)
     return [
         Envelope(sender, info.id, bad),
         Envelope(sender, info.id, ANY),
@@ -78,12 +85,18 @@ def envelopes(info: WorkerInfo, sender: WorkerInfo) -> list[Any]:
         Envelope(bad, info.id, good),
         Envelope(sender, ANY, good),
         Envelope(sender, wrong, good),
-        Envelope(sender, info.id, Packet(-1, (), 0)),
-        Envelope(sender, info.id, Packet(0, (), 10**9)),
-        Envelope(sender, info.id, Packet(10**9, ("x",), 0)),  # type: ignore[arg-type]
-        Envelope(sender, info.id, Packet(bad, bad, bad)),
-        Envelope(sender, info.id, Packet(0, ANY, 0)),
-        Envelope(sender, info.id, Packet(0, bad, 0)),
+        Envelope(sender, info.id, good, ANY),
+        Envelope(WorkerInfo(WorkerId("\ud800", 1), sender.address), info.id, good),
+        Envelope(sender, info.id, b""),
+        Envelope(sender, info.id, good[:-1]),
+        Envelope(sender, info.id, good + b"x"),
+        Envelope(sender, info.id, b"\x91" * 100_000),
+        Envelope(sender, info.id, spoiled(-1, (), 0)),
+        Envelope(sender, info.id, spoiled(0, (), 10**9)),
+        Envelope(sender, info.id, spoiled(10**9, ("x",), 0)),
+        Envelope(sender, info.id, spoiled(bad, bad, bad)),
+        Envelope(sender, info.id, spoiled(0, ANY, 0)),
+        Envelope(sender, info.id, spoiled(0, bad, 0)),
         Found(12345, ()),
         Found(ANY, ANY),
         Spawned(12345, None, "no"),
@@ -106,7 +119,7 @@ def test_it_is_refused_and_the_endpoint_goes_on(system: System, kind: str, name:
         said = envelopes(info, WorkerInfo(WorkerId("evil envelopes", 667), me.address))
     else:
         said = [
-            Envelope(evil, info.id, Packet(number, (message,), 0))
+            Envelope(evil, info.id, spoiled(number, (message,), 0))
             for number, message in enumerate(messages(info.id))
         ]
     for each in said:
@@ -134,8 +147,9 @@ def test_what_follows_a_malformed_message_in_its_packet_takes_effect(system: Sys
     evil = WorkerInfo(WorkerId("half evil", 7), farref.get_worker_info("C").address)
     before = farref.rpc_sync(info, refused)
     bad: Any = "not an id"
-    batch: Any = (ForkRequest(rref=bad, fork=bad), None, Ack(rref=bad, fork=bad), "text")
-    system._port.post(info.address, Envelope(evil, info.id, Packet(0, batch, 0)))
+    unpaid = Tell(cargo=Cargo(payload=1))  # the number of a payload that is not there
+    batch = (ForkRequest(rref=bad, fork=bad), None, Ack(rref=bad, fork=bad), "text", unpaid)
+    system._port.post(info.address, Envelope(evil, info.id, spoiled(0, batch, 0), (b"",)))
     assert until(system, lambda: farref.rpc_sync(info, refused) == before + len(batch))
 
 

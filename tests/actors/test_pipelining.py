@@ -107,13 +107,13 @@ def test_a_chain_of_dependent_calls_waits_for_one_round_trip(tmp_path: Path) -> 
         for number in range(10):
             ref = ref.remote().say(number)
         assert ref.rpc_sync().heard() == list(range(10))
-        records = [
-            json.loads(line) for line in next(tmp_path.glob("program-*")).read_text().splitlines()
-        ]
-        asked = [step for step in records if step.get("message") in {"Create", "Invoke", "Reply"}]
-        # Nothing that the program sent waited for an answer to something before.
-        kinds = [(step["kind"], step["message"]) for step in asked]
-        assert kinds == [("send", "Create")] * 11 + [("send", "Invoke"), ("receive", "Reply")]
+    records = [
+        json.loads(line) for line in next(tmp_path.glob("program-*")).read_text().splitlines()
+    ]
+    asked = [step for step in records if step.get("message") in {"Create", "Invoke", "Reply"}]
+    # Nothing that the program sent waited for an answer to something before.
+    kinds = [(step["kind"], step["message"]) for step in asked]
+    assert kinds == [("send", "Create")] * 11 + [("send", "Invoke"), ("receive", "Reply")]
     assert sent(tmp_path).count("Reply") == 1
 
 

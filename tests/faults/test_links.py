@@ -23,6 +23,7 @@ from farref.actors.wire import Envelope, WorkerInfo
 from farref.protocol import delivery
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import WorkerId
+from farref.protocol.packets import decode, encode
 from farref.protocol.sharing import DISCIPLINES
 from farref.testing import (
     Faults,
@@ -289,7 +290,7 @@ class Wire:
         self.came: list[int] = []
 
     def post(self, address: Any, message: Any) -> None:
-        self.came.append(message.packet.first)
+        self.came.append(decode(message.packet, ()).first)
 
 
 def play(*rules: Any, seed: int = 1, packets: int = 200, pause: float = 0.0) -> list[int]:
@@ -299,7 +300,7 @@ def play(*rules: Any, seed: int = 1, packets: int = 200, pause: float = 0.0) -> 
     port = FaultyPort(wire, a, Faults(*rules, seed=seed))
     address: Any = None
     for number in range(packets):
-        port.post(address, Envelope(WorkerInfo(a, address), b, Packet(number, (), 0)))
+        port.post(address, Envelope(WorkerInfo(a, address), b, *encode(Packet(number, (), 0))))
     time.sleep(pause)
     port.close()
     assert port.counts().sent == packets

@@ -32,6 +32,7 @@ COUNTS = {
     "protocol lend": 1500,
     "protocol borrow": 1500,
     "protocol fork": 1200,
+    "packets": 1500,
     "payloads": 800,
     "traces": 500,
     "directory": 150,

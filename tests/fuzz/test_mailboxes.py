@@ -43,14 +43,15 @@ from farref.actors.wire import (
     Welcome,
     WorkerInfo,
 )
-from farref.protocol.delivery import WINDOW, Packet
+from farref.protocol.delivery import WINDOW
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 
 from ..actors.helpers import Box, assert_nothing_held, make_box, until
 from ..actors.scripts import started
 from ..base.kit import free_port
 from ..hosts.test_ways_in import JOINED
-from .cases import JUNK, cases
+from .cases import JUNK, cases, damaged
+from .test_packets import as_bytes
 from .test_protocol import Maker
 from .wrong import wrong
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .conftest import Kept
+    from .test_packets import Other
 
 GRACE = 0.05
 
@@ -103,10 +105,12 @@ def ids(evil: WorkerId, to: WorkerId) -> dict[type, list[Any]]:
     }
 
 
-def packet(rng: random.Random, make: Maker) -> Packet:
+def packet(rng: random.Random, make: Maker, other: Other) -> bytes:
+    """A packet as it travels: right, with something wrong in its fields, or damaged bytes."""
     first = rng.choice((0, 0, 0, 0, 1, WINDOW - 1, WINDOW, 10**9, 1 << 63))
     expects = rng.choice((0, 0, 0, 0, 1, 10**9))
-    return Packet(first, make.some(make.message, 4), expects)
+    data = as_bytes(rng, (first, expects, make.some(make.message, 4)), other)
+    return damaged(rng, data) if rng.random() < 0.2 else data
 
 
 class Hostile:
@@ -127,7 +131,10 @@ class Hostile:
         evil = self.stranger(number)
         make = Maker(rng, ids(evil, self.to.id))
         me = WorkerInfo(evil, self.lair)
-        envelope = Envelope(me, self.to.id, packet(rng, make))
+        pool = [evil, me, *make.ids[RRefId]]
+        envelope = Envelope(
+            me, self.to.id, packet(rng, make, lambda r, _: r.choice(pool)), (b"", b"")
+        )
         match rng.randrange(9):
             case 0:
                 return rng.choice(JUNK)
@@ -151,7 +158,7 @@ class Hostile:
                 right = Joined(self.lair, Settings(), (evil,), 1)
             case _:
                 right = rng.choice((Welcome(evil, self.lair, Settings()), Nudge()))
-        pool = [evil, me, envelope, *make.ids[RRefId]]
+        pool.append(envelope)
         return wrong(rng, right, lambda r, _: r.choice(pool))
 
 
@@ -165,6 +172,7 @@ def test_mailboxes(system: System, name: str, monkeypatch: pytest.MonkeyPatch, k
 
         def copying(base: Any, sender: Any, address: Any, message: Any) -> None:
             real = type(message) is Envelope and type(message.to) is WorkerId
+            real = real and all(type(each) in (str, int) for each in message.to)  # can be compared
             if real and message.to == info.id and len(hostile.copies) < 50:
                 hostile.copies.append(message)
             put(base, sender, address, message)

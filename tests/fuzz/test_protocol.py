@@ -18,8 +18,11 @@ from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Ack,
+    AliasGone,
+    AliasRef,
     Call,
     Cancel,
+    Canonical,
     Cargo,
     ChildAck,
     Create,
@@ -29,6 +32,7 @@ from farref.protocol.messages import (
     ForkRequest,
     Invoke,
     Message,
+    Moved,
     NotifyRefRemoved,
     Passing,
     RefRemoved,
@@ -131,7 +135,13 @@ class Maker:
         rref = self.one(RRefId)
         owner = rref.creator if self.rng.random() < 0.7 else self.one(WorkerId)
         return Descriptor(
-            rref=rref, fork=fork, owner=owner, parent=parent, passing=passing, counted=counted
+            rref=rref,
+            fork=fork,
+            owner=owner,
+            parent=parent,
+            passing=passing,
+            counted=counted,
+            name=self.one(RRefId) if self.rng.random() < 0.2 else None,
         )
 
     def cargo(self) -> Cargo:
@@ -150,6 +160,11 @@ class Maker:
         forks = self.some(lambda: self.one(ForkId))
         return Delete(rref=self.one(RRefId), forks=forks, borrowers=self.some(self.loan))
 
+    def moved(self) -> Moved | None:
+        if self.rng.random() < 0.3:
+            return None
+        return Moved(fork=self.descriptor(), path=self.some(lambda: self.one(RRefId)))
+
     def message(self) -> Message:
         rref, fork, call = self.one(RRefId), self.one(ForkId), self.one(CallId)
         chain = self.some(lambda: self.one(RRefId))
@@ -161,6 +176,9 @@ class Maker:
             lambda: Returned(loans=self.some(self.report)),
             lambda: NotifyRefRemoved(loans=self.some(lambda: (self.one(RRefId), self.one(ForkId)))),
             lambda: RefRemoved(removed=self.some(self.delete)),
+            lambda: AliasRef(call=call, rref=rref, alias=self.one(RRefId), label=self.one(RRefId)),
+            lambda: Canonical(call=call, rref=rref, moved=self.moved()),
+            lambda: AliasGone(rref=rref, alias=self.one(RRefId)),
             lambda: Cancel(call=call, rref=self.rng.choice((None, rref))),
             lambda: Tell(cargo=self.cargo()),
             lambda: Call(call=call, cargo=self.cargo(), chain=chain),
@@ -173,8 +191,21 @@ class Maker:
                 settled=self.rng.randint(0, 9),
             ),
             lambda: Invoke(call=call, rref=rref, cargo=self.cargo(), chain=chain),
-            lambda: Fetch(call=call, rref=rref, copy=self.rng.random() < 0.5, chain=chain),
-            lambda: Reply(call=call, cargo=self.cargo(), loans=self.some(self.report)),
+            lambda: Fetch(
+                call=call,
+                rref=rref,
+                copy=self.rng.random() < 0.5,
+                direct=self.rng.random() < 0.5,
+                chain=chain,
+            ),
+            lambda: Reply(
+                call=call,
+                cargo=self.cargo(),
+                loans=self.some(self.report),
+                relayed=self.rng.random() < 0.1,
+                refused=self.rng.random() < 0.1,
+                moved=self.moved() if self.rng.random() < 0.2 else None,
+            ),
         ]
         return self.rng.choice(makers)()
 

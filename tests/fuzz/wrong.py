@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from .cases import junk
 
@@ -18,12 +19,19 @@ if TYPE_CHECKING:
 def paths(thing: Any, at: Path = ()) -> Iterator[Path]:
     """Every place in *thing*, itself included."""
     yield at
-    if dataclasses.is_dataclass(thing):
-        for field in dataclasses.fields(thing):
-            yield from paths(getattr(thing, field.name), (*at, field.name))
+    if names := fields(thing):
+        for name in names:
+            yield from paths(getattr(thing, name), (*at, name))
     elif isinstance(thing, tuple) and not isinstance(thing, Enum):
         for place, each in enumerate(thing):
             yield from paths(each, (*at, place))
+
+
+def fields(thing: Any) -> tuple[str, ...]:
+    """The names of its fields, if it is a struct or a dataclass."""
+    kind: Any = type(thing)
+    names: Any = getattr(kind, "__struct_fields__", ()) or getattr(kind, "__dataclass_fields__", ())
+    return tuple(names)
 
 
 def put(thing: Any, path: Path, value: Any) -> Any:
@@ -32,12 +40,12 @@ def put(thing: Any, path: Path, value: Any) -> Any:
         return value
     first, *rest = path
     if isinstance(first, str):
+        each = put(getattr(thing, first), tuple(rest), value)
+        if isinstance(thing, msgspec.Struct):
+            return msgspec.structs.replace(thing, **{first: each})
         copy = object.__new__(type(thing))
-        for field in dataclasses.fields(thing):
-            each = getattr(thing, field.name)
-            if field.name == first:
-                each = put(each, tuple(rest), value)
-            object.__setattr__(copy, field.name, each)
+        for name in fields(thing):
+            object.__setattr__(copy, name, each if name == first else getattr(thing, name))
         return copy
     parts = [put(each, tuple(rest), value) if n == first else each for n, each in enumerate(thing)]
     return tuple.__new__(type(thing), parts)

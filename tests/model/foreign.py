@@ -8,7 +8,9 @@ confirmed, one not), has shared them, and waits for a reply of A's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.context import Context

@@ -16,6 +16,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
 
+import msgspec
+
 Thing = TypeVar("Thing")
 
 
@@ -58,6 +60,7 @@ def _is_machine(kind: type[Any]) -> bool:
         kind.__module__.startswith("farref.protocol.")
         and not issubclass(kind, tuple | Enum)
         and not (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+        and not issubclass(kind, msgspec.Struct)
     )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ..actors.tracing import FileSink, Tracer
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
+from ..protocol.packets import decode, encode
 from .network import Network
 from .node import Job, Node
 from .oracle import Oracle, WrongError
@@ -144,10 +145,11 @@ class World:
             self.later(max(0.0, due - self.now) + 1e-6, node, tick)
 
     def send(self, node: Node, packets: list[tuple[WorkerId, Packet]]) -> None:
-        """These packets leave *node*."""
+        """These packets leave *node*, as bytes."""
         for to, packet in packets:
+            data, payloads = encode(packet)
             for seconds in self.network.delays(node.me.name, to.name, self.now):
-                self._carry(node.me, to, packet, seconds)
+                self._carry(node.me, to, decode(data, payloads), seconds)
 
     def _carry(self, sender: WorkerId, to: WorkerId, packet: Packet, seconds: float) -> None:
         node = next((each for each in self._living() if each.me == to), None)

@@ -6,7 +6,6 @@ caller's affair: ``A@6f3a`` in a recording, ``A`` in a trace test; *worker* read
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol import messages
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 Id = TypeVar("Id", RRefId, ForkId, CallId)
 
-_MESSAGES: dict[str, Any] = {each.__name__: each for each in messages._KINDS}
+_MESSAGES: dict[str, Any] = {each.__name__: each for each in messages.KINDS}
 
 
 class InputError(Exception):
@@ -125,9 +124,9 @@ def message_of(fields: Fields, worker: Worker) -> Message:
     try:
         kind = _MESSAGES[fields["message"]]
         given = {
-            field.name: give.field(kind, field.name)
-            for field in dataclasses.fields(kind)
-            if field.name in fields or field.name == "cargo"
+            name: give.field(kind, name)
+            for name in kind.__struct_fields__
+            if name in fields or name == "cargo"
         }
         message: Message = kind(**given)
     except (KeyError, TypeError, ValueError) as error:

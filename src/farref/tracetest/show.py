@@ -8,8 +8,9 @@ numbers that count up by one, or not at all, are shown as one: ``A/1..A/1000``.
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from typing import TYPE_CHECKING, assert_never
+
+import msgspec
 
 from ..protocol.borrowing import BorrowingUser
 from ..protocol.effects import (
@@ -140,7 +141,7 @@ def message_text(message: Message) -> str:
     """
     parts: list[str] = []
     usual = message.rref.number if isinstance(message, Create) else None
-    for field in fields(message):
+    for field in msgspec.structs.fields(message):
         value = getattr(message, field.name)
         if isinstance(value, Cargo):
             parts += [] if value.payload is None else [str(value.payload)]

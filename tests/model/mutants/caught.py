@@ -208,7 +208,7 @@ BY_PROGRAM = {
         "BorrowingUser.end_loan: does not remember its report",
     ),
     "a user dies": (
-        "Context.receive: believes the dead",
+        "Context.take: believes the dead",
         "Context.bury: does not release forks of the dead",
         "Context.died: buries at once",
         "Owner.forget: does not free after a burial",
@@ -606,6 +606,7 @@ BY_TRACE = {
         "Aliases._receive_reply: holds what it passed back",
         "Aliases._share_back: gives nothing back through",
     ),
+    "requests/cancelled_fetches": ("Names._must_wait: has a cancel wait like what it takes back",),
     "aliases/requests_go_on_in_order": ("Names._must_wait: lets a request overtake",),
 }
 """The same for traces in `tests/traces`: what is sent or left behind then is not what was."""

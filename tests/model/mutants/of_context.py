@@ -3,7 +3,7 @@
 from .mutant import in_context
 
 CONTEXT = (
-    in_context("believes the dead", "receive", "if sender in self.dead", "if False"),
+    in_context("believes the dead", "take", "if sender in self.dead", "if False"),
     in_context(
         "refuses what overtakes a creation",
         "_own_or_await",

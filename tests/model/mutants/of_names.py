@@ -59,7 +59,16 @@ NAMES = (
     in_context("waits for an answered fetch", "_finish", "del self._fetching[rref]", "pass"),
     in_context("holds back for ever", "_finish", "effects.extend(self._send_on(rref))", "pass"),
     in_context(
-        "cancels before it asks", "_dispatch_cancel", "if call in calls_in(held):", "if False:"
+        "cancels before it asks",
+        "_dispatch_cancel",
+        'if getattr(each.message, "call", None) == call:',
+        "if False:",
+    ),
+    in_context(
+        "has a cancel wait like what it takes back",
+        "_must_wait",
+        "if isinstance(message, Cancel):",
+        "if False:",
     ),
     in_context("asks again last", "_fetch_there", ", first=True", ""),
     in_context("waits for itself", "_fetch_there", "self._fetching.pop(fetch.rref, None)", "pass"),

@@ -1,0 +1,71 @@
+"""When an idle process looks for messages before it sleeps, and when it stops."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from farref.actors.base import poller
+from farref.actors.base.poller import CONTENDED, MAX_SKIPS, Poller
+
+TIMEOUT = 1000 * CONTENDED
+
+
+class Looks:
+    """An ``epoll`` on which nothing ever happens."""
+
+    def __init__(self) -> None:
+        self.timeouts: list[float | None] = []
+
+    def poll(self, timeout: float | None) -> list[tuple[int, int]]:
+        self.timeouts.append(timeout)
+        return []
+
+    @property
+    def spins(self) -> int:
+        """How often it was looked at without sleeping."""
+        return self.timeouts.count(0)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    return Looks()
+
+
+def spinning(looks: Looks, monkeypatch: pytest.MonkeyPatch, look: float) -> Poller:
+    """A poller that would spin for long, each look of which takes *look* seconds."""
+    made = Poller(TIMEOUT)
+    made.close()  # its own descriptors
+    made._epoll = looks  # type: ignore[assignment]
+    ticks = count()
+    monkeypatch.setattr(poller, "perf_counter", lambda: next(ticks) * look)
+    return made
+
+
+def test_it_spins_while_nobody_else_wants_the_core(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spinning(looks, monkeypatch, CONTENDED / 2).wait(TIMEOUT)
+    assert looks.spins > 1000
+    assert looks.timeouts[-1] == TIMEOUT, "then it sleeps"
+
+
+def test_it_stops_when_a_look_takes_long(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    spinning(looks, monkeypatch, 2 * CONTENDED).wait(TIMEOUT)
+    assert looks.timeouts == [0, TIMEOUT]
+
+
+def test_spins_in_vain_become_rare(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    tired = spinning(looks, monkeypatch, 2 * CONTENDED)
+    for _ in range(20 * MAX_SKIPS):
+        tired.wait(TIMEOUT)
+    assert looks.spins < 30
+
+
+def test_one_core_never_spins(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    alone = spinning(looks, monkeypatch, CONTENDED / 2)
+    alone.wait(TIMEOUT)
+    assert looks.timeouts == [TIMEOUT]
