@@ -247,6 +247,18 @@ class Replicator(MultiProcReplicator):
             )
         return True
 
+    def _childExited(self, childAddr: ActorAddress) -> None:
+        """The child with *childAddr* has exited.
+
+        Thespian's forgets whoever is dead by now. Of two that die at once it would then never be
+        told of the second.
+        """
+        self._child_procs = [
+            child
+            for child in self._child_procs
+            if child.childRealAddr != childAddr or child.childProc.is_alive()
+        ]
+
     def _leaving(self) -> bool:
         return hasattr(self, "_exiting")
 

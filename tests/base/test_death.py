@@ -122,6 +122,19 @@ def test_a_killed_actor_leaves_no_socket() -> None:
         assert set(before) < set(sockets())
 
 
+def test_each_of_many_that_are_killed_at_once_is_told_of() -> None:
+    with running() as system:
+        parent = system.createActor(Parent)
+        children = [system.ask(parent, "create", PATIENCE) for _ in range(8)]
+        pids = [system.ask(child, "pid", PATIENCE) for child in children]
+        system.tell(parent, "watch")
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        told = [system.listen(PATIENCE) for _ in children]
+        assert all(("exited", child) in told for child in children)
+        assert system.listen(0.2) is None  # once each
+
+
 def test_spawned_systems_are_joined_like_forked_ones() -> None:
     with started("spawned", "spawn"):
         system = ActorSystem(
