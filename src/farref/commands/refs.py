@@ -94,7 +94,7 @@ def refs(
     """Show every reference of a running system, or why one is alive.
 
     Endpoints that compute answer, too; one that does not answer in time is
-    named. `docs/inspect.md` tells how to find a leak.
+    named. `docs/howto/find-a-leak.md` tells how to find a leak.
     """  # fmt: skip
     if why is not None and live:
         raise typer.BadParameter("--why looks once", param_hint="--watch")
