@@ -1,4 +1,4 @@
-"""Pickling that knows references: hooks, payloads, and exceptions that travel.
+"""Pickling that knows references: hooks, payloads, shared memory, and exceptions that travel.
 
 Imports `protocol`, and nothing of the actors.
 """

@@ -1,4 +1,4 @@
-"""The soak: a minute of it in every run of the tests; ten by `make soak`."""
+"""The soak: half a minute of it in every run of the tests; ten by `make soak`."""
 
 from __future__ import annotations
 
