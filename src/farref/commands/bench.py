@@ -44,7 +44,8 @@ def bench(
         str | None,
         typer.Option(
             metavar="NAME,...",
-            help=f"Beside whom: of {', '.join(PEERS)}. Without it, those that are installed.",
+            help=f"Beside whom: of {', '.join(PEERS)}. Without it, all that are installed, "
+            "but not base-no-spin.",
             show_default=False,
         ),
     ] = None,
