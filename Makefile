@@ -5,11 +5,12 @@ PYTHON ?= python3
 DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
 SMOKE_COMMAND = demo user-to-user
-# The long explorations of pure Python code run once, on the main one.
-SMOKE_TESTS = -m "not processes and not slow" $(foreach name,explorer delivery_explorer mutants \
-	random_programs rendezvous_explorer rendezvous_mutants,--ignore=tests/test_$(name).py) tests
-# How many processes share the tests; a file's are all in one. 0: none but pytest's own.
-JOBS = 2
+# What depends on the interpreter; the explorations of pure Python code run once, on the main one.
+SMOKE_TESTS = -m "not processes and not slow" tests/actors tests/serialization tests/test_cli.py \
+	tests/test_traces.py
+# How many processes share the tests, which wait half of the time; a file's are all in one. 0: none
+# but pytest's own.
+JOBS = 3
 PARALLEL = -n $(JOBS) --dist loadfile
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..protocol.delivery import WINDOW, Channel, Packet
+from ..protocol import delivery
+from ..protocol.delivery import Channel, Packet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +102,7 @@ class Links:
         dirty, self._dirty = self._dirty, {}
         for worker in dirty:
             channel = self._channels.get(worker)
-            if gather and channel is not None and CROWD <= channel.in_flight < WINDOW:
+            if gather and channel is not None and CROWD <= channel.in_flight < delivery.WINDOW:
                 gathered = channel.backlog - channel.in_flight
                 if gathered < GATHERED and worker not in self._prompt:
                     self._dirty[worker] = None

@@ -33,6 +33,7 @@ def on_a() -> bool:
 def on_b(lent: list[RRef[str]], caller: int) -> None:
     rpc_sync("C", keep, args=(lent,))
     if os.getpid() != caller:
+        time.sleep(0.1)  # its trace so far is written by then
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
@@ -52,7 +53,7 @@ def nothing_left_behind() -> Iterator[None]:
     runtime = Path(tempfile.mkdtemp(prefix="farref-run-"))  # short: sockets have short paths
     before = dict(os.environ)
     os.environ.update({RUN: run, "XDG_RUNTIME_DIR": str(runtime)})
-    ports, shared = listening_ports(), shared_memory()
+    ports = listening_ports()
     gc.collect()
     gc.freeze()  # thousands of collected tests: many tests collect garbage, and actors inherit it
     yield
@@ -64,7 +65,8 @@ def nothing_left_behind() -> Iterator[None]:
         process.kill()
     said += [f"listening on port {port}" for port in listening_ports() - ports]
     said += [f"entry {path.name}" for path in (runtime / "farref").glob("*.json")]
-    said += [f"shared memory {name}" for name in shared_memory() - shared]
+    gc.collect()
+    said += [f"shared memory {name}" for name in shared_memory()]
     os.environ.clear()
     os.environ.update(before)
     shutil.rmtree(runtime)
@@ -91,7 +93,10 @@ def listening_ports() -> set[int]:
     return {each.laddr.port for each in here if each.status == psutil.CONN_LISTEN}
 
 
-def shared_memory() -> set[str]:
-    """The segments of farref's on this machine."""
-    folder = Path("/dev/shm")
-    return {path.name for path in folder.glob("*farref*")} if folder.is_dir() else set()
+def shared_memory() -> list[str]:
+    """The segments that this process still has open. They go with the last one that has."""
+    found = []
+    for entry in Path("/proc/self/fd").glob("*"):
+        with contextlib.suppress(OSError):  # the one by which the folder is read
+            found.append(os.readlink(entry))
+    return [name for name in found if "memfd:farref" in name]
