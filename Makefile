@@ -92,7 +92,7 @@ conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minut
 bench: $(STAMP) ## every benchmark, beside those peers that are installed (pip install '.[bench]')
 	$(BIN)/farref bench $(BENCH_OPTIONS)
 
-bench-plots: $(STAMP) ## the same and bench-scale in 12 minutes, into docs/performance.md and its pictures
+bench-plots: $(STAMP) ## the same and bench-scale in 15 minutes, into docs/performance.md and its pictures
 	$(BIN)/farref bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
 	$(BIN)/python bench/scale.py --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
 	$(BIN)/python bench/page.py

@@ -102,9 +102,9 @@ def memory() -> float:
     return resident()
 
 
-def freed() -> None:
-    """Wait until B has no objects any more."""
-    until(lambda: not farref.rpc_sync("B", live))
+def freed(before: int) -> None:
+    """Wait until B has no more objects than *before*: its count is forked from this process."""
+    until(lambda: farref.rpc_sync("B", live) <= before)
 
 
 # ---- references that one endpoint holds
@@ -115,7 +115,7 @@ def references(most: int) -> Part:
     part = Part("references held by one endpoint", "references")
     with System(timeout=PATIENCE) as system:
         system.worker("B"), system.worker("C")
-        crew = Crew(system)
+        crew, before = Crew(system), farref.rpc_sync("B", live)
         other = farref.remote("B", echo, (1,))
         held: list[Any] = [*farref.rpc_sync("B", make, (100,))]
 
@@ -140,7 +140,7 @@ def references(most: int) -> Part:
 
         def drop() -> None:
             held.clear()
-            freed()
+            freed(before)
 
         part.dropping = crew.spent(drop) / most
     return part
@@ -156,7 +156,7 @@ def forks(most: int) -> Part:
     with System(timeout=PATIENCE) as system:
         for name in ("B", *holders):
             system.worker(name)
-        crew = Crew(system)
+        crew, before = Crew(system), farref.rpc_sync("B", live)
         farref.rpc_sync("B", keep, (farref.remote("B", Thing),))
         size, number = farref.rpc_sync("B", memory), 0
 
@@ -177,7 +177,7 @@ def forks(most: int) -> Part:
         def drop() -> None:
             for name in ("B", *holders):
                 farref.rpc_sync(name, let_go)
-            freed()
+            freed(before)
 
         part.dropping = crew.spent(drop) / number
     return part
