@@ -8,7 +8,7 @@ import farref
 from farref import RRef, System
 from farref.bench import growth
 from farref.bench.growth import decades, forks, references, workers
-from farref.bench.peers.ours import touch
+from farref.bench.peers.rpc import touch
 from farref.bench.things import echo
 from farref.protocol.owner import NO_QUEUE
 

@@ -22,8 +22,9 @@ from farref import RRef, System
 
 from ..actors.current import frame
 from .peer import resident, until
-from .peers.ours import keep, let_go, make, touch
-from .peers.ours import kept as all_kept
+from .peers.ours import make
+from .peers.rpc import keep, let_go, touch
+from .peers.rpc import kept as all_kept
 from .things import Thing, echo, live
 
 PATIENCE = 600.0
@@ -190,7 +191,8 @@ def ask() -> None:
 
 def first() -> RRef[Any]:
     """The object that B keeps."""
-    return all_kept[0]
+    ref: RRef[Any] = all_kept[0]
+    return ref
 
 
 def counted() -> int:

@@ -51,6 +51,22 @@ class Peer:
         return method(amount, point)
 
 
+class WeighedPeer(Peer):
+    """One of which it is known what its processes take."""
+
+    def memory_holder(self, amount: int, _: int) -> float:
+        """Bytes by which the program grows, which holds *amount* references."""
+        return self.grown(amount)[0]
+
+    def memory_owner(self, amount: int, _: int) -> float:
+        """Bytes by which B grows, which has the objects."""
+        return self.grown(amount)[1]
+
+    def grown(self, amount: int) -> tuple[int, int]:
+        """Both, of the same *amount*."""
+        raise NotImplementedError
+
+
 class Clock:
     """``with Clock() as clock: ...``, then ``clock.seconds``."""
 

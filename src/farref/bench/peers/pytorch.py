@@ -10,13 +10,12 @@ from typing import Any
 import torch
 from torch.distributed import rpc
 
-from ..peer import PATIENCE, Clock, NotOffered, Peer, resident, until
-from ..things import Thing, added_up, array, checked, echo, live
+from ..peer import PATIENCE, Clock, NotOffered
+from ..things import Thing, added_up, array, checked
+from .rpc import B, RpcPeer
 
-B, C = "W0", "W1"
 PICKLED_BYTES = 100_000_000
 """An array of more takes it a minute; once is enough."""
-_kept: list[Any] = []
 
 
 def _options(folder: str) -> Any:
@@ -33,12 +32,13 @@ def _serve(rank: int, size: int, folder: str) -> None:
     rpc.shutdown()
 
 
-class PyTorch(Peer):
+class PyTorch(RpcPeer):
     """See the module."""
 
     def __init__(self, workers: int, *, tensors: bool = False) -> None:
         """With *tensors* in place of arrays: it sends them without pickling."""
         super().__init__(workers)
+        self.api, self.make = rpc, make
         self.tensors = tensors
         self.names = [f"W{number}" for number in range(workers)]
         self.folder = tempfile.TemporaryDirectory(prefix="farref-bench-")
@@ -65,77 +65,7 @@ class PyTorch(Peer):
             process.join(10)
         self.folder.cleanup()
 
-    # ---- calls
-
-    def call(self, amount: int, _: int) -> float:
-        """Round trips."""
-        with Clock() as clock:
-            for number in range(amount):
-                rpc.rpc_sync(B, echo, (number,))
-        return clock.seconds
-
-    def in_flight(self, amount: int, _: int) -> float:
-        """All of them at once."""
-        with Clock() as clock:
-            futures = [rpc.rpc_async(B, echo, (number,)) for number in range(amount)]
-            for future in futures:
-                future.wait()
-        return clock.seconds
-
-    def everybody(self, amount: int, _: int) -> float:
-        """A call to each worker at once."""
-        with Clock() as clock:
-            for number in range(amount):
-                for future in [rpc.rpc_async(name, echo, (number,)) for name in self.names]:
-                    future.wait()
-        return clock.seconds
-
     # ---- references
-
-    def remote_fetch(self, amount: int, _: int) -> float:
-        """Make an object at a worker, and fetch it."""
-        with Clock() as clock:
-            for number in range(amount):
-                rpc.remote(B, echo, (number,)).to_here()
-        return clock.seconds
-
-    def share(self, amount: int, _: int) -> float:
-        """A reference of the program's to B's object, in a call to C."""
-        return self._share(touch, amount)
-
-    def share_fetch(self, amount: int, _: int) -> float:
-        """The same, and C fetches the object."""
-        return self._share(fetch, amount)
-
-    def _share(self, work: Any, amount: int) -> float:
-        ref = rpc.remote(B, echo, (1,))
-        ref.to_here()
-        with Clock() as clock:
-            for _ in range(amount):
-                rpc.rpc_sync(C, work, (ref,))
-        return clock.seconds
-
-    def references(self, amount: int, point: int) -> float:
-        """*point* references of the program's to B's objects, in one call to C."""
-        refs = rpc.rpc_sync(B, make, (point,))
-        with Clock() as clock:
-            for _ in range(amount):
-                if rpc.rpc_sync(C, count, (refs,)) != point:
-                    raise AssertionError("some are missing")
-        del refs
-        self._wait_until_freed()
-        return clock.seconds
-
-    def create_drop(self, amount: int, _: int) -> float:
-        """Objects made at B and let go of, until the last is freed."""
-        with Clock() as clock:
-            for _ in range(amount):
-                rpc.remote(B, Thing)
-            self._wait_until_freed()
-        return clock.seconds
-
-    def _wait_until_freed(self) -> None:
-        until(lambda: rpc.rpc_sync(B, live) == len(self.held))
 
     def alias_chain(self, amount: int, point: int) -> float:
         """A task that returns a reference, *point* times over; it takes a fetch for each link."""
@@ -176,45 +106,6 @@ class PyTorch(Peer):
         rpc.rpc_sync(B, wait_for, (ref,))
         return ref
 
-    # ---- scaling
-
-    def share_holding(self, amount: int, point: int) -> float:
-        """`share`, while the program holds *point* other references to B's objects."""
-        if len(self.held) != point:
-            self.held.clear()
-            self._wait_until_freed()
-            self.held += rpc.rpc_sync(B, make, (point,))
-        return self.share(amount, point)
-
-    def holders(self, amount: int, _: int) -> float:
-        """One object that every worker is given, and keeps, and drops, until it is freed."""
-        with Clock() as clock:
-            for _ in range(amount):
-                ref = rpc.remote(B, Thing)
-                for future in [rpc.rpc_async(name, keep, (ref,)) for name in self.names[1:]]:
-                    future.wait()
-                del ref
-                for future in [rpc.rpc_async(name, let_go) for name in self.names[1:]]:
-                    future.wait()
-                self._wait_until_freed()
-        return clock.seconds
-
-    def memory_holder(self, amount: int, _: int) -> float:
-        """Bytes by which the program grows."""
-        return self._memory(amount)[0]
-
-    def memory_owner(self, amount: int, _: int) -> float:
-        """Bytes by which B grows."""
-        return self._memory(amount)[1]
-
-    def _memory(self, amount: int) -> tuple[int, int]:
-        warm = rpc.rpc_sync(B, make, (100,))
-        before = resident(), rpc.rpc_sync(B, resident)
-        refs = rpc.rpc_sync(B, make, (amount,))
-        after = resident(), rpc.rpc_sync(B, resident)
-        del warm, refs
-        return after[0] - before[0], after[1] - before[1]
-
 
 # ---- what runs at the workers
 
@@ -229,34 +120,9 @@ def wait_for(ref: Any) -> None:
     ref.local_value()
 
 
-def touch(_ref: Any) -> int:
-    """Be given a reference."""
-    return 1
-
-
-def fetch(ref: Any) -> Any:
-    """Be given a reference, and fetch."""
-    return ref.to_here()
-
-
 def make(number: int) -> list[Any]:
     """References to as many new objects."""
     return [rpc.RRef(Thing()) for _ in range(number)]
-
-
-def count(refs: list[Any]) -> int:
-    """How many there are."""
-    return len(refs)
-
-
-def keep(ref: Any) -> None:
-    """Hold it beyond the call."""
-    _kept.append(ref)
-
-
-def let_go() -> None:
-    """Hold nothing any more."""
-    _kept.clear()
 
 
 def link(left: int, names: list[str]) -> Any:

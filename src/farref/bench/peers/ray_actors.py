@@ -11,7 +11,7 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
 
-from ..peer import Clock, Peer, resident
+from ..peer import Clock, WeighedPeer, resident
 from ..things import added_up, array, checked
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Crew:
 Worker: Any = ray.remote(num_cpus=0)(Crew)
 
 
-class Ray(Peer):
+class Ray(WeighedPeer):
     """See the module."""
 
     def __init__(self, workers: int) -> None:
@@ -213,15 +213,8 @@ class Ray(Peer):
                 ray.get([worker.let_go.remote() for worker in self.crew[1:]])
         return clock.seconds
 
-    def memory_holder(self, amount: int, _: int) -> float:
-        """Bytes by which the driver grows."""
-        return self._memory(amount)[0]
-
-    def memory_owner(self, amount: int, _: int) -> float:
-        """Bytes by which B grows."""
-        return self._memory(amount)[1]
-
-    def _memory(self, amount: int) -> tuple[int, int]:
+    def grown(self, amount: int) -> tuple[int, int]:
+        """See `WeighedPeer.grown`."""
         warm = ray.get(self.b.make.remote(100))
         before = resident(), ray.get(self.b.resident.remote())
         refs = ray.get(self.b.make.remote(amount))
