@@ -74,7 +74,7 @@ class Tally:
         kind = type(message)
         self._kinds[kind] = self._kinds.get(kind, 0) + 1
         if kind in _LOADED:
-            payload = message.cargo.payload  # type: ignore[union-attr]
+            payload = message.cargo.payload  # type: ignore[union-attr]  # these kinds have one
             if type(payload) is Payload:
                 self._bytes += payload.size if payload.buffers else len(payload.data)
 

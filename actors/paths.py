@@ -80,7 +80,7 @@ def _step(chain: Sequence[object], number: int) -> tuple[str, int]:
         if kind is suspended:
             return _in_suspended(getattr(one, frame), getattr(one, code), next_one), 1
     if kind is types.FrameType:
-        return _local(one, next_one), 1  # type: ignore[arg-type]
+        return _local(one, next_one), 1  # type: ignore[arg-type]  # it is a frame
     namespace = namespace_of(one)
     if namespace is not None and next_one is namespace and after is not None:
         return _in_dict(namespace, after, ".{}"), 2

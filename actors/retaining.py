@@ -149,7 +149,7 @@ class _Search:
         """Whether it is a handle, which *by* refers to; if it is wanted, note how it is held."""
         if not issubclass(type(one), RRef):
             return False
-        ref: RRef[Any] = one  # type: ignore[assignment]
+        ref: RRef[Any] = one  # type: ignore[assignment]  # asked by issubclass, as it may lie
         if ref._endpoint is self._endpoint and self._wanted(ref):
             ways = self.ways.setdefault(id(one), [])
             way = self._way(one, by)

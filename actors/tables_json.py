@@ -68,7 +68,7 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     """
     if sharing not in DISCIPLINES:
         raise SnapshotError(f"{sharing!r} is no discipline")
-    context = Context(me, sharing)  # type: ignore[arg-type]
+    context = Context(me, sharing)  # type: ignore[arg-type]  # it is one
     if not isinstance(tables, dict) or set(tables) != set(vars(context)) - _APART:
         raise SnapshotError("they do not have the fields that tables have")
     read = _Reader(worker)

@@ -191,7 +191,7 @@ class Tracer:
                 try:
                     sink.write(text)
                 except OSError as error:
-                    log.error("%s is not recorded any more: %s", self._me, error)  # noqa: TRY400
+                    log.error("%s is not recorded any more: %s", self._me, error)  # noqa: TRY400 - no fault of ours
                     self.sinks = tuple(each for each in self.sinks if each is not sink)
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ class _Contiguous:
     def reducer_override(self, obj: Any) -> Any:
         if _has_gaps(obj):
             return sys.modules["numpy"].ascontiguousarray(obj).__reduce_ex__(5)
-        return super().reducer_override(obj)  # type: ignore[misc]
+        return super().reducer_override(obj)  # type: ignore[misc]  # the mixed-in's
 
 
 def _has_gaps(obj: Any) -> bool:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..pages import blocks, typed
+from .homes import two_homes
 
 if TYPE_CHECKING:
     from .network import Pair
-
-SCP = """\
-#!/bin/sh
-# scp FILE 10.0.0.2:
-test "$2" = "10.0.0.2:" && cp -p "$1" "$SECOND/"
-"""
-
 
 SECTION = [each for each in blocks("README.md") if each.section == "On two machines"]
 
@@ -37,17 +29,11 @@ def lines() -> list[tuple[str, str]]:
 
 @pytest.mark.processes
 def test_the_lines_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
-    homes = {name: tmp_path / name for name in ("first", "second")}
-    tools = tmp_path / "tools"
-    for folder in (*homes.values(), tools):
-        folder.mkdir()
-    (tools / "scp").write_text(SCP, encoding="utf-8")
-    (tools / "scp").chmod(0o755)
+    homes, env = two_homes(tmp_path)
     (program,) = (block.body for block in SECTION if block.language == "python")
     (homes["first"] / "two.py").write_text(program, encoding="utf-8")
 
     commands = lines()
-    path = os.pathsep.join((str(tools), str(Path(sys.executable).parent), os.environ["PATH"]))
     assert [command.split()[0] for _, command in commands[-2:]] == ["farref", "python3"]
     with contextlib.ExitStack() as stack:
         started = []
@@ -56,7 +42,7 @@ def test_the_lines_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
                 subprocess.Popen(
                     [*pair.command(machine), "bash", "-c", command],
                     cwd=homes[machine],
-                    env={**os.environ, "PATH": path, "SECOND": str(homes["second"])},
+                    env=env,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

@@ -19,8 +19,8 @@ import pytest
 
 from farref import System
 
+from .homes import two_homes
 from .network import Network, Pair, address, run
-from .test_readme import SCP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,17 +51,11 @@ def lines() -> tuple[list[str], str, str]:
 
 @torch
 def test_the_lines_of_the_docs_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
-    homes = {name: tmp_path / name for name in ("first", "second")}
-    tools = tmp_path / "tools"
-    for folder in (*homes.values(), tools):
-        folder.mkdir()
-    (tools / "scp").write_text(SCP, encoding="utf-8")
-    (tools / "scp").chmod(0o755)
+    homes, env = two_homes(tmp_path)
     prepared, command, program = lines()
     for home in homes.values():  # 1,000 steps are nothing but more of the same
         (home / "train.py").write_text(program.replace("1000", "20"), encoding="utf-8")
-    path = os.pathsep.join((str(tools), str(Path(sys.executable).parent), os.environ["PATH"]))
-    env = {**os.environ, **ALONE, "PATH": path, "SECOND": str(homes["second"])}
+    env |= ALONE
     for line in prepared:
         subprocess.run(
             [*pair.command("first"), "bash", "-c", line], cwd=homes["first"], env=env, check=True

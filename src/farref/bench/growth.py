@@ -131,7 +131,7 @@ def references(most: int) -> Part:
         start: tuple[float, float] = memory(), farref.rpc_sync("B", memory)
         for number in decades(most, 1_000):
             new = number - len(held)
-            each = crew.spent(lambda wanted=number: grow(wanted)) / new  # type: ignore[misc]
+            each = crew.spent(lambda wanted=number: grow(wanted)) / new  # type: ignore[misc]  # mypy cannot infer it
             size = memory() - start[0], farref.rpc_sync("B", memory) - start[1]
             part.step(
                 number,
@@ -168,7 +168,7 @@ def forks(most: int) -> Part:
                     future.result()
 
         for wanted in decades(most, 300):
-            each = crew.spent(lambda wanted=wanted: grow(wanted)) / (wanted - number)  # type: ignore[misc]
+            each = crew.spent(lambda wanted=wanted: grow(wanted)) / (wanted - number)  # type: ignore[misc]  # mypy cannot infer it
             number = wanted
             if farref.rpc_sync("B", counted) < number:
                 raise AssertionError("some forks are not counted")

@@ -25,11 +25,11 @@ class Counter(RefActor):
         super().__init__()
         self.count = 0
 
-    def receiveMsg_int(self, _number: int, _sender: Any) -> None:  # noqa: N802
+    def receiveMsg_int(self, _number: int, _sender: Any) -> None:  # noqa: N802 - Thespian's
         """One more."""
         self.count += 1
 
-    def receiveMsg_str(self, _question: str, sender: Any) -> None:  # noqa: N802
+    def receiveMsg_str(self, _question: str, sender: Any) -> None:  # noqa: N802 - Thespian's
         """How many, and begin anew."""
         self.send(sender, self.count)
         self.count = 0
