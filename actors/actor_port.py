@@ -1,14 +1,16 @@
 """The port of an actor's endpoint: how its threads reach Thespian's, and through it the others.
 
 Only Thespian's thread may touch a stock transport. Other threads leave what they want sent
-or done in ``_left`` and ring the bell, a pipe that Thespian watches; on the in-process base,
-which has neither threads nor watches, they put a `Nudge` into its queue.
+or done in ``_left`` and ring the bell, a pipe that Thespian watches. On the in-process base,
+which has neither threads nor watches, they put a `Nudge` into its queue. Through our own base any
+thread sends, and the mailbox thread is whichever runs it.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import threading
+import time
 from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,12 +24,15 @@ from thespian.actors import (
 )
 
 from . import bases, simple
-from .ports import Bell, SelfRunning
+from .base.framing import Raw
+from .ports import Bell, SelfRunning, lead_until
 from .wire import Envelope, Nudge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .base.transport import Transport
+    from .endpoint import Endpoint
     from .loop import Loop
     from .ref_actor import RefActor
 
@@ -39,22 +44,29 @@ class ActorPort(SelfRunning):
         self._actor = actor
         self._loop = loop
         self._bell: Bell | None = None
-        """In an actor process; on the in-process base there is none."""
-        self._direct = False
-        """Any thread may send through the transport."""
+        """In an actor process of a stock base."""
+        self._own: Transport | None = None
+        """In an actor process of our own."""
         self._thread: int | None = None
         self._left: deque[Callable[[], object]] = deque()
 
-    # ---- Thespian's thread
+    # ---- the mailbox thread
 
     def enter(self) -> bool:
-        """Thespian's thread is here; whether it is for the first time, in an actor process."""
+        """The mailbox thread is here; whether it is for the first time, in an actor process."""
         self._thread = threading.get_ident()
-        if self._bell is not None or simple.hosts(self._actor):
+        if self.runs_by_itself or simple.hosts(self._actor):
             return False
-        self._bell = Bell()
-        self._direct = bases.is_thread_safe(self._actor._myRef.transport)
+        self._own = bases.own(self._actor._myRef.transport)
+        if self._own is None:
+            self._bell = Bell()
         return True
+
+    def serve(self, endpoint: Endpoint) -> None:
+        """The actor is *endpoint* now."""
+        if self._own is not None:
+            self._own.set_work(endpoint.brief)
+            endpoint.brief.done_here = True
 
     def watch(self) -> ThespianWatch | None:
         """What Thespian shall watch until it calls again."""
@@ -75,30 +87,44 @@ class ActorPort(SelfRunning):
     @property
     def runs_by_itself(self) -> bool:
         """See `Port.runs_by_itself`."""
-        return self._bell is not None
+        return self._bell is not None or self._own is not None
+
+    @property
+    def takes_parcels(self) -> bool:
+        """See `Port.takes_parcels`."""
+        return self._own is not None
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`. Whoever does the mailbox's work does that too, meanwhile."""
+        if self._own is None or not self._own.is_aide:
+            return super().wait(future, timeout)
+        end = time.monotonic() + timeout
+        return lead_until(self._own, future, timeout) or super().wait(
+            future, max(0.0, end - time.monotonic())
+        )
 
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""
-        if self._bell is None:
+        if not self.runs_by_itself:
             simple.send(self._actor, address, message)
-        elif self._direct and isinstance(message, Envelope):
+        elif self._own is not None and isinstance(message, Envelope | Raw):
             bases.post_as(self._actor, address, message)
-        elif not self._direct and not isinstance(message, Envelope):
+        elif self._own is None and not isinstance(message, Envelope):
             bases.check_plain(self._actor._myRef.transport, address, message)
             self._send(address, message)
         else:
             self._send(address, message)
 
     def _send(self, address: ActorAddress, message: object) -> None:
-        if self._direct or threading.get_ident() == self._thread:
+        if self._own is not None or threading.get_ident() == self._thread:
             Actor.send(self._actor, address, message)
         elif self._bell is not None:
             self._left.append(lambda: Actor.send(self._actor, address, message))
             self._bell.ring()
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """Run *work* in Thespian's thread and return what it returns."""
-        if threading.get_ident() == self._thread and self._bell is not None:
+        """Run *work* in the mailbox thread and return what it returns."""
+        if self._in_mailbox_thread():
             return work()
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
 
@@ -112,20 +138,27 @@ class ActorPort(SelfRunning):
         self.wake()
         return done.result(60)
 
+    def _in_mailbox_thread(self) -> bool:
+        if self._own is not None:
+            return self._own.leads
+        return self._bell is not None and threading.get_ident() == self._thread
+
     def wake(self) -> None:
         """See `Port.wake`."""
-        if self._bell is None:
-            simple.send(self._actor, self._actor.myAddress, Nudge())
-        else:
+        if self._own is not None:
+            bases.nudge(self._own, Nudge())
+        elif self._bell is not None:
             self._bell.ring()
+        else:
+            simple.send(self._actor, self._actor.myAddress, Nudge())
 
     def nudge_after(self, seconds: float) -> None:
-        """Have a wakeup with a `Nudge` come in *seconds*. In Thespian's thread."""
+        """Have a wakeup with a `Nudge` come in *seconds*. In the mailbox thread."""
         after = timedelta(seconds=seconds)
-        if self._bell is None:
-            simple.send_later(self._actor, seconds, WakeupMessage(after, Nudge()))
-        else:
+        if self.runs_by_itself:
             Actor.wakeupAfter(self._actor, after, Nudge())
+        else:
+            simple.send_later(self._actor, seconds, WakeupMessage(after, Nudge()))
 
     def given_up(self) -> None:
         """See `Port.given_up`: an actor whom nobody believes any more ends."""
@@ -133,11 +166,11 @@ class ActorPort(SelfRunning):
 
     def holds_back(self, address: ActorAddress) -> bool:
         """See `Port.holds_back`."""
-        return self._direct and bases.holds_back(self._actor._myRef.transport, address)
+        return self._own is not None and bases.holds_back(self._own, address)
 
     def largest(self) -> int:
         """See `Port.largest`."""
-        return bases.largest(None if self._bell is None else self._actor._myRef.transport)
+        return bases.largest(self._actor._myRef.transport if self.runs_by_itself else None)
 
     def full(self) -> bool:
         """See `Port.full`."""

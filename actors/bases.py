@@ -28,7 +28,7 @@ from thespian.system.utilis import thesplog_control
 
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
 from .base import system_base, tcp
-from .base.envelopes import UserIntent
+from .base.envelopes import Envelope, UserIntent
 from .base.settings import Limits
 from .base.system import HOST_CAPABILITY, Mode
 from .base.transport import Transport
@@ -215,9 +215,14 @@ def check_plain(transport: object, address: ActorAddress, message: object) -> No
         )
 
 
-def is_thread_safe(transport: object) -> bool:
-    """Whether any thread may send through *transport* while another one runs it."""
-    return isinstance(transport, Transport)
+def own(transport: object) -> Transport | None:
+    """*transport*, if it is one of our own base's: any thread may send through it, and run it."""
+    return transport if isinstance(transport, Transport) else None
+
+
+def nudge(transport: Transport, message: object) -> None:
+    """Have whoever runs *transport* find *message*. Takes no lock."""
+    transport.deliver_local(Envelope(transport.myAddress, message))
 
 
 def post_as(actor: Any, address: ActorAddress, message: object) -> None:

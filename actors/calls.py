@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ..protocol.errors import FarrefError, OverloadedError, WorkerDiedError
 from ..protocol.messages import Cargo

@@ -22,6 +22,8 @@ from ..protocol.messages import strangers_in
 from ..protocol.packets import decode, encode
 from ..serialization import shared
 from ..serialization.failures import text_of
+from . import parcels
+from .base.framing import Raw
 from .counters import Tally
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
@@ -30,6 +32,8 @@ from .wire import Envelope, Meddle, WorkerInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from thespian.actors import ActorAddress
 
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
@@ -105,11 +109,19 @@ class Delivery:
                     packet = grounded(packet)  # noqa: PLW2901 - it may relay what came shared
                 for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
                     self.tally.packet_left()
-                    envelope = Envelope(me, worker, *encode(piece), self._introduce(piece))
-                    way.post(address, envelope)
+                    way.post(address, self._wrapped(me, worker, piece))
             except Exception as error:  # it counts as lost, and is sent again
                 if not endpoint.closed:
                     log.warning("%s could not send to %s: %s", endpoint.me, worker, text_of(error))
+
+    def _wrapped(self, me: WorkerInfo, to: WorkerId, packet: Packet) -> Envelope | Raw:
+        """*packet* as it travels."""
+        introduced = self._introduce(packet)
+        if self._port.takes_parcels and self._faulty is None:
+            parcel = parcels.pack(me.id, to, packet, introduced)
+            if parcel is not None:
+                return Raw(parcel)
+        return Envelope(me, to, *encode(packet), introduced)
 
     def resend(self, now: float) -> None:
         """Send what is due at *now*: again, or acknowledgements that found no ride. Locks."""
@@ -173,25 +185,35 @@ class Delivery:
 
     def take(self, envelope: Envelope) -> None:
         """Have what *envelope* brings take effect, in order, and answer. Raises `ProtocolError`."""
-        endpoint, sender = self._endpoint, envelope.sender
-        if envelope.to != endpoint.me or sender.id == endpoint.me:
-            raise ProtocolError(f"{sender} sent {endpoint.me} a packet that is for {envelope.to}")
+        packet = decode(envelope.packet, envelope.payloads)
+        self._take(envelope.sender, envelope.to, packet, envelope.peers)
+
+    def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
+        """The same for what came as a parcel, from *address*. Raises `ProtocolError`."""
+        sender, to, packet, peers = parcels.unpack(data)
+        self._take(WorkerInfo(sender, address), to, packet, peers)
+
+    def _take(
+        self, sender: WorkerInfo, to: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...]
+    ) -> None:
+        endpoint = self._endpoint
+        if to != endpoint.me or sender.id == endpoint.me:
+            raise ProtocolError(f"{sender} sent {endpoint.me} a packet that is for {to}")
         if not is_name(sender.id.name):  # it would be in what others are told
             raise ProtocolError("a packet of an endpoint whose name is no text")
-        packet = decode(envelope.packet, envelope.payloads)
         later: Later = []
         packets: Outgoing = []
         try:
             with endpoint.lock:
                 if sender.id in endpoint.context.dead or endpoint.closed:
                     return
-                endpoint.context.now = time.monotonic()
+                now = endpoint.context.now = time.monotonic()
                 self.tally.packets_received += 1
-                endpoint.learn(sender, *envelope.peers)
+                endpoint.learn(sender, *peers)
                 endpoint.discards.sweep(later)
                 if packet.messages and self._port.full():
                     self._links.withhold(sender.id)
-                messages = self._links.receive(sender.id, packet, time.monotonic())
+                messages = self._links.receive(sender.id, packet, now)
                 first = self._links.handed(sender.id) - len(messages)
                 for number, message in enumerate(messages, first):
                     endpoint.receive(sender.id, message, later, number)

@@ -33,6 +33,7 @@ from ..protocol.messages import Create, ForkRequest
 from ..protocol.packets import Malformed
 from ..serialization.failures import text_of
 from .addresses import AddressBook
+from .brief import Brief
 from .calls import Calls
 from .deaths import Deaths
 from .delivery import Delivery
@@ -109,6 +110,8 @@ class Endpoint:
         """Runs the functions that others call."""
         self.chores = Pool(CHORES, f"farref chores {me}")
         """Copies values and lets go of them, however busy the pool is."""
+        self.brief = Brief()
+        """Does, between two messages, what takes no time."""
         self.registry: Registry
         """How this endpoint finds the others; set by the shell that made it."""
         self.tracer: Tracer | None = None
@@ -305,6 +308,13 @@ class Endpoint:
             self._refuse(f"a {type(message).__name__}", error)
             return False
         return True
+
+    def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
+        """A packet came from *address* as a parcel. Raises nothing, as `take`."""
+        try:
+            self.delivery.take_parcel(data, address)
+        except Exception as error:
+            self._refuse("a parcel", error)
 
     def turn(self) -> None:
         """The mailbox thread was woken: do what other threads left undone."""

@@ -59,6 +59,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self._taking = threading.Lock()
         self._taken = False
         self._cargo: Cargo | None = None
+        self._told = False
+        """Whoever waits in a way of its own is told of the outcome."""
 
     # ---- filled by the endpoint, in the mailbox thread
 
@@ -85,6 +87,12 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         """There will be no reply."""
         if self._begin():
             super().set_exception(error)
+
+    def tell(self, look: Callable[[object], None]) -> None:
+        """Call *look* when the outcome is there, in the thread that brings it; asked once."""
+        if not self._told:
+            self._told = True
+            super().add_done_callback(look)
 
     def _begin(self) -> bool:
         """Whether the outcome is still wanted; from now on nobody can cancel."""

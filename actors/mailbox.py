@@ -29,17 +29,18 @@ from thespian.actors import (
     WatchMessage,
 )
 
-from ..protocol.delivery import ACK_DELAY
 from ..protocol.errors import FarrefError
 from ..protocol.ids import WorkerId
 from . import bases, processes
 from .actor_port import ActorPort
+from .base.framing import Raw
 from .classes import class_of, make_findable
 from .current import enter_program
 from .endpoint import Endpoint
 from .handling import Handlers
 from .loop import Loop
 from .plain import refuse_references
+from .ports import Alarm
 from .registrar import REGISTRAR, Registrar
 from .registry import Registry
 from .settings import THREADS, Settings
@@ -96,7 +97,7 @@ class Mailbox:
         self._stash: list[tuple[Any, ActorAddress]] = []
         """What came before the registrar said how this system works."""
         self._joined = False
-        self._ticks_at: float | None = None
+        self._alarm = Alarm(self.port.nudge_after)
 
     # ---- Thespian's thread
 
@@ -110,7 +111,8 @@ class Mailbox:
                 sys.setswitchinterval(SWITCH_INTERVAL)
             self._receive(message, sender)
             self.port.do_left()
-            self._arm()
+            if self.endpoint is not None:
+                self._alarm.set(self.endpoint)
         except Exception:
             # As text: a log record that is kept would pin what is in the frames.
             text = traceback.format_exc()
@@ -131,8 +133,8 @@ class Mailbox:
             case Nudge():
                 pass
             case WakeupMessage(payload=Nudge()):
-                self._ticks_at = None
-            case Envelope() if self.endpoint is None:
+                self._alarm.rang()
+            case Envelope() | Raw() if self.endpoint is None:
                 self._stash.append((message, sender))  # sent to who the welcome says we are
             case _ if self.endpoint is None:
                 self._introduce_myself()
@@ -140,6 +142,8 @@ class Mailbox:
         if endpoint is None:
             return
         match message:
+            case Raw() if self._joined:
+                endpoint.take_parcel(message.data, sender)
             case Envelope() if self._joined:
                 endpoint.take(message)
             case Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle() | Watch():
@@ -160,19 +164,6 @@ class Mailbox:
                     endpoint.registry.exited(message.childAddress)
                 self._handlers.queue(message, sender)
 
-    def _arm(self) -> None:
-        """One wakeup for everything that is waited for; the framework's cannot be cancelled."""
-        now = time.monotonic()
-        if self._ticks_at is not None and self._ticks_at <= now + ACK_DELAY:
-            return  # nothing can be due sooner than that
-        pause = self.endpoint.pause() if self.endpoint is not None else None
-        if pause is None:
-            return
-        due = now + max(pause, 0.005)
-        if self._ticks_at is None or due < self._ticks_at - 0.01:
-            self._ticks_at = due
-            self.port.nudge_after(max(pause, 0.005))
-
     # ---- becoming an endpoint
 
     def _found(
@@ -189,6 +180,7 @@ class Mailbox:
         if self.port.runs_by_itself:
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = self._handlers.endpoint = endpoint
+        self.port.serve(endpoint)
         self._loop.start(endpoint)
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
         beats = self.port.runs_by_itself

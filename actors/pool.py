@@ -62,6 +62,24 @@ class Pool:
             if self._jobs and not self._closed:
                 self._start_some()
 
+    def run_here(self, job: Callable[..., object], *args: Any) -> bool:
+        """Run ``job(*args)`` in the calling thread, as one of the pool's; false if none may start.
+
+        The thread is not the pool's otherwise.
+        """
+        with self._ready:
+            if self._closed or self._jobs or self._places <= 0:
+                return False
+            self._places -= 1
+        self._mine.inside = True
+        self._run(job, args)
+        self._mine.inside = False
+        with self._ready:
+            self._places += 1
+            if self._jobs and not self._closed:
+                self._start_some()
+        return True
+
     @property
     def waits(self) -> int:
         """Jobs that have not started."""
@@ -112,12 +130,15 @@ class Pool:
                     return
                 job, args = self._jobs.popleft()
                 self._places -= 1
-            try:
-                job(*args)
-            except BaseException:
-                # As text: a log record that is kept would pin the job's arguments.
-                log.error("a job of %s failed:\n%s", self._name, traceback.format_exc())  # noqa: TRY400
+            self._run(job, args)
             del job, args  # nothing of the last job is kept while waiting for the next
             with self._ready:
                 self._places += 1
                 self._idle += 1
+
+    def _run(self, job: Callable[..., object], args: tuple[Any, ...]) -> None:
+        try:
+            job(*args)
+        except BaseException:
+            # As text: a log record that is kept would pin the job's arguments.
+            log.error("a job of %s failed:\n%s", self._name, traceback.format_exc())  # noqa: TRY400

@@ -9,10 +9,19 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import os
+import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..protocol.delivery import ACK_DELAY
+from .futures import Future
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from thespian.actors import ActorAddress
+
+    from .base.transport import Transport
+    from .endpoint import Endpoint
 
 
 MAX_INBOX = 100_000
@@ -25,6 +34,10 @@ class Port(Protocol):
     @property
     def runs_by_itself(self) -> bool:
         """Whether it is heard of though nobody calls in."""
+
+    @property
+    def takes_parcels(self) -> bool:
+        """Whether packets may leave as parcels (see `parcels`): both ends are on our own base."""
 
     def post(self, address: ActorAddress, message: object) -> None:
         """Send *message* as an ordinary Thespian message, soon."""
@@ -62,6 +75,11 @@ class SelfRunning:
         """See `Port.runs_by_itself`."""
         return True
 
+    @property
+    def takes_parcels(self) -> bool:
+        """See `Port.takes_parcels`."""
+        return False
+
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """See `Port.wait`."""
         # Not `concurrent.futures.wait`, which makes an event and a lock for each of many.
@@ -76,6 +94,53 @@ class SelfRunning:
     def call_in(self) -> bool:
         """See `Port.call_in`."""
         return False
+
+
+def lead_until(
+    transport: Transport, future: concurrent.futures.Future[Any], timeout: float
+) -> bool:
+    """Run *transport* in the calling thread until *future* is done; whether it is.
+
+    False at once if another thread runs it and goes on.
+    """
+    if not isinstance(future, Future):
+        return False
+
+    def look(_: object) -> None:
+        if not transport.leads:  # nearly always it is that thread that brings the outcome
+            transport.look()
+
+    future.tell(look)
+    return transport.lead(future.done, timeout)
+
+
+class Alarm:
+    """One wakeup for everything that an endpoint waits for; Thespian's cannot be cancelled.
+
+    Used in the mailbox thread only.
+    """
+
+    def __init__(self, nudge_after: Callable[[float], None]) -> None:
+        """*nudge_after* has a wakeup with a `Nudge` come after so many seconds."""
+        self._nudge_after = nudge_after
+        self._at: float | None = None
+
+    def rang(self) -> None:
+        """The wakeup has come."""
+        self._at = None
+
+    def set(self, endpoint: Endpoint) -> None:
+        """Have one come when *endpoint* has something to do."""
+        now = time.monotonic()
+        if self._at is not None and self._at <= now + ACK_DELAY:
+            return  # nothing can be due sooner than that
+        pause = endpoint.pause()
+        if pause is None:
+            return
+        due = now + max(pause, 0.005)
+        if self._at is None or due < self._at - 0.01:
+            self._at = due
+            self._nudge_after(max(pause, 0.005))
 
 
 class Bell:

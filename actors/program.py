@@ -1,10 +1,10 @@
 """The outside program as an endpoint: it owns, uses and receives like any actor.
 
-On a multi-process base a background thread, the *pump*, is the only one that touches the
-program's Thespian context: it receives, and sends what other threads leave it, so the
-program takes part in the protocol while it does nothing. On the in-process base there is
-nothing to run in the background: actors run while the program calls in, so every wait of
-the program's pumps the system itself.
+On our own base see `own_port`. On another multi-process base a background thread, the *pump*,
+is the only one that touches the program's Thespian context: it receives, and sends what other
+threads leave it, so the program takes part in the protocol while it does nothing. On the
+in-process base there is nothing to run in the background: actors run while the program calls in,
+so every wait of the program's pumps the system itself.
 """
 
 from __future__ import annotations
@@ -25,27 +25,11 @@ from thespian.system.simpleSystemBase import ActorSystemBase as SimpleBase
 from thespian.system.transport import ReceiveEnvelope
 
 from ..protocol.delivery import ACK_DELAY
-from . import bases, ports, simple
+from . import bases, simple
+from .own_port import OwnPort
 from .ports import Bell, SelfRunning
-from .wire import (
-    Died,
-    Down,
-    Envelope,
-    Found,
-    Heard,
-    Inspect,
-    Inspected,
-    Joined,
-    Meddle,
-    Meddled,
-    Nudge,
-    Serving,
-    Spawned,
-    Traced,
-    Watch,
-    Welcome,
-    check_wire,
-)
+from .receiving import Receiver
+from .wire import Envelope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,61 +42,14 @@ IDLE = 1.0
 """Seconds that the pump sleeps at most."""
 
 
-class _Receiver:
-    """What both kinds of port do with a message that came in."""
-
-    def __init__(self) -> None:
-        self.endpoint: Endpoint | None = None
-        self.inbox: queue.Queue[Any] = queue.Queue()
-        self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
-        self.serving: concurrent.futures.Future[Serving] = concurrent.futures.Future()
-
-    def full(self) -> bool:
-        """See `Port.full`."""
-        return self.inbox.qsize() >= ports.MAX_INBOX
-
-    def _dispatch(self, message: Any) -> None:
-        endpoint = self.endpoint
-        if endpoint is None:
-            return
-        match message:
-            case (
-                Envelope()
-                | Found()
-                | Spawned()
-                | Died()
-                | Heard()
-                | Down()
-                | Meddled()
-                | Meddle()
-                | Watch()
-                | Traced()
-            ):
-                endpoint.take(message)
-            case Inspect() | Inspected():
-                endpoint.take(message)
-            case Serving():
-                if not self.serving.done():
-                    check_wire(message)
-                    self.serving.set_result(message)
-            case Joined():
-                if not self.joined.done() and endpoint.take(message):
-                    self.joined.set_result(message)
-            case Nudge() | Welcome():
-                pass  # for actors
-            case _:
-                self.inbox.put(message)
-
-
-class PumpPort(_Receiver, SelfRunning):
-    """The port of a program on a multi-process base."""
+class PumpPort(Receiver, SelfRunning):
+    """The port of a program on one of Thespian's multi-process bases."""
 
     def __init__(self, asys: Any) -> None:
         super().__init__()
         self._main = asys._systemBase
         self._context = asys.private()
         self._base = self._context.__enter__()._systemBase
-        self._direct = bases.is_thread_safe(self._base.transport)
         self._bell = Bell()
         self._left: deque[tuple[ActorAddress, object]] = deque()
         self._stopping = False
@@ -136,13 +73,10 @@ class PumpPort(_Receiver, SelfRunning):
 
     def post(self, address: ActorAddress, message: object) -> None:
         """See `Port.post`."""
-        if self._direct:
-            self._base.post(address, message)
-        else:
-            if not isinstance(message, Envelope):
-                bases.check_plain(self._base.transport, address, message)
-            self._left.append((address, message))
-            self._bell.ring()
+        if not isinstance(message, Envelope):
+            bases.check_plain(self._base.transport, address, message)
+        self._left.append((address, message))
+        self._bell.ring()
 
     def wake(self) -> None:
         """See `Port.wake`."""
@@ -151,9 +85,9 @@ class PumpPort(_Receiver, SelfRunning):
     def given_up(self) -> None:
         """See `Port.given_up`: the program is told by the errors that it gets."""
 
-    def holds_back(self, address: ActorAddress) -> bool:
+    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - it does not say
         """See `Port.holds_back`."""
-        return bases.holds_back(self._base.transport, address)
+        return False
 
     def largest(self) -> int:
         """See `Port.largest`."""
@@ -185,7 +119,7 @@ class PumpPort(_Receiver, SelfRunning):
             if self.endpoint is not None:
                 self.endpoint.turn()
         else:
-            self._dispatch(message)
+            self.dispatch(message)
 
     def _tick(self, due: float) -> float:
         """Do what is due; when to come back."""
@@ -203,15 +137,18 @@ class PumpPort(_Receiver, SelfRunning):
             self._base._tx_to_actor(address, message)
 
 
-def port_of(asys: Any) -> PumpPort | CallInPort:
+def port_of(asys: Any) -> OwnPort | PumpPort | CallInPort:
     """The port that fits the base of *asys*."""
-    return CallInPort(asys) if isinstance(asys._systemBase, SimpleBase) else PumpPort(asys)
+    if isinstance(asys._systemBase, SimpleBase):
+        return CallInPort(asys)
+    return PumpPort(asys) if bases.own(asys._systemBase.transport) is None else OwnPort(asys)
 
 
-class CallInPort(_Receiver):
+class CallInPort(Receiver):
     """The port of a program on the in-process base."""
 
     runs_by_itself = False
+    takes_parcels = False
 
     def __init__(self, asys: Any) -> None:
         super().__init__()
@@ -300,7 +237,7 @@ class CallInPort(_Receiver):
                 return
             simple.ring_alarms(self._base)
             while (message := self._asys.listen(timedelta(milliseconds=1))) is not None:
-                self._dispatch(message)
+                self.dispatch(message)
             if self.endpoint is not None:
                 self.endpoint.turn()
                 pause = self.endpoint.pause()

@@ -33,6 +33,8 @@ from .resolving import ByValue, Resolving
 from .rref import RRef
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Descriptor, Request
     from .effects import Later
@@ -79,9 +81,10 @@ class Server:
         """Where `async def` functions run; None makes each run in a loop of its own."""
 
     def start(self, sender: WorkerId, request: Request, later: Later) -> None:
-        """Run *request*, soon, in a thread; that is woken *later*.
+        """Run *request*, soon: between two messages if it is brief, or else in a thread.
 
-        Sooner, it would only wait for the endpoint's lock, and for the interpreter.
+        That is woken *later*. Sooner, it would only wait for the endpoint's lock, and for the
+        interpreter.
         """
         # Copying a value waits for no function: `Fetch`es have threads of their own.
         endpoint = self._endpoint
@@ -91,8 +94,7 @@ class Server:
             return
         if isinstance(request, Call):
             self._waiting.add(request.call)
-        pool.add(self._run, request)
-        later.append(pool.start)
+        endpoint.brief.submit(pool, _kind(request), self._run, request, later=later)
 
     def stop(self, sender: WorkerId, call: CallId) -> None:
         """Do not start *call*, if it waits for a thread, or for its arguments, still."""
@@ -153,6 +155,10 @@ class Server:
     # ---- in a thread of the pool
 
     def _run(self, request: Request) -> None:
+        with self._endpoint.brief.timing(_kind(request)):
+            self._start(request)
+
+    def _start(self, request: Request) -> None:
         if isinstance(request, Fetch):
             self._finish(request, Box(self._stored(request.rref) if request.copy else None))
             return
@@ -330,6 +336,11 @@ class Server:
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
         return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
+
+
+def _kind(request: Request) -> Hashable:
+    """What requests of this kind have in common that says how long they take."""
+    return Fetch if isinstance(request, Fetch) else getattr(request.cargo.payload, "tag", None)
 
 
 def _cargo(request: Request) -> Cargo:

@@ -25,6 +25,7 @@ from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
 from .plain import refuse_references
+from .own_port import OwnPort
 from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
 from .registry import Registry
@@ -219,7 +220,7 @@ class System:
         self._pid = os.getpid()
         self._session = os.getsid(0)
         self._asys = asys
-        self._port: PumpPort | CallInPort = port_of(asys)
+        self._port: OwnPort | PumpPort | CallInPort = port_of(asys)
         me = WorkerId(_program_name(place, attached=attached), secrets.randbits(63))
         self.endpoint = Endpoint(me, self._port, settings, threads=THREADS, hand=self._hand)
         self._port.endpoint = self.endpoint

@@ -23,7 +23,7 @@ from .ids import Number
 from .messages import Cargo, Descriptor, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Malformed(msgspec.Struct, frozen=True):
@@ -73,6 +73,11 @@ def encode(packet: Packet) -> tuple[bytes, tuple[object, ...]]:
     return _encoder.encode((packet.first, packet.expects, bare)), tuple(payloads)
 
 
+def row_of(packet: Packet) -> tuple[int, int, tuple[Message, ...]]:
+    """*packet* as the row that it is on the wire, with its payloads in it."""
+    return packet.first, packet.expects, packet.messages
+
+
 def size_of(descriptors: tuple[Descriptor, ...]) -> int:
     """How many bytes of a packet these take."""
     return len(_encoder.encode(descriptors)) if descriptors else 0
@@ -83,27 +88,44 @@ def decode(data: bytes, payloads: Sequence[object]) -> Packet:
 
     Raises `ProtocolError` if it is none.
     """
+
+    def load(number: object) -> object:
+        if type(number) is not int or not 0 <= number < len(payloads):
+            raise ProtocolError(
+                f"its payload is not among the {len(payloads)} that came with it"
+            )
+        return payloads[number]
+
+    return decode_row(data, load)
+
+
+def decode_row(data: bytes | msgspec.Raw, load: Callable[[object], object]) -> Packet:
+    """The packet whose `row_of` *data* is; *load* makes a payload of what is in its place.
+
+    Raises `ProtocolError` if it is none.
+    """
     try:
         first, expects, messages = _packets.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         first, expects, messages = _one_by_one(data)
-    return Packet(first, tuple([_loaded(message, payloads) for message in messages]), expects)
+    return Packet(first, tuple([_loaded(message, load) for message in messages]), expects)
 
 
-def _loaded(message: Message, payloads: Sequence[object]) -> Message:
-    """*message* with its payload in the place of its number."""
+def _loaded(message: Message, load: Callable[[object], object]) -> Message:
+    """*message* with its payload in it."""
     cargo: Cargo | None = getattr(message, "cargo", None)
     if cargo is None or cargo.payload is None:
         return message
-    number = cargo.payload
-    if type(number) is not int or not 0 <= number < len(payloads):
-        return _malformed(f"its payload is not among the {len(payloads)} that came with it")
+    try:
+        payload = load(cargo.payload)
+    except ProtocolError as error:
+        return _malformed(str(error))
     # Nobody has seen it yet, frozen as it is.
-    msgspec.structs.force_setattr(cargo, "payload", payloads[number])
+    msgspec.structs.force_setattr(cargo, "payload", payload)
     return message
 
 
-def _one_by_one(data: bytes) -> tuple[int, int, tuple[Message, ...]]:
+def _one_by_one(data: bytes | msgspec.Raw) -> tuple[int, int, tuple[Message, ...]]:
     """The same for a packet with something wrong in it."""
     try:
         first, expects, rows = _loose.decode(data)

@@ -8,16 +8,17 @@ addresses for the framework to translate in its own way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from operator import attrgetter
+
+import msgspec
+from msgspec.structs import replace
 
 from .shared import Segment
 
 Buffer = bytes | bytearray | Segment
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(msgspec.Struct, frozen=True, array_like=True):
     """One pickled object graph.
 
     *buffers* are the out-of-band buffers of pickle protocol 5, *inert* the objects that
@@ -36,7 +37,6 @@ class Payload:
     """Where in the sending program a creation was asked for, if the system notes that."""
 
     def __reduce__(self) -> tuple[type[Payload], tuple[object, ...]]:
-        # The default of a slotted dataclass builds lists and dictionaries: three times slower.
         data, buffers, *others = _fields(self)
         # A frozen value's segments may be in several messages of one packet: pickle would make one
         # object of each, and whoever reads the first message closes it.
@@ -72,4 +72,4 @@ class Payload:
         return replace(self, buffers=tuple(content))
 
 
-_fields = attrgetter(*Payload.__slots__)
+_fields = attrgetter(*Payload.__struct_fields__)

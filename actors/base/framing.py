@@ -36,11 +36,24 @@ JOIN: Final = 1 << 14  # bytes: below this, one small copy is cheaper than one m
 DATA: Final = 1  # acknowledge when convenient
 DATA_ACK_NOW: Final = 2  # somebody waits for the acknowledgement
 ACK_REQUEST: Final = 3  # from now on acknowledge at once: the sender is leaving
-_KINDS: Final = frozenset({DATA, DATA_ACK_NOW, ACK_REQUEST})
+RAW: Final = 4  # data that is no pickle; acknowledge when convenient
+_KINDS: Final = frozenset({DATA, DATA_ACK_NOW, ACK_REQUEST, RAW})
 
 Part = bytes | memoryview
 Frame = tuple[int, bytes | bytearray, list[bytearray]]
 """Kind, pickle, out-of-band buffers.  A plain tuple: one is made per message received."""
+
+
+class Raw:
+    """A message that is bytes already: it travels as it is, and arrives as a `Raw` again."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes | bytearray) -> None:
+        self.data = data
+
+    def __reduce__(self) -> tuple[type[Raw], tuple[bytes | bytearray]]:
+        return Raw, (self.data,)
 
 
 class Encoder:
@@ -55,6 +68,10 @@ class Encoder:
 
     def encode(self, message: object, kind: int = DATA) -> list[Part]:
         """*message* as the parts of one frame.  Lets every error of pickling escape."""
+        if type(message) is Raw:
+            size = len(message.data)
+            header = HEADER.pack(size, 0, RAW)
+            return [header + message.data] if size < JOIN else [header, bytes(message.data)]
         buffers: list[memoryview] = []
 
         def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
@@ -121,7 +138,9 @@ def control(kind: int) -> bytes:
 
 def decode(frame: Frame) -> object:
     """The message of a data *frame*.  Lets every error of unpickling escape."""
-    _, body, buffers = frame
+    kind, body, buffers = frame
+    if kind == RAW:
+        return Raw(body)
     return pickle.loads(body, buffers=buffers)  # noqa: S301 (the peer is authenticated)
 
 

@@ -1,7 +1,7 @@
 """The run loop: who gets its turn, and when to sleep.
 
-Only one thread runs at a time; the outside program's base sees to that.  The order within a
-turn is chosen for the promises that depend on it:
+One thread runs at a time, which may be the one that waits for what comes (:mod:`.lead`).  The
+order within a turn is chosen for the promises that depend on it:
 
 - delivery comes before completions, so a reply that arrived together with the end of its
   sender is seen before the failure is;
@@ -13,7 +13,6 @@ turn is chosen for the promises that depend on it:
 from __future__ import annotations
 
 import contextlib
-import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -30,8 +29,10 @@ from ._thespian import (
     WatchMessage,
     thesplog,
 )
+from .aide import Aide, Work
 from .envelopes import Envelope
 from .incoming import ACK_DELAY, InConnection
+from .lead import Lead
 
 if TYPE_CHECKING:
     from .inbox import Inbox, LocalSource
@@ -44,6 +45,13 @@ BURST: Final = 64  # messages delivered between two looks at the sockets
 WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes what it has sent
 ACK_PATIENCE: Final = 1.0  # seconds in which it waits to hear that it was handled
 STOP_PATIENCE: Final = 5.0
+
+
+class _Raised:
+    """What a handler raised in a thread that is not the resident."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 class Loop:
@@ -67,7 +75,12 @@ class Loop:
         self._listener = listener
         self._outbox = outbox
         self._timers = timers
-        self._runner = 0
+        self._lead = Lead(poller.wake)
+        self._handler: Any = None
+        """Of the resident, for whoever leads meanwhile; None while there is no resident."""
+        self._outcome: Any = None
+        """What the resident shall return, or raise, and another thread found out."""
+        self._aide: Aide | None = None
         self._signals: deque[object] = deque()
         self._ack_due: list[InConnection] = []
         self._ack_at = 0.0
@@ -83,7 +96,19 @@ class Loop:
 
     def is_runner(self) -> bool:
         """Whether the calling thread is the one that runs."""
-        return self._runner == threading.get_ident()
+        return self._lead.mine
+
+    def is_aide(self) -> bool:
+        """Whether the calling thread is the one that does the messages' short work."""
+        return self._aide is not None and self._aide.here
+
+    def work(self, work: Work) -> None:
+        """Have an aide do *work* from now on."""
+        self._aide = Aide(work, lambda until: self.lead(until, None, yields=True))
+
+    def beside(self) -> contextlib.AbstractContextManager[None]:
+        """For a thread that waits while another one leads."""
+        return self._lead.beside()
 
     def deliver_local(self, envelope: Envelope) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
@@ -108,25 +133,85 @@ class Loop:
         """End the run of whatever thread, and all later ones.  Waits for it, but not for ever."""
         self._stopped = True
         self._poller.wake()
+        self._lead.tell()
+        if self._aide is not None:
+            self._aide.end()
         deadline = monotonic() + STOP_PATIENCE
-        while self._runner and not self.is_runner() and monotonic() < deadline:
+        while self._lead.taken and not self.is_runner() and monotonic() < deadline:
             sleep(0.001)
 
     # -- in the running thread --------------------------------------------------------
 
     def run(self, handler: Any, seconds: float | None) -> Any:
-        """See :meth:`.transport.Transport.run`."""
-        if self._runner:
-            raise AssertionError("two threads run one transport")
-        self._runner = threading.get_ident()
+        """See :meth:`.transport.Transport.run`; the calling thread is the resident."""
+        if self.is_runner():
+            raise AssertionError("a handler runs its own transport")
+        end = None if seconds is None else perf_counter() + seconds
+        self._lead.claim()
         self._aborting = False
-        try:
-            return self._turns(handler, None if seconds is None else perf_counter() + seconds)
-        finally:
-            self._runner = 0
-
-    def _turns(self, handler: Any, end: float | None) -> Any:
         transmit_only = handler is TransmitOnly or isinstance(handler, TransmitOnly)
+        self._handler = None if transmit_only else handler
+        try:
+            while True:
+                outcome = self._turns(handler, end, transmit_only, self._resident_leaves)
+                if outcome is not None:
+                    return outcome
+                self._lead.leave()
+                if not self._lead.stand_by(self._is_over, end):
+                    return self._found_out()
+        finally:
+            self._handler = None
+            if self.is_runner():
+                self._lead.leave()
+
+    def lead(
+        self, until: Callable[[], bool], seconds: float | None, *, yields: bool = False
+    ) -> bool:
+        """Run in the calling thread until *until*, for *seconds* at most; whether it is true.
+
+        False also if another thread leads, or has to: wait some other way.
+        """
+        if self._handler is None or not self._lead.enter(yields=yields, patience=seconds):
+            return False
+        handler, end = self._handler, None if seconds is None else perf_counter() + seconds
+        try:
+            if handler is None:
+                return False
+            outcome = self._turns(handler, end, False, lambda: self._guest_leaves(until))
+        except Exception as error:
+            self._outcome = _Raised(error)
+            return False
+        else:
+            if outcome is not None and not isinstance(outcome, RunExpired):
+                self._outcome = outcome
+                return False
+            return until()
+        finally:
+            self._lead.leave(urgent=bool(self._inbox) or self._outcome is not None)
+
+    def _resident_leaves(self) -> bool:
+        aide = self._aide
+        return self._lead.claimed or (aide is not None and aide.relieve())
+
+    def _guest_leaves(self, until: Callable[[], bool]) -> bool:
+        aide = self._aide
+        if aide is not None and not aide.here:
+            aide.spare()
+        return until() or self._lead.claimed
+
+    def _is_over(self) -> bool:
+        return self._stopped or self._outcome is not None
+
+    def _found_out(self) -> Any:
+        outcome, self._outcome = self._outcome, None
+        if isinstance(outcome, _Raised):
+            raise outcome.error
+        return RunTerminated() if outcome is None else outcome
+
+    def _turns(
+        self, handler: Any, end: float | None, transmit_only: bool, leaves: Callable[[], bool]
+    ) -> Any:
+        """What :meth:`run` shall return, or None if the calling thread *leaves* the lead."""
         polled = False
         while not self._stopped:
             if not transmit_only and not self._aborting:
@@ -143,6 +228,8 @@ class Loop:
                     return RunTerminated()
                 if transmit_only and done:
                     return 0
+            elif leaves():
+                return None
             ready_now = bool(self._inbox) and not (transmit_only or self._aborting)
             if end is not None and now >= end and polled and not ready_now:
                 return self._outbox.unwritten() if transmit_only else RunExpired()

@@ -1,8 +1,9 @@
 """The transport that Thespian drives: one per actor, admin, logger or outside program.
 
 **Threads.**  ``scheduleTransmit`` (every send), ``addWakeup`` and ``interrupt_wait`` may be
-called by any thread.  One thread at a time sits in :meth:`Transport.run`; handlers and all
-callbacks run in that thread and in no other, and so does the unpickling of messages.
+called by any thread.  One thread at a time runs the loop: the one in :meth:`Transport.run`, or one
+that waits, in :meth:`Transport.lead`.  Handlers and all callbacks run in that thread and in no
+other, and so does the unpickling of messages.
 
 **One turn** of the run loop: deliver a bounded number of messages, fairly; write what handlers
 sent; call the callbacks of finished sends; deliver due wake-ups; then poll, and sleep if there
@@ -14,6 +15,8 @@ is nothing to deliver.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, cast
 
 from . import addresses, framing, places
@@ -35,6 +38,7 @@ from ._thespian import (
     timePeriodSeconds,
 )
 from .addresses import Address
+from .aide import Work
 from .endpoints import CloneInit, Endpoint, abandon_inherited, register
 from .envelopes import Envelope, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
@@ -306,6 +310,36 @@ class Transport:
         """
         seconds = None if maximumDuration is None else timePeriodSeconds(maximumDuration)
         return self._loop.run(handler, seconds)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the calling thread runs this transport now."""
+        return self._loop.is_runner()
+
+    @property
+    def is_aide(self) -> bool:
+        """Whether the calling thread is the one that does the work of `set_work`."""
+        return self._loop.is_aide()
+
+    def lead(self, until: Callable[[], bool], seconds: float) -> bool:
+        """While another thread is in :meth:`run` with a handler: run in the calling thread.
+
+        Until *until*, for *seconds* at most; returns whether it is true.  False also if another
+        thread runs and goes on: wait some other way, :meth:`beside` it.  See :mod:`.lead`.
+        """
+        return self._loop.lead(until, seconds)
+
+    def beside(self) -> AbstractContextManager[None]:
+        """The calling thread waits for what the thread that runs brings."""
+        return self._loop.beside()
+
+    def set_work(self, work: Work) -> None:
+        """Have the short work that messages bring done between them; see :mod:`.aide`."""
+        self._loop.work(work)
+
+    def look(self) -> None:
+        """Have the thread that runs look around, as a guest's *until* may be true.  Any thread."""
+        self._poller.wake()
 
     def abort_run(self, drain: bool = False) -> None:
         """End :meth:`run`; with *drain* after everything was written and confirmed (bounded)."""

@@ -1,0 +1,157 @@
+"""Which thread runs the loop: the one that waits for what it brings, if there is one.
+
+When one thread receives what another one waits for, waking that costs tens of microseconds, several
+times what the message itself does.  So threads take turns in running the loop; the one that does
+*leads*:
+
+- the **resident** is the thread in :meth:`.loop.Loop.run`.  It leads while nobody else wants to;
+- a **guest** leads while it waits for something, and no longer;
+- the **aide** (see :mod:`.aide`) leads while short work keeps coming in, which it does itself.
+
+One thread leads at a time.  The resident and the aide give way to whoever claims the lead; a guest
+does not, and a second guest waits in its own way, as a *bystander*.  When a guest leaves, nobody
+leads: the next guest is likely to come within microseconds.  The resident looks every ``PATIENCE``
+whether one has, and otherwise leads on: so what comes in just then waits for one or two of these.
+It leads on at once if there are bystanders.  While one thread leads for longer the resident sleeps.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final
+
+PATIENCE: Final = 0.001  # seconds
+
+
+class Lead:
+    """See the module's text.  Every method may be called by any thread."""
+
+    __slots__ = (
+        "_asleep",
+        "_bystanders",
+        "_changed",
+        "_claims",
+        "_leader",
+        "_leads",
+        "_urgent",
+        "_wake",
+        "_yields",
+    )
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """*wake* has the leader look around."""
+        self._wake = wake
+        self._changed = threading.Condition(threading.Lock())
+        self._leader = 0  # a thread's identity, or 0
+        self._yields = True
+        self._claims = 0  # threads that wait for the leader to give way
+        self._leads = 0  # so far
+        self._bystanders = 0
+        self._asleep = False  # the resident, until it is told
+        self._urgent = False
+
+    @property
+    def mine(self) -> bool:
+        """Whether the calling thread leads."""
+        return self._leader == threading.get_ident()
+
+    @property
+    def taken(self) -> bool:
+        """Whether any thread leads."""
+        return self._leader != 0
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the leader shall leave."""
+        return self._claims > 0
+
+    def claim(self) -> None:
+        """The resident leads, as soon as whoever leads now has left."""
+        with self._changed:
+            if self._leader:
+                self._displace(None)
+            self._begin(yields=True)
+
+    def enter(self, *, yields: bool, patience: float | None = None) -> bool:
+        """A guest leads, or the aide, which *yields*.  Whether it does, within *patience* seconds.
+
+        The aide leads only where nobody does.
+        """
+        with self._changed:
+            if self._claims or self._bystanders:
+                return False
+            if self._leader and (yields or not self._yields or not self._displace(patience)):
+                return False
+            self._begin(yields=yields)
+            return True
+
+    def leave(self, *, urgent: bool = False) -> None:
+        """Lead no more.  *urgent*: there is work for the next one."""
+        with self._changed:
+            self._leader = 0
+            self._urgent = urgent or self._bystanders > 0
+            if self._claims or self._asleep or self._urgent:
+                self._changed.notify_all()
+
+    def stand_by(self, over: Callable[[], bool], end: float | None) -> bool:
+        """The resident waits until it leads again; false if *over* comes true first.
+
+        *end*: leads then, at the latest.
+        """
+        with self._changed:
+            seen = -1
+            while not over():
+                now = perf_counter()
+                if end is not None and now >= end:
+                    if self._leader:
+                        self._displace(None)
+                elif self._leader or (seen != self._leads and not self._urgent):
+                    # The same one leads, after a while: it may go on for long.
+                    self._asleep = self._leader != 0 and seen == self._leads
+                    seen = -1 if self._asleep else self._leads
+                    pause = None if self._asleep else PATIENCE
+                    left = None if end is None else end - now
+                    self._changed.wait(min((p for p in (pause, left) if p is not None), default=None))
+                    self._asleep = False
+                    continue
+                self._begin(yields=True)
+                return True
+            return False
+
+    def tell(self) -> None:
+        """Something may be over: have the resident look."""
+        with self._changed:
+            self._changed.notify_all()
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """For a thread that waits for what whoever leads brings."""
+        with self._changed:
+            self._bystanders += 1
+            if not self._leader:
+                self._urgent = True
+                self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._bystanders -= 1
+
+    # -- with the lock held
+
+    def _begin(self, *, yields: bool) -> None:
+        self._leader = threading.get_ident()
+        self._yields = yields
+        self._leads += 1
+        self._urgent = False
+
+    def _displace(self, patience: float | None) -> bool:
+        self._claims += 1
+        self._wake()
+        try:
+            return self._changed.wait_for(lambda: not self._leader, patience)
+        finally:
+            self._claims -= 1

@@ -1,0 +1,123 @@
+"""Packets on our own base: one row of MessagePack each, which is not pickled again.
+
+A parcel is what an `Envelope` says, in the same words, with the payloads where they belong. It is
+made and read in C, and typed like a packet, so nothing in it needs to be looked at again. Whom it
+is from says the connection that it came by.
+
+Not everything goes into a parcel: what is large would be copied, exceptions are texts and rare, and
+of what is in shared memory more has to be done. A packet with such a thing in it goes as an
+`Envelope`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+from thespian.actors import ActorAddress
+
+from ..protocol.errors import ProtocolError
+from ..protocol.ids import WorkerId
+from ..protocol.packets import LONGEST, decode_row, row_of
+from ..serialization.payload import Payload
+from .base.addresses import Address
+from .wire import WorkerInfo
+
+if TYPE_CHECKING:
+    from ..protocol.delivery import Packet
+
+SMALL = 1 << 14
+"""Bytes of a payload that are not worth a place of their own in the message."""
+
+
+class Parcel(NamedTuple):
+    """What came."""
+
+    sender: WorkerId
+    to: WorkerId
+    packet: Packet
+    peers: tuple[WorkerInfo, ...]
+
+
+class _Peer(NamedTuple):
+    id: WorkerId
+    address: tuple[str, str, str, int]
+
+
+class _Content(NamedTuple):
+    """A small `Payload`, by the same fields."""
+
+    data: bytes
+    buffers: tuple[()]
+    inert: tuple[()]
+    peers: tuple[_Peer, ...]
+    tag: str | tuple[str, int, str] | None
+    frozen: bool
+    site: str | None
+
+
+class _Row(NamedTuple):
+    sender: WorkerId
+    to: WorkerId
+    packet: msgspec.Raw
+    peers: tuple[_Peer, ...]
+
+
+def pack(
+    sender: WorkerId, to: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...]
+) -> bytes | None:
+    """*packet* as a parcel that introduces *peers*; None if it has to be an envelope."""
+    for message in packet.messages:
+        cargo = getattr(message, "cargo", None)
+        if cargo is not None and not _fits(cargo.payload):
+            return None
+    try:
+        return _encoder.encode((sender, to, row_of(packet), peers))
+    except _UnknownAddressError:
+        return None
+
+
+def unpack(data: bytes) -> Parcel:
+    """What a parcel says. Raises `ProtocolError` if it is none."""
+    try:
+        sender, to, packet, peers = _rows.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"no parcel: {error!s:.{LONGEST}}") from None
+    return Parcel(sender, to, decode_row(packet, _payload), _infos(peers) if peers else ())
+
+
+def _fits(payload: object) -> bool:
+    return payload is None or (
+        type(payload) is Payload
+        and not payload.buffers
+        and not payload.inert
+        and len(payload.data) < SMALL
+    )
+
+
+def _payload(row: object) -> Payload:
+    try:
+        data, _, _, peers, tag, frozen, site = msgspec.convert(row, _Content)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"its payload: {error!s:.{LONGEST}}") from None
+    introduced = _infos(peers) if peers else ()
+    return Payload(data, (), (), introduced, tag, frozen, site)
+
+
+def _infos(peers: tuple[_Peer, ...]) -> tuple[WorkerInfo, ...]:
+    return tuple([WorkerInfo(who, ActorAddress(Address(*at))) for who, at in peers])
+
+
+class _UnknownAddressError(Exception):
+    """An address is not one of our own base's; Thespian will see to it."""
+
+
+def _plain(address: Any) -> tuple[str, str, str, int]:
+    details = getattr(address, "addressDetails", None)
+    if type(details) is not Address:
+        raise _UnknownAddressError
+    return details.key, details.path, details.host, details.port
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
+_rows = msgspec.msgpack.Decoder(_Row)
