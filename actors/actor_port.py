@@ -62,10 +62,16 @@ class ActorPort(SelfRunning):
             self._bell = Bell()
         return True
 
-    def serve(self, endpoint: Endpoint) -> None:
-        """The actor is *endpoint* now."""
+    def serve(
+        self, endpoint: Endpoint, receive: Callable[[Raw, ActorAddress], object]
+    ) -> None:
+        """The actor is *endpoint* now. *receive* takes its parcels, past Thespian's manager.
+
+        That would look in each of them for what is Thespian's, which takes longer than the rest.
+        """
         if self._own is not None:
             self._own.set_work(endpoint.brief)
+            self._own.take_raw(receive)
             endpoint.brief.done_here = True
 
     def watch(self) -> ThespianWatch | None:

@@ -31,17 +31,22 @@ class AddressBook:
 
     def learn(self, worker: WorkerId, address: ActorAddress) -> None:
         """*worker* is reached at *address*."""
+        if self._resolved(worker):  # nearly always: the lock is not worth it
+            return
         if not _is_local(address):
             hash(address.addressDetails)  # raises before anything is noted
         with self._writing:
-            known = self._addresses.get(worker)
-            if known is not None and not _is_local(known):
+            if self._resolved(worker):
                 return
             self._addresses[worker] = address
             if _is_local(address):
                 self._local.append((address, worker))
             else:
                 self._ids[address.addressDetails] = worker
+
+    def _resolved(self, worker: WorkerId) -> bool:
+        known = self._addresses.get(worker)
+        return known is not None and not _is_local(known)
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
         """Where *worker* is reached; None if nobody introduced it."""

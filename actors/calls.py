@@ -252,7 +252,7 @@ class Calls:
             if to.id in endpoint.context.dead:
                 raise WorkerDiedError(f"worker {to} died; choose another one")
             endpoint.book.learn(to.id, to.address)
-        if to.id == endpoint.me:
+        if to.id == endpoint.me or delivery.backlog(to.id) < MAX_BACKLOG:
             return
         if endpoint.in_loop():  # a handler may not block
             if delivery.backlog(to.id) >= MAX_UNSENT:

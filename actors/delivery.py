@@ -28,7 +28,7 @@ from .counters import Tally
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
 from .packing import bytes_of, grounded, pieces
-from .wire import Envelope, Meddle, WorkerInfo
+from .wire import Envelope, Meddle, WorkerInfo, check_payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,7 +185,7 @@ class Delivery:
 
     def take(self, envelope: Envelope) -> None:
         """Have what *envelope* brings take effect, in order, and answer. Raises `ProtocolError`."""
-        packet = decode(envelope.packet, envelope.payloads)
+        packet = decode(envelope.packet, envelope.payloads, check_payload)
         self._take(envelope.sender, envelope.to, packet, envelope.peers)
 
     def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:

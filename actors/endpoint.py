@@ -32,6 +32,7 @@ from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, Would
 from ..protocol.messages import Create, ForkRequest
 from ..protocol.packets import Malformed
 from ..serialization.failures import text_of
+from ..serialization.payload import Payload
 from .addresses import AddressBook
 from .brief import Brief
 from .calls import Calls
@@ -66,8 +67,6 @@ from .wire import (
     Watch,
     WorkerInfo,
     check_wire,
-    introduced_in,
-    take_shared,
 )
 
 if TYPE_CHECKING:
@@ -233,8 +232,10 @@ class Endpoint:
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         if isinstance(message, Malformed):
             raise ProtocolError(f"a message that is malformed: {message.why}")
-        self.learn(*introduced_in(message))
-        take_shared(message)
+        payload = getattr(getattr(message, "cargo", None), "payload", None)
+        if isinstance(payload, Payload):
+            self.learn(*payload.peers)
+            payload.take()  # before its sender may let go of what is in shared memory
         if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)
         effects = self.context.take(sender, message)

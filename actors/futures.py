@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
     from .rref import RRef
 
+_OVER = frozenset({"FINISHED", "CANCELLED", "CANCELLED_AND_NOTIFIED"})
+"""The states of `concurrent.futures` that no other one follows, but one of these."""
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -100,6 +103,10 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             return not self.done() and self.set_running_or_notify_cancel()
 
     # ---- used by the program
+
+    def done(self) -> bool:
+        """Whether the outcome is there, or it was cancelled. Does not block."""
+        return self._state in _OVER  # one look at one attribute needs no lock
 
     def result(self, timeout: float | None = None) -> T:
         """The value, waiting for it at most *timeout* seconds (default: the call's own timeout).

@@ -6,8 +6,9 @@ turn sends to one peer leaves as one packet.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ..protocol import delivery
 from ..protocol.delivery import Channel, Packet

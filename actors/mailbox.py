@@ -180,7 +180,7 @@ class Mailbox:
         if self.port.runs_by_itself:
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = self._handlers.endpoint = endpoint
-        self.port.serve(endpoint)
+        self.port.serve(endpoint, self.receive)
         self._loop.start(endpoint)
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
         beats = self.port.runs_by_itself

@@ -54,6 +54,7 @@ class OwnPort(Receiver, SelfRunning):
         """Begin to receive."""
         if self.endpoint is not None:
             self._transport.set_work(self.endpoint.brief)
+            self._transport.take_raw(self._receive)
             self.endpoint.brief.done_here = True
         self._thread.start()
 
@@ -111,13 +112,16 @@ class OwnPort(Receiver, SelfRunning):
 
     def _handle(self, envelope: Envelope) -> bool:
         """Take one message; whether to go on."""
+        self._receive(envelope.message, envelope.sender)
+        return not self._stopping
+
+    def _receive(self, message: Any, sender: ActorAddress) -> None:
         try:
-            self._take(envelope.message, envelope.sender)
+            self._take(message, sender)
         except Exception:
             # As text: a log record that is kept would pin what is in the frames.
             text = traceback.format_exc()
             log.error("the program failed on a message, and goes on:\n%s", text)  # noqa: TRY400
-        return not self._stopping
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         endpoint = self.endpoint

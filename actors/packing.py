@@ -21,6 +21,7 @@ from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
 from ..serialization.payload import Payload
 from ..serialization.pickling import dumps, loads, share
+from ..serialization.plain import dumps_plain
 from .rref import RRef
 from .wire import WorkerInfo
 
@@ -46,8 +47,10 @@ def bytes_of(cargo: Cargo) -> int:
     """What a message with *cargo* takes on the wire, or a little less than that."""
     payload, size = cargo.payload, HEAD + size_of(cargo.descriptors)
     if isinstance(payload, Payload):
-        introduced = cast("tuple[WorkerInfo, ...]", payload.peers)
-        size += payload.framed + sum(PER_PEER + 4 * len(each.name) for each in introduced)
+        size += payload.framed
+        if payload.peers:
+            introduced = cast("tuple[WorkerInfo, ...]", payload.peers)
+            size += sum(PER_PEER + 4 * len(each.name) for each in introduced)
     elif isinstance(payload, Failure):
         size += payload.size
     return size
@@ -99,6 +102,10 @@ class Packer:
         Raises `SerializationError`, `SharedMemoryFullError`, or what sharing raises; then nothing
         stays shared.
         """
+        limit = self._endpoint.port.largest()
+        plain = dumps_plain(value)
+        if plain is not None and len(plain) + HEAD < limit:
+            return Cargo(payload=Payload(plain, tag=tag))
         hooks = _Hooks(self._endpoint, fork)
         near = partial(self._endpoint.registry.near, to)
         if isinstance(value, Frozen):
@@ -111,7 +118,7 @@ class Packer:
                 value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag, near=near
             )
         cargo = Cargo(payload=payload, descriptors=descriptors)
-        size, limit = bytes_of(cargo), self._endpoint.port.largest()
+        size = bytes_of(cargo)
         if size > limit:
             hooks.abandon(descriptors)
             raise SerializationError(

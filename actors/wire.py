@@ -8,7 +8,7 @@ framework turns every message into a string, twice per send, at any log level; a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from thespian.actors import ActorAddress
@@ -410,26 +410,10 @@ def check_wire(message: object) -> None:
     check(message, ALL, "message of farref's")
 
 
-def introduced_in(message: object) -> tuple[WorkerInfo, ...]:
-    """Who owns the references in *message*, and where they are; the receiver may not know them.
-
-    Raises `ProtocolError` if its payload is one of ours, and not what one is.
-    """
-    payload = getattr(getattr(message, "cargo", None), "payload", None)
+def check_payload(payload: object) -> None:
+    """Raise `ProtocolError` if *payload*, of an envelope, is one of ours and not what one is."""
     if isinstance(payload, Payload | Failure):
         check(payload, (Payload, Failure), "payload")
-    if not isinstance(payload, Payload):
-        return ()
-    for peer in payload.peers:
-        check(peer, (WorkerInfo,), "introduction")
-    return cast("tuple[WorkerInfo, ...]", payload.peers)
-
-
-def take_shared(message: object) -> None:
-    """Open what *message* says is in shared memory, before its sender may let go of it.
-
-    Raises `ProtocolError` for what cannot be.
-    """
-    payload = getattr(getattr(message, "cargo", None), "payload", None)
-    if isinstance(payload, Payload) and payload.buffers:
-        payload.take()
+    if isinstance(payload, Payload):
+        for peer in payload.peers:
+            check(peer, (WorkerInfo,), "introduction")

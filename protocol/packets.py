@@ -83,10 +83,13 @@ def size_of(descriptors: tuple[Descriptor, ...]) -> int:
     return len(_encoder.encode(descriptors)) if descriptors else 0
 
 
-def decode(data: bytes, payloads: Sequence[object]) -> Packet:
+def decode(
+    data: bytes, payloads: Sequence[object], check: Callable[[object], None] = lambda _: None
+) -> Packet:
     """The packet that *data* is, with *payloads* in its messages again.
 
-    Raises `ProtocolError` if it is none.
+    *check* raises `ProtocolError` for a payload that no message may have. Raises it if *data* is no
+    packet.
     """
 
     def load(number: object) -> object:
@@ -94,6 +97,7 @@ def decode(data: bytes, payloads: Sequence[object]) -> Packet:
             raise ProtocolError(
                 f"its payload is not among the {len(payloads)} that came with it"
             )
+        check(payloads[number])
         return payloads[number]
 
     return decode_row(data, load)

@@ -51,6 +51,8 @@ class Payload(msgspec.Struct, frozen=True, array_like=True):
     @property
     def framed(self) -> int:
         """Those that travel in the message itself."""
+        if not self.buffers:
+            return len(self.data)
         return len(self.data) + sum(
             len(each) for each in self.buffers if not isinstance(each, Segment)
         )

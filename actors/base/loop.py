@@ -35,6 +35,7 @@ from .incoming import ACK_DELAY, InConnection
 from .lead import Lead
 
 if TYPE_CHECKING:
+    from .framing import Raw
     from .inbox import Inbox, LocalSource
     from .listener import Listener
     from .outbox import Outbox
@@ -81,6 +82,7 @@ class Loop:
         self._outcome: Any = None
         """What the resident shall return, or raise, and another thread found out."""
         self._aide: Aide | None = None
+        self._raw: Callable[[Raw, ActorAddress], object] | None = None
         self._signals: deque[object] = deque()
         self._ack_due: list[InConnection] = []
         self._ack_at = 0.0
@@ -101,6 +103,10 @@ class Loop:
     def is_aide(self) -> bool:
         """Whether the calling thread is the one that does the messages' short work."""
         return self._aide is not None and self._aide.here
+
+    def take_raw(self, handler: Callable[[Raw, ActorAddress], object]) -> None:
+        """Give what is `Raw`, and from whom, to *handler* from now on."""
+        self._raw = handler
 
     def work(self, work: Work) -> None:
         """Have an aide do *work* from now on."""
@@ -254,6 +260,14 @@ class Loop:
             else:
                 connection = cast("InConnection", source)
                 frame = connection.pop()
+                if frame[0] == framing.RAW and self._raw is not None:
+                    self._outbox.begin_handler()
+                    try:
+                        self._raw(framing.Raw(frame[1]), connection.sender)
+                    finally:
+                        self._outbox.end_handler()
+                    self._mark_handled(connection, frame)
+                    continue
                 received = self._decoded(connection, frame)
                 if received is None:
                     continue

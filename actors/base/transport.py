@@ -337,6 +337,10 @@ class Transport:
         """Have the short work that messages bring done between them; see :mod:`.aide`."""
         self._loop.work(work)
 
+    def take_raw(self, handler: Callable[[framing.Raw, ActorAddress], object]) -> None:
+        """Give what is `Raw`, and from whom, to *handler* from now on, instead of Thespian."""
+        self._loop.take_raw(handler)
+
     def look(self) -> None:
         """Have the thread that runs look around, as a guest's *until* may be true.  Any thread."""
         self._poller.wake()
