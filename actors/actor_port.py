@@ -72,7 +72,7 @@ class ActorPort(SelfRunning):
         if self._own is not None:
             self._own.set_work(endpoint.brief)
             self._own.take_raw(receive)
-            endpoint.brief.done_here = True
+            endpoint.brief.looks = self._own.looks
 
     def watch(self) -> ThespianWatch | None:
         """What Thespian shall watch until it calls again."""

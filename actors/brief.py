@@ -35,10 +35,11 @@ class Brief:
     def __init__(self) -> None:
         self._offered: deque[tuple[Pool, Callable[..., object], tuple[Any, ...]]] = deque()
         self._long: set[Hashable] = set()
-        self.done_here = False
-        """Whether anybody does what is offered: the base has an aide."""
+        self.looks: Callable[[], bool] = lambda: False
+        """Whether the calling thread will look at what is offered, as on our own base the mailbox
+        thread and its aide do."""
 
-    # ---- the endpoint, in the mailbox thread
+    # ---- the endpoint, in any thread
 
     def submit(
         self,
@@ -49,7 +50,7 @@ class Brief:
         later: list[Callable[[], None]],
     ) -> None:
         """Run ``job(*args)`` as one of *pool*'s; a thread of it is woken *later*, if at all."""
-        if self.done_here and kind not in self._long and not pool.waits:
+        if kind not in self._long and not pool.waits and self.looks():
             self._offered.append((pool, job, args))
             return
         if self._offered:

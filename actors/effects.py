@@ -80,7 +80,7 @@ class Effects:
                 case Lose(rref, why):
                     self.carry_out(endpoint.objects.lose(rref, why), later)
                 case Free(rref):
-                    endpoint.objects.free(rref)
+                    endpoint.objects.free(rref, later)
                 case Confirmed():
                     pass
         while self._self_sent:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId
+    from .effects import Later
     from .endpoint import Endpoint
     from .rref import RRef
     from .serving import Box
@@ -86,13 +87,18 @@ class Objects:
         self._values[rref] = Stored(stored)
         return self._endpoint.context.resolve(rref)
 
-    def free(self, rref: RRefId) -> None:
+    def free(self, rref: RRefId, later: Later) -> None:
         """Nobody holds it any more: let go of its value, and tell the program. Under the lock."""
+        endpoint = self._endpoint
         stored = self._values.pop(rref, None)
         if stored is not None and stored.on_delete is not None:
-            self._endpoint.server.run_on_delete(rref, stored.on_delete, stored.value)
-        elif stored is not None:
-            self._endpoint.chores.submit(_let_go, [stored])  # its own __del__ is the user's code
+            endpoint.server.run_on_delete(rref, stored.on_delete, stored.value)
+        elif stored is not None:  # its own __del__ is the user's code
+            endpoint.brief.submit(endpoint.chores, Stored, self._let_go, [stored], later=later)
+
+    def _let_go(self, values: list[object]) -> None:
+        with self._endpoint.brief.timing(Stored):
+            values.clear()
 
     def values(self) -> list[tuple[RRefId, object]]:
         """All objects that have a value, with it. Under the lock."""
@@ -121,7 +127,3 @@ class Objects:
         if isinstance(stored.value, Failure):
             raise stored.value.rebuild()
         return stored.value.thaw() if isinstance(stored.value, Frozen) else stored.value
-
-
-def _let_go(values: list[object]) -> None:
-    values.clear()

@@ -55,7 +55,7 @@ class OwnPort(Receiver, SelfRunning):
         if self.endpoint is not None:
             self._transport.set_work(self.endpoint.brief)
             self._transport.take_raw(self._receive)
-            self.endpoint.brief.done_here = True
+            self.endpoint.brief.looks = self._transport.looks
         self._thread.start()
 
     def stop(self) -> None:

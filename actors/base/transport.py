@@ -321,6 +321,10 @@ class Transport:
         """Whether the calling thread is the one that does the work of `set_work`."""
         return self._loop.is_aide()
 
+    def looks(self) -> bool:
+        """Whether the calling thread will look whether there is work of `set_work`."""
+        return self._loop.is_runner() or self._loop.is_aide()
+
     def lead(self, until: Callable[[], bool], seconds: float) -> bool:
         """While another thread is in :meth:`run` with a handler: run in the calling thread.
 
