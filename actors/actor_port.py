@@ -62,9 +62,7 @@ class ActorPort(SelfRunning):
             self._bell = Bell()
         return True
 
-    def serve(
-        self, endpoint: Endpoint, receive: Callable[[Raw, ActorAddress], object]
-    ) -> None:
+    def serve(self, endpoint: Endpoint, receive: Callable[[Raw, ActorAddress], object]) -> None:
         """The actor is *endpoint* now. *receive* takes its parcels, past Thespian's manager.
 
         That would look in each of them for what is Thespian's, which takes longer than the rest.
@@ -87,6 +85,11 @@ class ActorPort(SelfRunning):
         """Do what other threads left."""
         while self._left:
             self._left.popleft()()
+
+    @property
+    def left(self) -> bool:
+        """Whether other threads have left something to do."""
+        return bool(self._left)
 
     # ---- any thread
 

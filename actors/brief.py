@@ -11,13 +11,11 @@ has been offered goes before what is not.
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable
 
     from .pool import Pool
 
@@ -58,18 +56,13 @@ class Brief:
         pool.add(job, *args)
         later.append(pool.start)
 
-    @contextmanager
-    def timing(self, kind: Hashable) -> Iterator[None]:
-        """Notes how long what is done in it takes: as long as the next job of its *kind*."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            if time.perf_counter() - started > BRIEF:
-                if len(self._long) < MOST_KINDS:
-                    self._long.add(kind)
-            elif kind in self._long:
-                self._long.discard(kind)
+    def took(self, kind: Hashable, seconds: float) -> None:
+        """A job of *kind* has taken so long, and so will the next one. In any thread."""
+        if seconds > BRIEF:
+            if len(self._long) < MOST_KINDS:
+                self._long.add(kind)
+        elif kind in self._long:
+            self._long.discard(kind)
 
     # ---- the base; see `base.aide.Work`
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ..protocol.errors import SystemDownError
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """The endpoint that runs the current code, and the chain of objects that wait for it."""
 
     endpoint: Endpoint

@@ -23,7 +23,7 @@ import os
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from thespian.actors import ActorAddress
 
@@ -234,7 +234,7 @@ class Endpoint:
             raise ProtocolError(f"a message that is malformed: {message.why}")
         payload = getattr(getattr(message, "cargo", None), "payload", None)
         if isinstance(payload, Payload):
-            self.learn(*payload.peers)
+            self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
             payload.take()  # before its sender may let go of what is in shared memory
         if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)

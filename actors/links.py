@@ -61,8 +61,10 @@ class Links:
 
     def receive(self, sender: WorkerId, packet: Packet, now: float) -> list[Message]:
         """What a packet of *sender*'s brings, in order. Raises `ProtocolError`."""
-        messages = self._channel(sender).receive(packet, now)
-        self._dirty[sender] = None  # it may have made room in the window
+        channel = self._channel(sender)
+        messages = channel.receive(packet, now)
+        if channel.backlog > channel.in_flight:  # there may be room for it in the window now
+            self._dirty[sender] = None
         self._timed[sender] = None
         return messages
 

@@ -119,6 +119,17 @@ class Mailbox:
             log.error("%s failed on %s:\n%s", self._name(), type(message).__name__, text)  # noqa: TRY400
         return self.port.watch()
 
+    def receive_parcel(self, parcel: Raw, sender: ActorAddress) -> None:
+        """Take a packet of *sender*'s. Nothing escapes."""
+        if not self._joined or self.endpoint is None:
+            self.receive(parcel, sender)
+            return
+        self.endpoint.take_parcel(parcel.data, sender)
+        if self.port.left:
+            self.receive(Nudge(), sender)
+        else:
+            self._alarm.set(self.endpoint)
+
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         match message:
             case Welcome():
@@ -180,7 +191,7 @@ class Mailbox:
         if self.port.runs_by_itself:
             enter_program(endpoint)  # in a process of its own: for threads that users start
         self.endpoint = self._handlers.endpoint = endpoint
-        self.port.serve(endpoint, self.receive)
+        self.port.serve(endpoint, self.receive_parcel)
         self._loop.start(endpoint)
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
         beats = self.port.runs_by_itself

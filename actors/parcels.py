@@ -11,7 +11,7 @@ of what is in shared memory more has to be done. A packet with such a thing in i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from thespian.actors import ActorAddress
@@ -77,7 +77,7 @@ def pack(
         return None
 
 
-def unpack(data: bytes) -> Parcel:
+def unpack(data: bytes | bytearray) -> Parcel:
     """What a parcel says. Raises `ProtocolError` if it is none."""
     try:
         sender, to, packet, peers = _rows.decode(data)

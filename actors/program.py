@@ -34,7 +34,6 @@ from .wire import Envelope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 

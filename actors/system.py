@@ -24,8 +24,8 @@ from . import bases, directory, hosts, ports, processes
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
-from .plain import refuse_references
 from .own_port import OwnPort
+from .plain import refuse_references
 from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
 from .registry import Registry

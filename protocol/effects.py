@@ -7,23 +7,22 @@ machines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from .ids import CallId, RRefId, WorkerId
 from .messages import Message, Reply, Request, Tell
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Hand *message* to delivery for *to* (which may be the endpoint itself)."""
 
     to: WorkerId
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """Start *request* of *sender* now. Its references are held for it already.
 
     A request for an object (`Invoke`, `Fetch`, a `Create` with a target) occupies that
@@ -43,8 +42,7 @@ class Refusal(Enum):
     LOST = "it was passed on, and the owner of the value, or of a reference in it, died"
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Do not run *request* of *sender*: reply with the error that *why* names."""
 
     sender: WorkerId
@@ -52,24 +50,21 @@ class Refuse:
     why: Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Hand:
+class Hand(msgspec.Struct, frozen=True):
     """Hand a one-way message to the user. Its references are held for it already."""
 
     sender: WorkerId
     message: Tell
 
 
-@dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(msgspec.Struct, frozen=True):
     """The reply to a call of this endpoint's. Its references are held for it already."""
 
     sender: WorkerId
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(msgspec.Struct, frozen=True):
     """No reply to *call* will ever come: *worker* died, and with it maybe object *rref*."""
 
     call: CallId
@@ -77,16 +72,14 @@ class Fail:
     rref: RRefId | None
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """Take back *call* of *sender* if it waits for a thread; `Cancel` asked for it."""
 
     sender: WorkerId
     call: CallId
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmed:
+class Confirmed(msgspec.Struct, frozen=True):
     """The owner counts this endpoint's reference to *rref*."""
 
     rref: RRefId
@@ -100,16 +93,14 @@ class Loss(Enum):
     CYCLE = "it is an alias that leads back to itself, through the results of other tasks"
 
 
-@dataclass(frozen=True, slots=True)
-class Lose:
+class Lose(msgspec.Struct, frozen=True):
     """*rref* will never get a value: store the error that *why* names in its place."""
 
     rref: RRefId
     why: Loss = Loss.CREATOR
 
 
-@dataclass(frozen=True, slots=True)
-class Free:
+class Free(msgspec.Struct, frozen=True):
     """Nobody anywhere holds *rref* any more: drop its value (G5)."""
 
     rref: RRefId

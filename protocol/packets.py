@@ -94,9 +94,7 @@ def decode(
 
     def load(number: object) -> object:
         if type(number) is not int or not 0 <= number < len(payloads):
-            raise ProtocolError(
-                f"its payload is not among the {len(payloads)} that came with it"
-            )
+            raise ProtocolError(f"its payload is not among the {len(payloads)} that came with it")
         check(payloads[number])
         return payloads[number]
 

@@ -8,7 +8,6 @@ and how an id is minted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -48,8 +47,7 @@ class Waiting(msgspec.Struct, frozen=True):
     """For whom this endpoint asks, if not for itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Relay:
+class Relay(msgspec.Struct, frozen=True):
     """A request on an alias that its owner passed on: whose, and on which alias."""
 
     sender: WorkerId

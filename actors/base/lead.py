@@ -112,10 +112,11 @@ class Lead:
                     # The same one leads, after a while: it may go on for long.
                     self._asleep = self._leader != 0 and seen == self._leads
                     seen = -1 if self._asleep else self._leads
-                    pause = None if self._asleep else PATIENCE
-                    left = None if end is None else end - now
-                    self._changed.wait(min((p for p in (pause, left) if p is not None), default=None))
-                    self._asleep = False
+                    if self._asleep:
+                        self._changed.wait(None if end is None else end - now)
+                        self._asleep = False
+                    else:
+                        self._changed.wait(PATIENCE)
                     continue
                 self._begin(yields=True)
                 return True
