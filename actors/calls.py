@@ -252,16 +252,16 @@ class Calls:
             if to.id in endpoint.context.dead:
                 raise WorkerDiedError(f"worker {to} died; choose another one")
             endpoint.book.learn(to.id, to.address)
-        if to.id == endpoint.me or delivery.backlog(to.id) < MAX_BACKLOG:
+        handler = endpoint.in_loop()
+        most = MAX_UNSENT if handler else MAX_BACKLOG
+        if to.id == endpoint.me or delivery.backlog(to.id) < most:
             return
-        if endpoint.in_loop():  # a handler may not block
-            if delivery.backlog(to.id) >= MAX_UNSENT:
-                raise OverloadedError(
-                    f"{to} has not acknowledged {delivery.backlog(to.id)} messages of handlers of "
-                    f"{endpoint.me}; make the handler `async`, and `await` something now and then "
-                    "while it sends, or send fewer and larger messages"
-                )
-            return
+        if handler:  # it may not block
+            raise OverloadedError(
+                f"{to} has not acknowledged {delivery.backlog(to.id)} messages of handlers of "
+                f"{endpoint.me}; make the handler `async`, and `await` something now and then "
+                "while it sends, or send fewer and larger messages"
+            )
 
         def ready() -> bool:
             behind = delivery.backlog(to.id) >= MAX_BACKLOG

@@ -183,7 +183,9 @@ class Loop:
         try:
             if handler is None:
                 return False
-            outcome = self._turns(handler, end, False, lambda: self._guest_leaves(until))
+            outcome = self._turns(
+                handler, end, False, lambda: self._guest_leaves(until, spare=not yields)
+            )
         except Exception as error:
             self._outcome = _Raised(error)
             return False
@@ -199,10 +201,9 @@ class Loop:
         aide = self._aide
         return self._lead.claimed or (aide is not None and aide.relieve())
 
-    def _guest_leaves(self, until: Callable[[], bool]) -> bool:
-        aide = self._aide
-        if aide is not None and not aide.here:
-            aide.spare()
+    def _guest_leaves(self, until: Callable[[], bool], *, spare: bool) -> bool:
+        if spare and self._aide is not None:
+            self._aide.spare()
         return until() or self._lead.claimed
 
     def _is_over(self) -> bool:

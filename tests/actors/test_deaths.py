@@ -14,6 +14,7 @@ from thespian.actors import ActorAddress, ChildActorExited
 import farref
 from farref import OwnerDiedError, RefActor, RRef, WorkerDiedError
 
+from ..stopping import stop
 from .helpers import Box, assert_nothing_held, make_box, until
 from .test_freed import keep, let_go, use_kept
 
@@ -139,7 +140,7 @@ def test_messages_to_the_dead_settle_their_references(process_system: System) ->
     ref = RRef(box)
     del box
     pid = farref.rpc_sync("B", os.getpid)
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     for _ in range(50):
         process_system.tell(info, [ref])
     os.kill(pid, signal.SIGKILL)

@@ -16,6 +16,7 @@ from farref import System, SystemDownError
 from farref.actors import directory
 
 from ..conftest import listening_ports
+from ..stopping import stop
 from .conftest import BASES, PROCESSES
 from .helpers import hold
 from .scripts import all_gone, family, run, started
@@ -102,7 +103,7 @@ def test_with_a_stopped_worker_that_is_killed_and_named(base: str, mark: str) ->
     with System(base) as system:
         system.worker("B")
         pid = farref.rpc_sync("B", os.getpid)
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
         said = system.shutdown(graceful=False)
     assert all_gone(mark)
     assert any(str(pid) in line for line in said)

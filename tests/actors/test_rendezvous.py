@@ -35,6 +35,7 @@ from farref.actors.rendezvous.client import client_of
 from farref.actors.rendezvous.service import NAME, ask
 from farref.testing import severed
 
+from ..stopping import stop
 from .conftest import GRACE, PROCESSES
 from .helpers import idle, until
 
@@ -317,7 +318,7 @@ def test_one_that_is_stopped_is_given_up_and_the_others_go_on(ours: System) -> N
     nodes = [node_on(ours, name, "run", 1, 2, timeouts=FAIR) for name in "AB"]
     meet(*nodes)
     pid = nodes[0].rpc_sync().pid()
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         assert nodes[1].rpc_sync().news() == "lost: A"
         assert meet(nodes[1]) == [(1, 0, ["B"])]
@@ -408,7 +409,7 @@ def test_a_standby_does_not_take_over_from_one_that_is_only_stopped(ours: System
     b, c = (node_on(ours, name, "run", 2, 2) for name in "BC")
     meet(b, c)
     pid = pid_of(ours, NAME)
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         with pytest.raises(RendezvousConnectionError, match="nobody has seen its process end"):
             b.rpc_sync(timeout=40).store("add", "n", 1)

@@ -18,6 +18,7 @@ from thespian.actors import Actor, ActorExitRequest
 import farref
 from farref import RefActor, RRef, System
 
+from ..stopping import stop
 from .helpers import hold, until
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def test_a_stopped_peer_holds_up_nobody_else(base: str) -> None:
     with System(base) as system:
         stopped = farref.rpc_sync(system.worker("B"), os.getpid)
         system.worker("C")
-        os.kill(stopped, signal.SIGSTOP)
+        stop(stopped)
         try:
             future = farref.rpc_async("B", len, (bytes(20_000_000),), timeout=1)
             time.sleep(1.5)  # past the first retransmission

@@ -17,6 +17,7 @@ from thespian.actors import ActorAddress
 import farref
 from farref import GivenUpError, OwnerDiedError, RefActor, RRef, System, WorkerDiedError
 
+from ..stopping import stop as stop_process
 from .conftest import GRACE, PROCESSES
 from .helpers import Box, assert_nothing_held, hold, until
 
@@ -41,7 +42,7 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
 def stop(name: str) -> int:
     """Stop the worker; its process's number."""
     pid: int = farref.rpc_sync(name, os.getpid)
-    os.kill(pid, signal.SIGSTOP)
+    stop_process(pid)
     return pid
 
 
@@ -183,7 +184,7 @@ def test_actors_that_actors_made_are_watched_like_workers(system: System) -> Non
     parent = system.create(Parent)
     child = system.ask(parent, "make one")
     pid = system.ask(child, "your pid")
-    os.kill(pid, signal.SIGSTOP)
+    stop_process(pid)
     try:
         with pytest.raises(WorkerDiedError):
             system.ask(child, "are you there?")

@@ -18,6 +18,7 @@ from farref import RefActor, RRef, Snapshot, System
 from farref.testing import cut, heal, severed
 
 from ..serialization.test_contains import untouchable
+from ..stopping import stop
 from .conftest import BASES, FAILED, GRACE
 from .helpers import Box, assert_nothing_held, hold, make_box, until
 
@@ -267,7 +268,7 @@ def test_who_computes_answers_and_who_is_stopped_is_named(gate: Path, forking: S
     pid = farref.rpc_sync("C", os.getpid)
     farref.rpc_sync("D", keep, args=([ref],))
     assert forking.references(timeout=20).silent == {}
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         snapshot = forking.references(timeout=1)
         assert snapshot.silent == {"C": "no answer in 1 s"}

@@ -29,6 +29,7 @@ from farref import (
 from farref.serialization import shared
 from farref.testing import Faults, counts, drop, duplicate
 
+from ..stopping import stop
 from .helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
@@ -318,7 +319,7 @@ def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     assert farref.rpc_sync("B", asked_of, (name,)) == 0
     call = farref.rpc_async("C", fetch)
     assert until(processes, lambda: farref.rpc_sync("B", asked_of, (name,)) == 1)
-    os.kill(c, signal.SIGSTOP)
+    stop(c)
     gate.touch()
     assert until(processes, lambda: look(b)[0] == 1)  # it is written, and nobody has taken it
     time.sleep(0.2)
@@ -351,7 +352,7 @@ def test_readers_are_killed(processes: System) -> None:
     farref.rpc_sync("C", keep_value, (ref,))
     c, d = pid_of("C"), pid_of("D")
     assert look(c)[1] == 1
-    os.kill(d, signal.SIGSTOP)
+    stop(d)
     call = farref.rpc_async("D", total, (sevens(),))
     assert look()[0] == 1  # until D takes it, or is dead
     kill(c, d)

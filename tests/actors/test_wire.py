@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
+import msgspec
 import pytest
 from thespian.actors import ActorAddress
 
@@ -25,13 +26,19 @@ WHOLE = [
 
 @pytest.mark.parametrize("thing", WHOLE, ids=lambda thing: type(thing).__name__)
 def test_every_field_arrives(thing: Any) -> None:
-    defaults = {each.name: each.default for each in fields(thing) if each.default is not MISSING}
+    names, defaults = _fields(thing)
     same = [name for name, default in defaults.items() if getattr(thing, name) == default]
     assert not same, "a field that this test says nothing about"
     came = pickle.loads(pickle.dumps(thing, 5))
-    assert [getattr(came, each.name) for each in fields(thing)] == [
-        getattr(thing, each.name) for each in fields(thing)
-    ]
+    assert [getattr(came, name) for name in names] == [getattr(thing, name) for name in names]
+
+
+def _fields(thing: Any) -> tuple[list[str], dict[str, Any]]:
+    """The names of all, and the defaults of those that have one."""
+    every = fields(thing) if is_dataclass(thing) else msgspec.structs.fields(thing)
+    none = (MISSING, msgspec.NODEFAULT)
+    defaults = {each.name: each.default for each in every if each.default not in none}
+    return [each.name for each in every], defaults
 
 
 def test_a_segment_is_told_of() -> None:

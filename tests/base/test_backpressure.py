@@ -11,6 +11,7 @@ from thespian.actors import ActorSystem, PoisonMessage
 
 from farref.actors.base import Limits, PeerStalled
 
+from ..stopping import stop
 from .kit import PATIENCE, Collector, Duelist, Echo, Sender, eventually, running
 
 pytestmark = pytest.mark.processes
@@ -48,7 +49,7 @@ def test_a_stopped_receiver_stalls_its_sender_with_an_error() -> None:
     with running(limits=limits) as system:
         victim = system.createActor(Echo)
         pid = system.ask(victim, "pid", PATIENCE)
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
         try:
             sender = system.createActor(Sender)
             # The handler is run again after the error, stalls again, and is poisoned.

@@ -42,6 +42,7 @@ from farref.testing import (
 
 from ..actors.helpers import hold, make_box
 from ..actors.test_freed import keep, let_go, use_kept
+from ..stopping import stop
 from .conftest import BASES, GRACE, RETRY, faulty
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def test_whoever_joins_has_the_faults() -> None:
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
+    stop(pid)
     try:
         yield
     finally:

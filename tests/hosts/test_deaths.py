@@ -21,6 +21,7 @@ from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box
 from ..actors.scripts import started
+from ..stopping import stop
 from .network import Network, address
 from .test_sharing import keep
 
@@ -175,7 +176,7 @@ def test_a_frozen_host_that_comes_back_is_fenced(
         farref.rpc_sync("B1", keep, (RRef(box),))
         pids = network.processes("B")
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+            stop(pid)
         try:
             assert until(system, lambda: len(system.hosts()) == 1)
             del box
@@ -217,7 +218,7 @@ def test_who_only_computes_is_not_given_up_elsewhere_either(
         pid = farref.rpc_sync("B1", os.getpid)
         assert farref.rpc_sync("B1", hog, (1.0,)) >= 1.0
         assert farref.rpc_sync("B1", os.getpid) == pid
-        os.kill(pid, signal.SIGSTOP)  # who is stopped is
+        stop(pid)  # who is stopped is
         try:
             with pytest.raises(WorkerDiedError):
                 farref.rpc_sync("B1", pow, (2, 2))

@@ -1,0 +1,27 @@
+"""Stopping a process, so that it has stopped when the next line of a test runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+PATIENCE = 10.0
+"""Seconds that a process may take to stop."""
+
+
+def stop(pid: int) -> None:
+    """SIGSTOP to *pid*. Returns when each of its threads has heard of it."""
+    os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + PATIENCE
+    while any(_state(thread) != "T" for thread in Path(f"/proc/{pid}/task").iterdir()):
+        assert time.monotonic() < end, f"process {pid} did not stop"
+        time.sleep(0.001)
+
+
+def _state(thread: Path) -> str:
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):  # it ended in the meantime
+        return "T"
