@@ -1,0 +1,348 @@
+"""Who runs the loop: the resident, a guest that waits, the aide that does short work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from thespian.actors import ActorSystem
+
+from farref.actors.base.envelopes import Envelope
+from farref.actors.base.transport import Transport
+
+from .kit import PATIENCE, eventually, running
+
+pytestmark = pytest.mark.processes
+
+A_WHILE = 0.05
+"""Seconds: many times as long as the resident leaves the lead to others."""
+
+
+class Endpoint:
+    """A transport with a resident, and what its handler was given, in which thread."""
+
+    def __init__(self, system: ActorSystem, context: Any) -> None:
+        self.system = system
+        self.transport: Transport = context._systemBase.transport
+        self.came: list[tuple[Any, int]] = []
+        self.returned: list[Any] = []
+        self.handle: Callable[[Any], object] = lambda _: None
+        self.resident = threading.Thread(target=self._run)
+        self.resident.start()
+
+    def _run(self) -> None:
+        try:
+            self.returned.append(self.transport.run(self._handler))
+        except ValueError as error:
+            self.returned.append(error)
+
+    def _handler(self, envelope: Envelope) -> bool:
+        self.came.append((envelope.message, threading.get_ident()))
+        self.handle(envelope.message)
+        return bool(envelope.message != "the end")
+
+    def tell(self, message: object) -> None:
+        """From the program, by its own transport."""
+        self.system.tell(self.transport.myAddress, message)
+
+    def messages(self) -> list[Any]:
+        return [message for message, _ in self.came]
+
+    def by(self, message: object) -> int:
+        """The thread that was given *message*."""
+        eventually(lambda: message in self.messages())
+        return dict(self.came)[message]
+
+
+@pytest.fixture
+def here() -> Iterator[Endpoint]:
+    with running() as system, system.private() as context:
+        endpoint = Endpoint(system, context)
+        yield endpoint
+        endpoint.transport.abort_run()
+        endpoint.resident.join(PATIENCE)
+        assert not endpoint.resident.is_alive()
+
+
+def later(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Timer(A_WHILE, work)
+    thread.start()
+    return thread
+
+
+def test_a_guest_is_given_what_it_waits_for(here: Endpoint) -> None:
+    here.tell("before")
+    assert here.by("before") == here.resident.ident
+    telling = later(lambda: here.tell("for the guest"))
+    assert here.transport.lead(lambda: "for the guest" in here.messages(), PATIENCE)
+    assert here.by("for the guest") == threading.get_ident()
+    telling.join()
+    here.tell("after")  # and nobody leads
+    assert here.by("after") == here.resident.ident
+
+
+def test_a_guest_that_waits_in_vain(here: Endpoint) -> None:
+    assert not here.transport.lead(lambda: False, A_WHILE)
+    here.tell("after")
+    assert here.by("after") == here.resident.ident
+
+
+def test_a_guest_looks_when_it_is_told_to(here: Endpoint) -> None:
+    done = threading.Event()
+
+    def finish() -> None:
+        done.set()
+        here.transport.look()
+
+    finishing = later(finish)
+    assert here.transport.lead(done.is_set, PATIENCE)
+    finishing.join()
+
+
+def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
+    first, second = threading.Event(), threading.Event()
+    results: list[bool] = []
+    here.handle = lambda message: (first if message == 1 else second).set()
+
+    def wait() -> None:
+        results.append(here.transport.lead(first.is_set, PATIENCE))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: not here.transport.leads and here.transport._loop._lead._leader)
+    eventually(lambda: here.transport._loop._lead._leader == waiting.ident)
+    assert not here.transport.lead(second.is_set, PATIENCE)  # at once
+    with here.transport.beside():
+        here.tell(1)
+        waiting.join(PATIENCE)
+        assert results == [True]
+        here.tell(2)
+        assert second.wait(PATIENCE)
+        assert here.by(2) == here.resident.ident
+        assert not here.transport.lead(first.is_set, PATIENCE)  # it would leave the other alone
+
+
+def test_many_threads_wait_at_once(here: Endpoint) -> None:
+    """Whoever leads, each gets its message: the lead passes from thread to thread."""
+    came: dict[Any, threading.Event] = {
+        (n, k): threading.Event() for n in range(6) for k in range(99)
+    }
+    here.handle = lambda message: came[message].set() if message in came else None
+    failures: list[tuple[int, int]] = []
+
+    def wait(number: int) -> None:
+        for turn in range(99):
+            event = came[number, turn]
+            here.tell((number, turn))
+            if not here.transport.lead(event.is_set, PATIENCE):
+                with here.transport.beside():
+                    if not event.wait(PATIENCE):
+                        failures.append((number, turn))
+
+    threads = [threading.Thread(target=wait, args=(n,)) for n in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(3 * PATIENCE)
+    assert not failures
+    assert not any(each.is_alive() for each in threads)
+
+
+def test_the_end_comes_while_a_guest_leads(here: Endpoint) -> None:
+    telling = later(lambda: here.tell("the end"))
+    assert not here.transport.lead(lambda: False, PATIENCE)
+    telling.join()
+    here.resident.join(PATIENCE)
+    assert not here.resident.is_alive()  # it returns what the guest found out
+    assert len(here.returned) == 1
+    assert not here.transport.lead(lambda: True, PATIENCE)  # there is no resident to do it for
+
+
+def test_the_run_is_aborted_while_a_guest_leads(here: Endpoint) -> None:
+    aborting = later(here.transport.abort_run)
+    assert not here.transport.lead(lambda: False, PATIENCE)
+    aborting.join()
+    here.resident.join(PATIENCE)
+    assert not here.resident.is_alive()
+
+
+def test_what_a_handler_raises_is_the_residents(here: Endpoint) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("a handler of ours")
+
+    here.handle = fail
+    telling = later(lambda: here.tell("bad"))
+    assert not here.transport.lead(lambda: False, PATIENCE)
+    telling.join()
+    here.resident.join(PATIENCE)
+    assert [str(each) for each in here.returned] == ["a handler of ours"]
+
+
+def test_an_interrupt_of_a_guest_is_its_own(here: Endpoint) -> None:
+    def interrupt(message: object) -> None:
+        if message == "interrupt":
+            raise KeyboardInterrupt
+
+    here.handle = interrupt
+    telling = later(lambda: here.tell("interrupt"))
+    with pytest.raises(KeyboardInterrupt):
+        here.transport.lead(lambda: False, PATIENCE)
+    telling.join()
+    here.tell("after")
+    assert here.by("after") == here.resident.ident
+
+
+# ---- the aide
+
+
+class Jobs:
+    """Work that messages leave, and who did it."""
+
+    def __init__(self) -> None:
+        self.left: deque[Callable[[], object]] = deque()
+        self.done: list[int] = []
+        self.dispersed = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.left)
+
+    def do(self) -> None:
+        with_whom = threading.get_ident()
+        if self.left:
+            self.left.popleft()()
+            self.done.append(with_whom)
+
+    def disperse(self) -> None:
+        self.dispersed += len(self.left)
+        self.left.clear()
+
+
+@contextmanager
+def stuck() -> Iterator[threading.Event]:
+    """An event for which work waits; it is set at the end at the latest."""
+    release = threading.Event()
+    try:
+        yield release
+    finally:
+        release.set()
+
+
+@pytest.fixture
+def jobs(here: Endpoint) -> Jobs:
+    made = Jobs()
+    here.handle = lambda message: made.left.append(message) if callable(message) else None
+    here.transport.set_work(made)
+    return made
+
+
+class Brief:
+    """A message that leaves work which is done at once."""
+
+    def __call__(self) -> None: ...
+
+
+class Long:
+    """One that leaves work which waits for an event of this process."""
+
+    release: threading.Event
+
+    def __call__(self) -> None:
+        Long.release.wait(PATIENCE)
+
+
+def test_the_aide_receives_and_does_the_work(here: Endpoint, jobs: Jobs) -> None:
+    for count in range(1, 20):
+        here.tell(Brief())
+        eventually(lambda: len(jobs.done) == count)  # noqa: B023
+    assert len(set(jobs.done)) == 1
+    assert jobs.done[0] not in {here.resident.ident, threading.get_ident()}
+    assert jobs.dispersed == 0
+    assert {thread for _, thread in here.came[1:]} >= {jobs.done[0]}  # it has received, too
+
+
+def test_long_work_holds_up_no_message(here: Endpoint, jobs: Jobs) -> None:
+    with stuck() as release:
+        Long.release = release
+        here.tell(Long())
+        eventually(lambda: not jobs.left and here.came)
+        for number in range(5):
+            here.tell(number)
+            assert here.by(number) == here.resident.ident
+        here.tell(Brief())  # others do this one
+        eventually(lambda: jobs.dispersed == 1)
+        assert not jobs.done
+    eventually(lambda: len(jobs.done) == 1)
+    here.tell(Brief())  # and the aide is free again
+    eventually(lambda: len(jobs.done) == 2)
+
+
+def test_work_that_came_with_long_work_is_done_by_others(here: Endpoint, jobs: Jobs) -> None:
+    with stuck() as release:
+        Long.release = release
+        both = threading.Event()
+
+        def leave(message: Any) -> None:
+            jobs.left.append(message)
+            jobs.left.append(Brief())
+            both.set()
+
+        here.handle = leave
+        here.tell(Long())
+        eventually(lambda: jobs.dispersed == 1)
+        assert not jobs.done
+
+
+def test_work_while_a_guest_leads_is_done_by_others(here: Endpoint, jobs: Jobs) -> None:
+    telling = later(lambda: here.tell(Brief()))
+    assert here.transport.lead(lambda: jobs.dispersed == 1, PATIENCE)
+    telling.join()
+
+
+def test_a_guest_takes_over_from_the_aide_and_gives_back(here: Endpoint, jobs: Jobs) -> None:
+    for turn in range(5):
+        here.tell(Brief())
+        eventually(lambda: len(jobs.done) == turn + 1)  # noqa: B023
+        here.tell(turn)
+        assert here.transport.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023
+
+
+def test_the_end_comes_while_work_goes_on(here: Endpoint, jobs: Jobs) -> None:
+    with stuck() as release:
+        Long.release = release
+        here.tell(Long())
+        eventually(lambda: here.came)
+        here.tell("the end")
+        here.resident.join(PATIENCE)
+        assert not here.resident.is_alive()
+
+
+def test_the_aide_waits_within_work(here: Endpoint, jobs: Jobs) -> None:
+    """A function that waits for a message, which another message brings work before."""
+    inner: list[bool] = []
+
+    class Waiting:
+        def __call__(self) -> None:
+            inner.append(here.transport.lead(lambda: "awaited" in here.messages(), PATIENCE))
+
+    waiting = Waiting()
+    here.handle = lambda message: (
+        jobs.left.append(waiting)
+        if message == "wait"
+        else jobs.left.append(Brief())
+        if message == "work"
+        else None
+    )
+    here.tell("wait")
+    eventually(lambda: here.transport._loop._lead._leader not in {0, here.resident.ident})
+    here.tell("work")
+    eventually(lambda: jobs.dispersed == 1)  # not left to an aide that waits
+    here.tell("awaited")
+    eventually(lambda: inner == [True])
+    time.sleep(A_WHILE)
+    here.tell("after")
+    here.by("after")
