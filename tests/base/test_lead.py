@@ -56,7 +56,8 @@ class Endpoint:
     def by(self, message: object) -> int:
         """The thread that was given *message*."""
         eventually(lambda: message in self.messages())
-        return dict(self.came)[message]
+        thread: int = dict(self.came)[message]
+        return thread
 
 
 @pytest.fixture
