@@ -47,7 +47,8 @@ from .recording import Recorded
 from .serving import Server
 from .settings import Settings
 from .sites import Sites
-from .tracing import FileSink, Tracer
+from .tracefile import FileSink
+from .tracing import Tracer
 from .watching import Watchers
 from .wire import (
     Died,
@@ -167,7 +168,6 @@ class Endpoint:
         """What records the steps of this endpoint, from now on if it did not. Under the lock."""
         if self.tracer is None:
             self.tracer = Tracer(self.me)
-            self.tracer.start()
             self.context = Recorded(self.context, self.tracer)
         return self.tracer
 
@@ -439,5 +439,6 @@ class Endpoint:
         told, self.closing = self.closing, []
         for tell in told:
             tell()
-        if self.tracer:
-            self.tracer.close()
+        with self.lock:
+            if self.tracer:
+                self.tracer.close()

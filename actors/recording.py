@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from ..protocol.context import Context
 from ..protocol.effects import Send
 from ..protocol.messages import Create, Fetch, Invoke
+from . import steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
@@ -35,51 +36,60 @@ class Recorded(Context):
         self.plain = plain
         self._tracer = tracer
 
-    def _told(self, what: str, effects: list[Effect], **fields: object) -> None:
+    def _did(self, kind: Callable[..., steps.Input], *arguments: object) -> None:
+        tracer = self._tracer
+        tracer.did(kind(tracer.clock(), tracer.me, *arguments))
+
+    def _told(
+        self, effects: list[Effect], kind: Callable[..., steps.Input], *arguments: object
+    ) -> None:
         """An input that comes to *effects*, and if that is one message, to no more than it."""
-        match effects:
-            case [Send(message=message)] if _says_all(message, fields):
-                self._tracer.did_say(what, message, **fields)
-            case _:
-                self._tracer.did(what, **fields)
+        tracer = self._tracer
+        step = kind(tracer.clock(), tracer.me, *arguments)
+        if len(effects) == 1:
+            (effect,) = effects
+            if isinstance(effect, Send) and _says_all(effect.message, step):
+                tracer.did_say(step, effect.message)
+                return
+        tracer.did(step)
 
     # ---- what the user's code does
 
     def own(self) -> RRefId:
         rref = self.plain.own()
-        self._tracer.did("own", rref=rref)
+        self._did(steps.Own, rref)
         return rref
 
     def hold(self, rref: RRefId) -> None:
-        self._tracer.did("hold", rref=rref)
+        self._did(steps.Hold, rref)
         self.plain.hold(rref)
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:
-        self._tracer.did("take_up", carries=(descriptor,))
+        self._did(steps.TakeUp, (descriptor,))
         return self.plain.take_up(descriptor)
 
     def drop(self, *rrefs: RRefId) -> list[Effect]:
-        self._tracer.did("drop", rrefs=rrefs)
+        self._did(steps.Drop, rrefs)
         return self.plain.drop(*rrefs)
 
     def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
         made = self.plain.fork(rref, to)
-        self._tracer.did("fork", rref=rref, to=to)
+        self._did(steps.Fork, rref, to)
         return made
 
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
         made = self.plain.lend(rref, to, replies=replies)
-        self._tracer.did("lend", rref=rref, to=to, replies=replies)
+        self._did(steps.Lend, rref, to, replies)
         return made
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         carries = tuple(descriptors)
-        self._tracer.did("abandon", carries=carries)
+        self._did(steps.Abandon, carries)
         return self.plain.abandon(carries)
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         carries = tuple(descriptors)
-        self._tracer.did("release", carries=carries)
+        self._did(steps.Release, carries)
         return self.plain.release(carries)
 
     # ---- what it asks for
@@ -88,21 +98,21 @@ class Recorded(Context):
         self, to: WorkerId, cargo: Cargo, target: RRefId | None = None
     ) -> tuple[RRefId, list[Effect]]:
         rref, effects = self.plain.create(to, cargo, target)
-        self._told("create", effects, to=to, carries=cargo.descriptors, target=target)
+        self._told(effects, steps.Create, to, cargo.descriptors, target)
         return rref, effects
 
     def call(
         self, to: WorkerId, cargo: Cargo, chain: tuple[RRefId, ...] = ()
     ) -> tuple[CallId, list[Effect]]:
         call, effects = self.plain.call(to, cargo, chain)
-        self._told("call", effects, to=to, carries=cargo.descriptors, chain=chain)
+        self._told(effects, steps.Call, to, cargo.descriptors, chain)
         return call, effects
 
     def invoke(
         self, rref: RRefId, cargo: Cargo, chain: tuple[RRefId, ...] = (), to: WorkerId | None = None
     ) -> tuple[CallId, list[Effect]]:
         call, effects = self.plain.invoke(rref, cargo, chain, to)
-        self._told("invoke", effects, rref=rref, carries=cargo.descriptors, chain=chain, to=to)
+        self._told(effects, steps.Invoke, rref, cargo.descriptors, chain, to)
         return call, effects
 
     def fetch(
@@ -115,42 +125,40 @@ class Recorded(Context):
         follow: bool = True,
     ) -> tuple[CallId, list[Effect]]:
         call, effects = self.plain.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
-        self._told(
-            "fetch", effects, rref=rref, chain=chain, copy=copy, direct=direct, follow=follow
-        )
+        self._told(effects, steps.Fetch, rref, chain, copy, direct, follow)
         return call, effects
 
     def cancel(self, call: CallId) -> list[Effect]:
-        self._tracer.did("cancel", call=call)
+        self._did(steps.Cancel, call)
         return self.plain.cancel(call)
 
     def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
         effects = self.plain.tell(to, cargo)
-        self._told("tell", effects, to=to, carries=cargo.descriptors)
+        self._told(effects, steps.Tell, to, cargo.descriptors)
         return effects
 
     # ---- what it answers
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
         effects = self.plain.reply(call, cargo)
-        self._told("reply", effects, call=call, carries=cargo.descriptors)
+        self._told(effects, steps.Reply, call, cargo.descriptors)
         return effects
 
     def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
         effects = self.plain.refuse(call, cargo)
-        self._told("refuse", effects, call=call, carries=cargo.descriptors)
+        self._told(effects, steps.Refuse, call, cargo.descriptors)
         return effects
 
     def resolve(self, rref: RRefId) -> list[Effect]:
-        self._tracer.did("resolve", rref=rref)
+        self._did(steps.Resolve, rref)
         return self.plain.resolve(rref)
 
     def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
-        self._tracer.did("stand_for", rref=rref, target=target)
+        self._did(steps.StandFor, rref, target)
         return self.plain.stand_for(rref, target)
 
     def done(self, rref: RRefId) -> list[Effect]:
-        self._tracer.did("done", rref=rref)
+        self._did(steps.Done, rref)
         return self.plain.done(rref)
 
     # ---- messages and deaths
@@ -168,14 +176,14 @@ class Recorded(Context):
         return self.plain.bury(worker)
 
 
-def _says_all(message: Message, fields: dict[str, object]) -> bool:
+def _says_all(message: Message, step: steps.Input) -> bool:
     """Whether *message* names the object as the input does, and leaves nothing of it out."""
-    match message:
-        case Fetch(rref=rref, direct=direct):
-            return rref == fields.get("rref") and (not direct or bool(fields.get("follow")))
-        case Invoke(rref=rref):
-            return rref == fields.get("rref")
-        case Create(target=target):
-            return target == fields.get("target")
+    match step:
+        case steps.Fetch(rref=rref, direct=direct, follow=follow):
+            return isinstance(message, Fetch) and message.rref == rref and (not direct or follow)
+        case steps.Invoke(rref=rref):
+            return isinstance(message, Invoke) and message.rref == rref
+        case steps.Create(target=target):
+            return isinstance(message, Create) and message.target == target
         case _:
             return True
