@@ -85,6 +85,8 @@ log = logging.getLogger(__name__)
 
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
+_COUNTED = (ForkRequest, Create)
+"""Messages that name a fork to its owner."""
 
 
 class Endpoint:
@@ -220,7 +222,7 @@ class Endpoint:
         except Exception as error:  # whatever is malformed, what follows it takes effect
             self._refuse(f"{type(message).__name__} of {sender}", error)
             return
-        if self.tracer and isinstance(message, ForkRequest | Create):
+        if self.tracer and isinstance(message, _COUNTED):
             self.tracer.known(message, sender)
         try:
             self.effects.carry_out(effects, later)

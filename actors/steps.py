@@ -278,7 +278,7 @@ encode = msgspec.json.Encoder().encode
 _rows: msgspec.json.Decoder[Step] = msgspec.json.Decoder(functools.reduce(operator.or_, KINDS))
 
 
-def kind_of(step: Step) -> str:
+def kind_of(step: Step | type[Step]) -> str:
     """The first word of its row."""
     return step.__struct_config__.tag  # type: ignore[return-value]  # theirs are words
 

@@ -15,8 +15,11 @@ so it lets go of it at once.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import mmap
 import os
+import sys
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 PIECE = 256 << 10
 """Bytes of the file that are mapped at a time, and of zeros that a killed process may leave."""
+_POPULATE_WRITE = 23
+"""`MADV_POPULATE_WRITE` of Linux 5.14, for which Python has no name."""
 _open: weakref.WeakSet[FileSink] = weakref.WeakSet()
 
 
@@ -42,17 +47,11 @@ class FileSink:
         self._start = os.fstat(self._file).st_size
         """Where in the file the mapping begins; before there is one, the next line."""
         self._mapped: mmap.mmap | None = None
-        self._store: Callable[[bytes], object] = self._map_more
+        self.store: Callable[[bytes], object] = self.make_room
         _open.add(self)
 
-    def write(self, line: bytes) -> None:
-        """See `Sink.write`. Raises `OSError` if there is no room for it."""
-        try:
-            self._store(line)
-        except ValueError:  # no room there
-            self._map_more(line)
-
-    def _map_more(self, line: bytes) -> None:
+    def make_room(self, line: bytes) -> None:
+        """See `Sink.make_room`. What has been let go of takes nothing."""
         if self._file is None:
             return
         end = self._end()
@@ -60,11 +59,12 @@ class FileSink:
         size = max(PIECE, -(-(end + len(line) - start) // PIECE) * PIECE)
         _reserve(self._file, start, size)
         mapped = mmap.mmap(self._file, size, offset=start)
+        _populate(mapped)
         mapped.seek(end - start)
         mapped.write(line)
         if self._mapped is not None:
             self._mapped.close()
-        self._mapped, self._start, self._store = mapped, start, mapped.write
+        self._mapped, self._start, self.store = mapped, start, mapped.write
 
     def _end(self) -> int:
         """Where the next line goes."""
@@ -75,7 +75,8 @@ class FileSink:
         if self._file is not None:
             file, end = self._file, self._end()
             self._let_go()
-            os.ftruncate(file, end)
+            with contextlib.suppress(OSError):  # then zeros stay, which a reader leaves out
+                os.ftruncate(file, end)
             os.close(file)
 
     def _let_go(self) -> None:
@@ -95,8 +96,20 @@ def _reserve(file: int, start: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, start, size)
         return
-    there = os.fstat(file).st_size  # macOS: what has been written has its place
-    os.pwrite(file, bytes(start + size - there), there)
+    there, end = os.fstat(file).st_size, start + size
+    while there < end:  # macOS: what has been written has its place
+        there += os.pwrite(file, bytes(end - there), there)
+
+
+def _populate(mapped: mmap.mmap) -> None:
+    """Have its pages in memory, for a fault on each costs a multiple. Raises `OSError`."""
+    if sys.platform != "linux":
+        return
+    try:
+        mapped.madvise(_POPULATE_WRITE)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # before Linux 5.14 there are faults
+            raise
 
 
 def _forget_all() -> None:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from ..protocol.effects import Confirmed, Fail, Free, Lose, Run
+from ..protocol.effects import Confirmed, Fail, Free, Lose, Run, Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ..protocol.messages import Call, Cargo, Create, Invoke, Reply, Returned, Tell
-from . import steps
+from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, Reply, Returned, Tell
+from .steps import FORMAT, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 NOTHING: dict[str, Any] = {}
 """The tables of an endpoint that knows nothing yet."""
+EFFECTS = frozenset((Run, Free, Confirmed, Lose, Fail))
+"""Those that are a step of their own."""
 _LOADED = frozenset((Call, Create, Invoke, Reply, Tell))
 """Messages with a cargo."""
 
@@ -43,8 +45,12 @@ _LOADED = frozenset((Call, Create, Invoke, Reply, Tell))
 class Sink(Protocol):
     """Where lines go. Called under the endpoint's lock."""
 
-    def write(self, line: bytes) -> None:
-        """Take one line, with its newline. Raises `OSError` if it can take no more."""
+    @property
+    def store(self) -> Callable[[bytes], object]:
+        """Takes one line, with its newline. Raises `ValueError` if there is no room for it yet."""
+
+    def make_room(self, line: bytes) -> None:
+        """Take *line*, and more after it. Raises `OSError` if there is no room for them."""
 
     def close(self) -> None:
         """No more will come."""
@@ -55,11 +61,12 @@ class Tracer:
 
     def __init__(self, me: WorkerId, clock: Callable[[], float] = time.time) -> None:
         """*clock* says the time, in seconds."""
-        self.me = me
-        self.clock = clock
-        self._counts: dict[tuple[type, WorkerId], int] = {}
-        self._by: tuple[Message, steps.Input] | None = None
-        """A message that is all that an input came to, while it has not been sent."""
+        self._me = me
+        self._clock = clock
+        self._counts: dict[tuple[str, WorkerId], int] = {}
+        self._by: tuple[Message, str, tuple[Any, ...]] | None = None
+        """A message that is all that an input came to, while it has not been sent; its row will say
+        so. And the input, which gets a row of its own if it is not sent."""
         self.sinks: tuple[Sink, ...] = ()
 
     # ---- where it goes
@@ -69,10 +76,11 @@ class Tracer:
 
         *tables*: what the endpoint knows already (see `tables_json`).
         """
+        self._settle()  # which the tables have already
         if sink not in self.sinks:
             self.sinks = (*self.sinks, sink)
-        join = steps.Join(self.clock(), self.me, steps.FORMAT, sharing, tables)
-        self._write(sink, steps.encode(join) + b"\n")
+        row = ("join", self._clock(), self._me, FORMAT, sharing, tables)
+        self._make_room(sink, encode(row) + b"\n")
 
     def remove(self, sink: Sink) -> None:
         """Record to *sink* no more."""
@@ -82,17 +90,11 @@ class Tracer:
 
     def close(self) -> None:
         """Record no more."""
-        self.note(steps.Leave(self.clock(), self.me))
+        self._note("leave")
         for sink in self.sinks:
             self.remove(sink)
 
     # ---- what happened
-
-    def note(self, step: steps.Step) -> None:
-        """This is the next step."""
-        line = steps.encode(step) + b"\n"
-        for sink in self.sinks:
-            self._write(sink, line)
 
     def sent(
         self,
@@ -107,117 +109,126 @@ class Tracer:
         """
         by = None
         if self._by is not None and self._by[0] is message:
-            by, self._by = steps.kind_of(self._by[1]), None
+            _, by, _ = self._by
+            self._by = None
         if number is None:
-            number = self._count(steps.Send, to)
-        said = _said(message)
-        self.note(steps.Send(self.clock(), self.me, to, number + 1, said, by, relays))
+            number = self._count("send", to)
+        if type(message) in _LOADED:
+            message = _labelled(message)
+        self._write(("send", self._clock(), self._me, to, number + 1, message, by, relays))
 
     def received(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
         """*message* of *sender* takes effect now."""
         if self._by is not None:
             self._settle()
         if number is None:
-            number = self._count(steps.Receive, sender)
-        said = _said(message)
-        self.note(steps.Receive(self.clock(), self.me, sender, number + 1, said))
+            number = self._count("receive", sender)
+        if type(message) in _LOADED:
+            message = _labelled(message)
+        self._write(("receive", self._clock(), self._me, sender, number + 1, message))
 
-    def did(self, step: steps.Input) -> None:
+    def did(self, what: str, *arguments: Any) -> None:
         """The user's code, or the shell, gives the machines this input."""
         if self._by is not None:
             self._settle()
-        self.note(step)
+        self._write((what, self._clock(), self._me, *arguments))
 
-    def did_say(self, step: steps.Input, message: Message) -> None:
-        """An input that comes to nothing but *message*, which is about to be sent."""
+    def told(self, effects: list[Effect], whole: bool, what: str, *arguments: Any) -> None:
+        """An input that comes to *effects*.
+
+        If it comes to one message, and can be read from that (it is *whole*), it has no row.
+        """
         if self._by is not None:
             self._settle()
-        self._by = message, step
+        if whole and len(effects) == 1 and isinstance(effect := effects[0], Send):
+            self._by = effect.message, what, arguments
+        else:
+            self._note(what, *arguments)
 
     def known(self, message: ForkRequest | Create, holder: WorkerId) -> None:
         """The owner counts a fork from now on."""
-        self.note(steps.Known(self.clock(), self.me, message.rref, message.fork, holder))
+        self._note("known", message.rref, message.fork, holder)
 
     def effect(self, effect: Effect) -> None:
-        """A step that is no message."""
-        if type(effect) not in _STEPS:  # most are messages: that is found out cheaply
-            return
-        now, me = self.clock(), self.me
-        match effect:
-            case Run(sender, Call() | Create() | Invoke() as request):
-                self.note(steps.Run(now, me, sender, _label(request.cargo.payload)))
-            case Free(rref):
-                self.note(steps.Free(now, me, rref))
-            case Confirmed(rref):
-                self.note(steps.Confirmed(now, me, rref))
-            case Lose(rref, why):
-                self.note(steps.Lose(now, me, rref, why.name.lower()))
-            case Fail(call, worker, _):
-                self.note(steps.Fail(now, me, call, worker))
-            case _:
-                pass  # a fetch runs nothing of the user's
+        """A step that is no message. Only `EFFECTS` are one; others may be left out."""
+        if isinstance(effect, Run):
+            if not isinstance(effect.request, Fetch):  # which runs nothing of the user's
+                label = _labelled(effect.request).cargo.payload
+                self._note("run", effect.sender, label or "")
+        elif isinstance(effect, Free):
+            self._note("free", effect.rref)
+        elif isinstance(effect, Confirmed):
+            self._note("confirmed", effect.rref)
+        elif isinstance(effect, Lose):
+            self._note("lose", effect.rref, effect.why.name.lower())
+        elif isinstance(effect, Fail):
+            self._note("fail", effect.call, effect.worker)
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> None:
         """The death of *worker* became known here; it may not have got these messages."""
-        if self._by is not None:
-            self._settle()
         tables = [each for each in unacknowledged if isinstance(each, Reply | Returned)]
-        lost = tuple(report for each in tables for report in each.loans if report.borrowers)
-        self.note(steps.Died(self.clock(), self.me, worker, lost))
+        lost = [report for each in tables for report in each.loans if report.borrowers]
+        self.did("died", worker, lost)
 
     def buried(self, worker: WorkerId) -> None:
         """What the dead *worker* held, or was owed, is released here now."""
-        if self._by is not None:
-            self._settle()
-        self.note(steps.Buried(self.clock(), self.me, worker))
+        self.did("buried", worker)
 
     # ---- inside
 
     def _settle(self) -> None:
         """Another input comes, and the message of the last one has not been sent."""
         if self._by is not None:
-            _, step = self._by
+            _, what, arguments = self._by
             self._by = None
-            self.note(step)
+            self._note(what, *arguments)
 
-    def _count(self, kind: type[steps.Step], peer: WorkerId) -> int:
+    def _count(self, kind: str, peer: WorkerId) -> int:
         """How many of that kind there were, to or of *peer*, before this one."""
         number = self._counts.get((kind, peer), 0)
         self._counts[kind, peer] = number + 1
         return number
 
-    def _write(self, sink: Sink, line: bytes) -> None:
+    def _note(self, kind: str, *fields: Any) -> None:
+        self._write((kind, self._clock(), self._me, *fields))
+
+    def _write(self, row: tuple[Any, ...]) -> None:
+        line = encode(row) + b"\n"
+        for sink in self.sinks:
+            try:
+                sink.store(line)
+            except ValueError:
+                self._make_room(sink, line)
+
+    def _make_room(self, sink: Sink, line: bytes) -> None:
         try:
-            sink.write(line)
+            sink.make_room(line)
         except OSError as error:
-            log.error("%s is not recorded any more: %s", self.me, error)  # noqa: TRY400 - no fault of ours
+            log.error("%s is not recorded any more: %s", self._me, error)  # noqa: TRY400 - no fault of ours
             self.remove(sink)
 
 
-_STEPS = frozenset((Run, Free, Confirmed, Lose, Fail))
+def _labelled(message: Any) -> Any:
+    """*message*, one of `_LOADED`, with a label for what is the user's.
+
+    That is what the sending shell called it: a function's name, or a message's type.
+    """
+    cargo = message.cargo
+    label = getattr(cargo.payload, "tag", None)
+    if not isinstance(label, str) or not label.isascii():
+        label = _odd_label(cargo.payload, label)
+    return replace(message, cargo=Cargo(payload=label, descriptors=cargo.descriptors))
 
 
-def _said(message: Message) -> Message:
-    """*message* with a label for what is the user's."""
-    if type(message) not in _LOADED:
-        return message
-    cargo: Cargo = message.cargo  # type: ignore[union-attr]  # it is loaded
-    payload = None if cargo.payload is None else _label(cargo.payload)
-    return replace(message, cargo=Cargo(payload=payload, descriptors=cargo.descriptors))
-
-
-def _label(payload: object) -> str:
-    """What the sending shell called the content: a function's name, or a message's type."""
-    match getattr(payload, "tag", None):
-        case (str() as verb, _, str() as name):
-            label = f"{verb} {name}"
+def _odd_label(payload: object, tag: object) -> str | None:
+    match tag:
         case str() as label:
             pass
+        case (str() as verb, _, str() as name):
+            label = f"{verb} {name}"
         case _:
-            return ""
-    if not label.isascii():  # a function may be called anything, also what is no text
-        label = label.encode("utf-8", "backslashreplace").decode()
-    return label
+            return None if payload is None else ""
+    return label.encode("utf-8", "backslashreplace").decode()  # names may be no text
 
 
 def spell(who: WorkerId | RRefId | ForkId | CallId) -> str:

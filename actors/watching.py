@@ -62,8 +62,8 @@ class Stream:
         name = f"farref watched by {viewer.id}"
         threading.Thread(target=self._push_on, name=name, daemon=True).start()
 
-    def write(self, line: bytes) -> None:
-        """See `Sink.write`."""
+    def store(self, line: bytes) -> None:
+        """See `Sink.store`. What is too much is not kept."""
         with self._lock:
             if self.full or self._closed:
                 return
@@ -74,6 +74,8 @@ class Stream:
             self._size += len(line)
         if not self._came.is_set():
             self._came.set()
+
+    make_room = store
 
     def _push_on(self) -> None:
         while not self._closed:
