@@ -16,6 +16,9 @@ The inputs of the machines that come from the user's code, or from the shell, ha
 the name of the `Context`'s method, and its arguments. They, `receive`, `died` and `buried`, and
 what is sent *by* an input, are everything that a machine was given; so a reader can run the shipped
 machines again, and has their tables at each step.
+
+The classes are the reader's: what it reads is checked against them. The tracer writes tuples, with
+less to do for each.
 """
 
 from __future__ import annotations
@@ -274,7 +277,7 @@ KINDS: tuple[type[Step], ...] = (
 )
 """All of them."""
 encode = msgspec.json.Encoder().encode
-"""A step as a row, without a newline."""
+"""A step, or the tuple of its kind and its fields, as a row without a newline."""
 _rows: msgspec.json.Decoder[Step] = msgspec.json.Decoder(functools.reduce(operator.or_, KINDS))
 
 

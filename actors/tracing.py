@@ -90,7 +90,7 @@ class Tracer:
 
     def close(self) -> None:
         """Record no more."""
-        self._note("leave")
+        self._write(("leave", self._clock(), self._me))
         for sink in self.sinks:
             self.remove(sink)
 
@@ -143,26 +143,26 @@ class Tracer:
         if whole and len(effects) == 1 and isinstance(effect := effects[0], Send):
             self._by = effect.message, what, arguments
         else:
-            self._note(what, *arguments)
+            self._write((what, self._clock(), self._me, *arguments))
 
     def known(self, message: ForkRequest | Create, holder: WorkerId) -> None:
         """The owner counts a fork from now on."""
-        self._note("known", message.rref, message.fork, holder)
+        self._write(("known", self._clock(), self._me, message.rref, message.fork, holder))
 
     def effect(self, effect: Effect) -> None:
         """A step that is no message. Only `EFFECTS` are one; others may be left out."""
         if isinstance(effect, Run):
             if not isinstance(effect.request, Fetch):  # which runs nothing of the user's
                 label = _labelled(effect.request).cargo.payload
-                self._note("run", effect.sender, label or "")
+                self._write(("run", self._clock(), self._me, effect.sender, label or ""))
         elif isinstance(effect, Free):
-            self._note("free", effect.rref)
+            self._write(("free", self._clock(), self._me, effect.rref))
         elif isinstance(effect, Confirmed):
-            self._note("confirmed", effect.rref)
+            self._write(("confirmed", self._clock(), self._me, effect.rref))
         elif isinstance(effect, Lose):
-            self._note("lose", effect.rref, effect.why.name.lower())
+            self._write(("lose", self._clock(), self._me, effect.rref, effect.why.name.lower()))
         elif isinstance(effect, Fail):
-            self._note("fail", effect.call, effect.worker)
+            self._write(("fail", self._clock(), self._me, effect.call, effect.worker))
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> None:
         """The death of *worker* became known here; it may not have got these messages."""
@@ -181,16 +181,13 @@ class Tracer:
         if self._by is not None:
             _, what, arguments = self._by
             self._by = None
-            self._note(what, *arguments)
+            self._write((what, self._clock(), self._me, *arguments))
 
     def _count(self, kind: str, peer: WorkerId) -> int:
         """How many of that kind there were, to or of *peer*, before this one."""
         number = self._counts.get((kind, peer), 0)
         self._counts[kind, peer] = number + 1
         return number
-
-    def _note(self, kind: str, *fields: Any) -> None:
-        self._write((kind, self._clock(), self._me, *fields))
 
     def _write(self, row: tuple[Any, ...]) -> None:
         line = encode(row) + b"\n"
