@@ -104,6 +104,11 @@ def test_a_long_file_is_mapped_a_piece_at_a_time(tracer: Tracer, tmp_path: Path)
     assert held(tmp_path) == written
 
 
+def test_room_is_reserved_before_it_is_used(tracer: Tracer, tmp_path: Path) -> None:
+    tracer.did("hold", RRefId(A, 1))
+    assert file_of(tmp_path).stat().st_blocks * 512 >= PIECE  # or a full disk would kill
+
+
 def test_a_line_may_be_longer_than_a_piece(tmp_path: Path) -> None:
     tables = {"long": "s" + "x" * 3 * PIECE}
     tracer = Tracer(A)
