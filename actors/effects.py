@@ -25,6 +25,7 @@ from ..protocol.effects import (
 )
 from ..protocol.messages import Fetch, Invoke
 from .deaths import death_of
+from .tracing import EFFECTS
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 Later = list[Callable[[], None]]
 """What a step leaves to be done when the lock is given back."""
+_ON_OBJECTS = (Fetch, Invoke)
 
 
 class Effects:
@@ -51,7 +53,7 @@ class Effects:
         """Do what *effects* say, now or *later*, and what follows from messages to ourselves."""
         endpoint = self._endpoint
         for effect in effects:
-            if endpoint.tracer:
+            if endpoint.tracer and type(effect) in EFFECTS:
                 endpoint.tracer.effect(effect)
             match effect:
                 case Send(to, message):
@@ -93,12 +95,11 @@ class Effects:
         else:
             number = self._endpoint.delivery.send(to, message)
         if self._endpoint.tracer:
-            self._endpoint.tracer.sent(to, message, number, self._relayed(message))
+            relays = self._relayed(message) if isinstance(message, _ON_OBJECTS) else None
+            self._endpoint.tracer.sent(to, message, number, relays)
 
-    def _relayed(self, message: Message) -> CallId | None:
+    def _relayed(self, message: Fetch | Invoke) -> CallId | None:
         """The request on an alias that *message* passes on."""
-        if not isinstance(message, Fetch | Invoke):
-            return None
         waiting = self._endpoint.context.waiting.get(message.call)
         return waiting.relay.request.call if waiting is not None and waiting.relay else None
 

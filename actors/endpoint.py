@@ -49,7 +49,8 @@ from .recording import Recorded
 from .serving import Server
 from .settings import Settings
 from .sites import Sites
-from .tracing import FileSink, Tracer
+from .tracefile import FileSink
+from .tracing import Tracer
 from .watching import Watchers
 from .wire import (
     Died,
@@ -84,6 +85,8 @@ log = logging.getLogger(__name__)
 
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
+_COUNTED = (ForkRequest, Create)
+"""Messages that name a fork to its owner."""
 
 
 class Endpoint:
@@ -169,7 +172,6 @@ class Endpoint:
         """What records the steps of this endpoint, from now on if it did not. Under the lock."""
         if self.tracer is None:
             self.tracer = Tracer(self.me)
-            self.tracer.start()
             self.context = Recorded(self.context, self.tracer)
         return self.tracer
 
@@ -222,7 +224,7 @@ class Endpoint:
         except Exception as error:  # whatever is malformed, what follows it takes effect
             self._refuse(f"{type(message).__name__} of {sender}", error)
             return
-        if self.tracer and isinstance(message, ForkRequest | Create):
+        if self.tracer and isinstance(message, _COUNTED):
             self.tracer.known(message, sender)
         try:
             self.effects.carry_out(effects, later)
@@ -450,5 +452,6 @@ class Endpoint:
         told, self.closing = self.closing, []
         for tell in told:
             tell()
-        if self.tracer:
-            self.tracer.close()
+        with self.lock:
+            if self.tracer:
+                self.tracer.close()

@@ -13,8 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..protocol.context import Context
-from ..protocol.effects import Send
-from ..protocol.messages import Create, Fetch, Invoke
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,51 +33,43 @@ class Recorded(Context):
         self.plain = plain
         self._tracer = tracer
 
-    def _told(self, what: str, effects: list[Effect], **fields: object) -> None:
-        """An input that comes to *effects*, and if that is one message, to no more than it."""
-        match effects:
-            case [Send(message=message)] if _says_all(message, fields):
-                self._tracer.did_say(what, message, **fields)
-            case _:
-                self._tracer.did(what, **fields)
-
     # ---- what the user's code does
 
     def own(self) -> RRefId:
         rref = self.plain.own()
-        self._tracer.did("own", rref=rref)
+        self._tracer.did("own", rref)
         return rref
 
     def hold(self, rref: RRefId) -> None:
-        self._tracer.did("hold", rref=rref)
+        self._tracer.did("hold", rref)
         self.plain.hold(rref)
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:
-        self._tracer.did("take_up", carries=(descriptor,))
+        self._tracer.did("take_up", (descriptor,))
         return self.plain.take_up(descriptor)
 
     def drop(self, *rrefs: RRefId) -> list[Effect]:
-        self._tracer.did("drop", rrefs=rrefs)
+        self._tracer.did("drop", rrefs)
         return self.plain.drop(*rrefs)
 
     def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
         made = self.plain.fork(rref, to)
-        self._tracer.did("fork", rref=rref, to=to)
+        self._tracer.did("fork", rref, to)
         return made
 
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
         made = self.plain.lend(rref, to, replies=replies)
-        self._tracer.did("lend", rref=rref, to=to, replies=replies)
+        self._tracer.did("lend", rref, to, replies)
         return made
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         carries = tuple(descriptors)
-        self._tracer.did("abandon", carries=carries)
+        self._tracer.did("abandon", carries)
         return self.plain.abandon(carries)
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         carries = tuple(descriptors)
-        self._tracer.did("release", carries=carries)
+        self._tracer.did("release", carries)
         return self.plain.release(carries)
 
     # ---- what it asks for
@@ -88,21 +78,23 @@ class Recorded(Context):
         self, to: WorkerId, cargo: Cargo, target: RRefId | None = None
     ) -> tuple[RRefId, list[Effect]]:
         rref, effects = self.plain.create(to, cargo, target)
-        self._told("create", effects, to=to, carries=cargo.descriptors, target=target)
+        whole = _names(effects, "target", target)
+        self._tracer.told(effects, whole, "create", to, cargo.descriptors, target)
         return rref, effects
 
     def call(
         self, to: WorkerId, cargo: Cargo, chain: tuple[RRefId, ...] = ()
     ) -> tuple[CallId, list[Effect]]:
         call, effects = self.plain.call(to, cargo, chain)
-        self._told("call", effects, to=to, carries=cargo.descriptors, chain=chain)
+        self._tracer.told(effects, True, "call", to, cargo.descriptors, chain)
         return call, effects
 
     def invoke(
         self, rref: RRefId, cargo: Cargo, chain: tuple[RRefId, ...] = (), to: WorkerId | None = None
     ) -> tuple[CallId, list[Effect]]:
         call, effects = self.plain.invoke(rref, cargo, chain, to)
-        self._told("invoke", effects, rref=rref, carries=cargo.descriptors, chain=chain, to=to)
+        whole = _names(effects, "rref", rref)
+        self._tracer.told(effects, whole, "invoke", rref, cargo.descriptors, chain, to)
         return call, effects
 
     def fetch(
@@ -115,42 +107,41 @@ class Recorded(Context):
         follow: bool = True,
     ) -> tuple[CallId, list[Effect]]:
         call, effects = self.plain.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
-        self._told(
-            "fetch", effects, rref=rref, chain=chain, copy=copy, direct=direct, follow=follow
-        )
+        whole = _names(effects, "rref", rref) and (not direct or follow)
+        self._tracer.told(effects, whole, "fetch", rref, chain, copy, direct, follow)
         return call, effects
 
     def cancel(self, call: CallId) -> list[Effect]:
-        self._tracer.did("cancel", call=call)
+        self._tracer.did("cancel", call)
         return self.plain.cancel(call)
 
     def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
         effects = self.plain.tell(to, cargo)
-        self._told("tell", effects, to=to, carries=cargo.descriptors)
+        self._tracer.told(effects, True, "tell", to, cargo.descriptors)
         return effects
 
     # ---- what it answers
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
         effects = self.plain.reply(call, cargo)
-        self._told("reply", effects, call=call, carries=cargo.descriptors)
+        self._tracer.told(effects, True, "reply", call, cargo.descriptors)
         return effects
 
     def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
         effects = self.plain.refuse(call, cargo)
-        self._told("refuse", effects, call=call, carries=cargo.descriptors)
+        self._tracer.told(effects, True, "refuse", call, cargo.descriptors)
         return effects
 
     def resolve(self, rref: RRefId) -> list[Effect]:
-        self._tracer.did("resolve", rref=rref)
+        self._tracer.did("resolve", rref)
         return self.plain.resolve(rref)
 
     def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
-        self._tracer.did("stand_for", rref=rref, target=target)
+        self._tracer.did("stand_for", rref, target)
         return self.plain.stand_for(rref, target)
 
     def done(self, rref: RRefId) -> list[Effect]:
-        self._tracer.did("done", rref=rref)
+        self._tracer.did("done", rref)
         return self.plain.done(rref)
 
     # ---- messages and deaths
@@ -168,14 +159,7 @@ class Recorded(Context):
         return self.plain.bury(worker)
 
 
-def _says_all(message: Message, fields: dict[str, object]) -> bool:
-    """Whether *message* names the object as the input does, and leaves nothing of it out."""
-    match message:
-        case Fetch(rref=rref, direct=direct):
-            return rref == fields.get("rref") and (not direct or bool(fields.get("follow")))
-        case Invoke(rref=rref):
-            return rref == fields.get("rref")
-        case Create(target=target):
-            return target == fields.get("target")
-        case _:
-            return True
+def _names(effects: list[Effect], field: str, rref: RRefId | None) -> bool:
+    """Whether the message that is sent at once, if any, names the object as the input does."""
+    message = getattr(effects[0], "message", None) if effects else None
+    return getattr(message, field, None) == rref

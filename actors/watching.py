@@ -16,6 +16,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Self
 
 from ..protocol.errors import SystemDownError
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     from .system import System
 
 KEPT = 8 << 20
-"""Characters of lines that wait for a viewer, at most."""
+"""Bytes of lines that wait for a viewer, at most."""
 BATCH = 256 << 10
-"""Characters that one message to a viewer has, or a line more."""
+"""Bytes that one message to a viewer has, or a line more."""
+LATE = 0.01
+"""Seconds that lines are collected before they leave."""
 LOOK = 0.25
 """Seconds between two looks at who is in the system."""
 PAUSE = 0.05
@@ -40,33 +43,46 @@ PAUSE = 0.05
 
 
 class Stream:
-    """The lines of one endpoint on their way to one viewer. A sink of a `Tracer`."""
+    """The lines of one endpoint on their way to one viewer. A sink of a `Tracer`.
+
+    A thread of its own posts them: nothing may be sent under the endpoint's lock.
+    """
 
     def __init__(self, endpoint: Endpoint, viewer: WorkerInfo) -> None:
         self._endpoint = endpoint
         self._viewer = viewer
         self._lock = threading.Lock()
-        self._waiting: list[str] = []
+        self._waiting: deque[bytes] = deque()
         self._size = 0
+        self._came = threading.Event()
         self._sent = self._taken = 0
         self._closed = False
         self.full = False
         """Lines were not kept, and it shall begin anew."""
+        name = f"farref watched by {viewer.id}"
+        threading.Thread(target=self._push_on, name=name, daemon=True).start()
 
-    def write(self, lines: str) -> None:
-        """See `Sink.write`."""
+    def store(self, line: bytes) -> None:
+        """See `Sink.store`. What is too much is not kept."""
         with self._lock:
             if self.full or self._closed:
                 return
-            if self._size + len(lines) > KEPT:
+            if self._size + len(line) > KEPT:
                 self.full = True
                 return
-            self._waiting.append(lines)
-            self._size += len(lines)
+            self._waiting.append(line)
+            self._size += len(line)
+        if not self._came.is_set():
+            self._came.set()
 
-    def push(self) -> None:
-        """See `Sink.push`."""
-        self._post()
+    make_room = store
+
+    def _push_on(self) -> None:
+        while not self._closed:
+            self._came.wait()
+            time.sleep(LATE)
+            self._came.clear()
+            self._post()
 
     def taken(self, number: int) -> None:
         """The viewer has what was sent, up to batch *number*."""
@@ -89,10 +105,10 @@ class Stream:
             batch, size = [], 0
             while self._waiting and size < BATCH:
                 size += len(self._waiting[0])
-                batch.append(self._waiting.pop(0))
+                batch.append(self._waiting.popleft())
             self._size -= size
             self._sent += 1
-            traced = Traced(self._endpoint.me, self._sent, "".join(batch))
+            traced = Traced(self._endpoint.me, self._sent, b"".join(batch).decode())
         with contextlib.suppress(Exception):  # a viewer that cannot be reached is gone, or will be
             self._endpoint.port.post(self._viewer.address, traced)
 
@@ -101,6 +117,7 @@ class Stream:
         with self._lock:
             self._closed = True
             self._waiting.clear()
+        self._came.set()
 
 
 class Watchers:

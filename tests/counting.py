@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from farref.actors.tracing import FileSink, Tracer
+from farref.actors.tracefile import FileSink
+from farref.actors.tracing import Tracer
 from farref.protocol.context import Context
 from farref.protocol.effects import Effect, Free, Hand, Run, Send, Settle
 from farref.protocol.ids import WorkerId
@@ -206,8 +207,6 @@ class World:
             if tracer and isinstance(message, ForkRequest | Create):
                 tracer.known(message, came)
             self._obey(to, effects)
-        for each in self.tracers.values():
-            each.flush()
 
     def _obey(self, at: str, effects: list[Effect]) -> None:
         context, tracer = self._of(at), self._tracer(at)

@@ -322,11 +322,11 @@ class FakeEndpoint:
 def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:
     endpoint: Any = FakeEndpoint()
     stream = Stream(endpoint, WorkerInfo(endpoint.me, endpoint.me))
-    line = "x" * 1023 + "\n"
-    stream.write(line)
-    stream.push()
+    line = b"x" * 1023 + b"\n"
+    stream.store(line)
+    until(lambda: endpoint.port.posted)
     for _ in range(2 * KEPT // len(line)):
-        stream.write(line)
+        stream.store(line)
     assert [each.number for each in endpoint.port.posted] == [1]
     assert stream._size <= KEPT
     assert stream.full
@@ -335,6 +335,6 @@ def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:
         stream.taken(number)
     assert sum(len(each.lines) for each in endpoint.port.posted) <= KEPT + len(line)
     assert stream.begin_anew()
-    stream.write("after\n")
-    stream.push()
-    assert endpoint.port.posted[-1].lines == "after\n"
+    stream.store(b"after\n")
+    until(lambda: endpoint.port.posted[-1].lines == "after\n")
+    stream.close()

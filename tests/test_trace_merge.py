@@ -206,7 +206,8 @@ def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:
     ("line", "says"),
     [
         ("{garbled", "it is no JSON"),
-        ("[1]", "it is no JSON object"),
+        ("3", "it is neither a JSON object nor a row"),
+        ("[1]", "Expected `str` - at `$[0]`"),
         ('{"at": "A@1", "kind": "send"}', "it has no proper 'peer'"),
         ('{"at": "A@1", "kind": "join", "format": 99}', "format 99"),
         ('{"at": "A@1", "kind": "join", "carries": [3]}', "carries"),

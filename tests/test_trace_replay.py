@@ -37,8 +37,6 @@ def played(plan: Plan, folder: Path) -> World:
     for act in plan.acts:
         world._run_until(act.at)
         world._act(act)
-    for tracer in world._tracers:
-        tracer.flush()
     return world
 
 

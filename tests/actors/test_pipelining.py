@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import pytest
 
 import farref
 from farref import OwnerDiedError, RRef, System
+from farref.trace.records import load
 
 from .helpers import PATIENCE, hold, make_box, until
 from .test_aliases import aliases, chain_system, identity, kill, mortal, sent
@@ -107,12 +107,10 @@ def test_a_chain_of_dependent_calls_waits_for_one_round_trip(tmp_path: Path) -> 
         for number in range(10):
             ref = ref.remote().say(number)
         assert ref.rpc_sync().heard() == list(range(10))
-    records = [
-        json.loads(line) for line in next(tmp_path.glob("program-*")).read_text().splitlines()
-    ]
-    asked = [step for step in records if step.get("message") in {"Create", "Invoke", "Reply"}]
+    (records,) = load(next(tmp_path.glob("program-*"))).steps.values()
+    asked = [step for step in records if step.message in {"Create", "Invoke", "Reply"}]
     # Nothing that the program sent waited for an answer to something before.
-    kinds = [(step["kind"], step["message"]) for step in asked]
+    kinds = [(step.kind, step.message) for step in asked]
     assert kinds == [("send", "Create")] * 11 + [("send", "Invoke"), ("receive", "Reply")]
     assert sent(tmp_path).count("Reply") == 1
 

@@ -35,6 +35,7 @@ COUNTS = {
     "packets": 1500,
     "payloads": 800,
     "traces": 500,
+    "rows": 300,
     "directory": 150,
     "arguments": 150,
 }

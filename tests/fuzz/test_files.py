@@ -17,7 +17,9 @@ from farref.actors import directory
 from farref.cli import app
 from farref.commands.demo import NAMES
 from farref.trace import TraceError, read, save, tell
+from farref.trace.replay import Steps
 
+from ..counting import World, random_program
 from ..recordings import user_to_user
 from .cases import cases, damaged
 
@@ -69,6 +71,32 @@ def test_traces(tmp_path: Path) -> None:
                 with pytest.raises(TraceError):
                     read(path)
     assert shown
+    assert refused
+
+
+def test_rows(tmp_path: Path) -> None:
+    """What endpoints write, damaged: a `TraceError`, or something that can be told."""
+    random_program(World("borrow", trace=str(tmp_path)), 1).read()
+    files = {path: path.read_bytes() for path in sorted(tmp_path.glob("*.jsonl"))}
+    told = refused = 0
+    for case in cases("rows"):
+        with case as rng:
+            path = rng.choice(list(files))
+            if rng.random() < 0.7:
+                lines = files[path].splitlines()
+                number = rng.randrange(len(lines))
+                lines[number] = json.dumps(other(rng, json.loads(lines[number]))).encode()
+                path.write_bytes(b"".join(line + b"\n" for line in lines))
+            else:
+                path.write_bytes(damaged(rng, files[path]))
+            try:
+                story = read(tmp_path)
+                Steps(story).at(len(story.rows) - 1)
+                told += 1
+            except TraceError:
+                refused += 1
+            path.write_bytes(files[path])
+    assert told
     assert refused
 
 

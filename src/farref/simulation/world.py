@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..actors.tracing import FileSink, Tracer
+from ..actors.tracefile import FileSink
+from ..actors.tracing import Tracer
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..protocol.packets import decode, encode

@@ -2,11 +2,13 @@
 
 `load` takes a folder of such files (one per endpoint, see `farref.actors.tracing`) or one
 file, which may hold several endpoints, as a saved trace does. Within a file the lines of
-one endpoint stand in its own order; that is all that is used of the order in the file.
+one endpoint stand in its own order; that is all that is used of the order in the file. A line is
+an object with the fields of a step, or a row without their names (see `rows`).
 
-A process that is killed may leave its last line torn. That line is skipped, and a problem
-says so. Anything else that is no record is an error that names the file and the line: a
-picture of half a story would be worse than none.
+A process that is killed leaves zero bytes after its last line (see `farref.actors.tracefile`), and
+maybe that line torn: then the line is skipped, and a problem says so. Anything else that is no
+record is an error that names the file and the line: a picture of half a story would be worse than
+none.
 """
 
 from __future__ import annotations
@@ -16,15 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..actors.steps import FORMAT
 from .progress import Progress, silent
+from .rows import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-FORMAT = 4
-"""What this farref writes. Each line of format 1, without loans, 2, without aliases, and 3, without
-inputs, means the same in it."""
-OLDER = (1, 2, 3)
+OLDER = (1, 2, 3, 4)
+"""Formats that are read besides. Each line of format 1, without loans, 2, without aliases, 3,
+without inputs, and 4, without rows, means the same in this one."""
 
 
 class TraceError(Exception):
@@ -226,12 +229,7 @@ def group(
 
 def parse(line: str) -> Record:
     """One line. Raises `ValueError` that says what is wrong with it."""
-    try:
-        fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is no JSON ({error.msg} at column {error.colno})") from None
-    if not isinstance(fields, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - of a line, not of a type
+    fields = _fields(line)
     kind = fields.get("kind")
     needed = {"kind": str, "at": str, **_NEEDED.get(str(kind), {})}
     if kind == "trace":
@@ -253,6 +251,18 @@ def parse(line: str) -> Record:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(f"its {form}") from None
     return record
+
+
+def _fields(line: str) -> dict[str, Any]:
+    if line.startswith("["):
+        return fields_of(line)
+    try:
+        fields = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is no JSON ({error.msg} at column {error.colno})") from None
+    if not isinstance(fields, dict):
+        raise ValueError("it is neither a JSON object nor a row")  # noqa: TRY004 - of a line, not of a type
+    return fields
 
 
 _FORMS = {
@@ -286,8 +296,10 @@ def _pairs(pairs: Iterable[object]) -> tuple[tuple[str, str], ...]:
 
 
 def _lines(content: bytes, name: str, progress: Progress) -> tuple[list[Record], list[str]]:
-    lines = content.split(b"\n")
+    lines = content.rstrip(b"\0").split(b"\n")
     torn = lines.pop()  # empty, if the last line is whole
+    if not torn and lines and b"\0" in lines[-1]:
+        torn = lines.pop()  # its end was stored before the rest
     records = []
     for number, line in enumerate(lines, 1):
         progress(number, len(lines))

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..actors.tables_json import SnapshotError, context_of
-from ..actors.tracing import FileSink, Tracer
+from ..actors.tracefile import FileSink
+from ..actors.tracing import Tracer
 from ..protocol.context import Context
 from ..protocol.delivery import Packet
 from ..protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle

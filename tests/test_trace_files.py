@@ -1,0 +1,260 @@
+"""What endpoints write: rows, in files from which no kill, full disk or fork takes anything."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import farref
+from farref import System, WorkerDiedError
+from farref.actors import steps
+from farref.actors.recording import Recorded
+from farref.actors.tracefile import PIECE, FileSink
+from farref.actors.tracing import Tracer
+from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.messages import Call, Cargo
+from farref.serialization.payload import Payload
+from farref.trace.records import Record, load, parse
+
+A, B = WorkerId("A", 1), WorkerId("B", 0x1F00)
+
+
+@pytest.fixture
+def tracer(tmp_path: Path) -> Iterator[Tracer]:
+    """One that records to a file in the test's folder."""
+    tracer = Tracer(A)
+    tracer.begin(FileSink(str(tmp_path), A), "lend")
+    yield tracer
+    tracer.close()
+
+
+def file_of(folder: Path, name: str = "A") -> Path:
+    (path,) = folder.glob(f"{name}-*")
+    return path
+
+
+def held(folder: Path) -> list[str]:
+    """The references of the `hold`s that are in the file of A."""
+    records = load(file_of(folder)).steps["A@1"]
+    return [each.text("rref") for each in records if each.text("do") == "hold"]
+
+
+# ---- kills
+
+
+def told() -> None:
+    """Ask C for something, and die."""
+    farref.remote("C", str)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.processes
+def test_a_kill_takes_no_step_along(tmp_path: Path) -> None:
+    with System(trace=tmp_path, timeout=20) as system:
+        system.worker("B"), system.worker("C")
+        with pytest.raises(WorkerDiedError):
+            farref.rpc_sync("B", told)
+    assert file_of(tmp_path, "B").read_bytes().endswith(b"\0"), "it ended in good order"
+    assert b"\0" not in file_of(tmp_path, "C").read_bytes()
+    recording = load(tmp_path)
+    assert recording.problems == ()
+    (mine,) = (steps for at, steps in recording.steps.items() if at.startswith("B@"))
+    assert [(each.kind, each.text("label")) for each in mine if each.text("label")] == [
+        ("receive", "told"),
+        ("run", "told"),
+        ("send", "str"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [b'["free",1.0,["A",1],[["A",1', b'\0\0\0\0\0\0\0\0["A",1],[["A",1],2]]\n'],
+    ids=["its end is missing", "its beginning is missing"],
+)
+def test_a_line_that_a_kill_tore_is_skipped_and_said(
+    torn: bytes, tracer: Tracer, tmp_path: Path
+) -> None:
+    tracer.did("hold", RRefId(A, 1))
+    path = file_of(tmp_path)
+    path.write_bytes(path.read_bytes().rstrip(b"\0") + torn + bytes(100))
+    (problem,) = load(path).problems
+    assert "line 3, is torn and was skipped" in problem
+    assert held(tmp_path) == ["A@1/1"]
+
+
+# ---- files
+
+
+def test_a_long_file_is_mapped_a_piece_at_a_time(tracer: Tracer, tmp_path: Path) -> None:
+    written = [f"A@1/{number}" for number in range(10_000)]
+    for number in range(len(written)):
+        tracer.did("hold", RRefId(A, number))
+    size = file_of(tmp_path).stat().st_size
+    assert size > PIECE
+    tracer.close()
+    assert size - PIECE <= file_of(tmp_path).stat().st_size < size
+    assert held(tmp_path) == written
+
+
+def test_room_is_reserved_before_it_is_used(tracer: Tracer, tmp_path: Path) -> None:
+    tracer.did("hold", RRefId(A, 1))
+    assert file_of(tmp_path).stat().st_blocks * 512 >= PIECE  # or a full disk would kill
+
+
+def test_a_line_may_be_longer_than_a_piece(tmp_path: Path) -> None:
+    tables = {"long": "s" + "x" * 3 * PIECE}
+    tracer = Tracer(A)
+    tracer.begin(FileSink(str(tmp_path), A), "lend", tables)
+    tracer.did("hold", RRefId(A, 1))
+    tracer.close()
+    join, _, _ = load(tmp_path).steps["A@1"]
+    assert join.fields["tables"] == tables
+    assert held(tmp_path) == ["A@1/1"]
+
+
+def test_where_nothing_reserves_room_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    tracer = Tracer(A)
+    tracer.begin(FileSink(str(tmp_path), A), "lend")
+    for number in range(5_000):
+        tracer.did("hold", RRefId(A, number))
+    tracer.close()
+    assert held(tmp_path) == [f"A@1/{number}" for number in range(5_000)]
+
+
+def test_a_full_disk_ends_the_recording_and_no_more(
+    tracer: Tracer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept: list[bytes] = []
+    tracer.begin(Kept(kept), "lend")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (PIECE, hard))  # the disk is full, for this process
+    try:
+        for number in range(10_000):
+            tracer.did("hold", RRefId(A, number))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    (record,) = caplog.records
+    assert "A is not recorded any more" in record.getMessage()
+    assert len(kept) == 10_001, "the other sink goes on"
+    there = held(tmp_path)
+    assert there == [f"A@1/{number}" for number in range(len(there))]
+    assert PIECE - 100 < file_of(tmp_path).stat().st_size <= PIECE
+    assert b"\0" not in file_of(tmp_path).read_bytes()
+
+
+FORK = """
+import os, sys
+from farref import System, rpc_sync
+
+with System(trace=sys.argv[1]) as system:
+    system.worker("B")
+    rpc_sync("B", int)
+    child = os.fork()
+    if child == 0:
+        system.endpoint.tracer.did("own", ())
+        system.endpoint.tracer.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    for _ in range(5):
+        rpc_sync("B", int)
+"""
+
+
+@pytest.mark.processes
+def test_a_forked_child_leaves_the_file_alone(tmp_path: Path) -> None:
+    program, folder = tmp_path / "program.py", tmp_path / "trace"
+    program.write_text(FORK)
+    subprocess.run([sys.executable, str(program), str(folder)], check=True, timeout=60)
+    (mine,) = load(file_of(folder, "program")).steps.values()
+    assert [each.message for each in mine if each.kind == "send"] == ["Call"] * 6
+    assert [each.kind for each in mine].index("leave") == len(mine) - 1
+
+
+# ---- rows
+
+
+class Kept:
+    """A sink that keeps the lines."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self.store = self.make_room = lines.append
+
+    def close(self) -> None:
+        pass
+
+
+def test_several_sinks_get_the_same_lines(tracer: Tracer, tmp_path: Path) -> None:
+    kept: list[bytes] = []
+    sink = Kept(kept)
+    tracer.did("hold", RRefId(A, 1))
+    tracer.begin(sink, "lend", {"of": "A"})
+    tracer.did("hold", RRefId(A, 2))
+    lines = file_of(tmp_path).read_bytes().rstrip(b"\0").splitlines(keepends=True)
+    assert [parse(line.decode()).kind for line in lines] == ["join", "do", "do"]
+    assert kept[1:] == lines[2:]
+    tracer.remove(sink)
+    tracer.did("hold", RRefId(A, 3))
+    assert len(kept) == 2
+    assert held(tmp_path) == ["A@1/1", "A@1/2", "A@1/3"]
+
+
+def row(message: Call) -> Record:
+    lines: list[bytes] = []
+    tracer = Tracer(A, clock=lambda: 1.5)
+    tracer.begin(Kept(lines), "lend")
+    tracer.sent(B, message, 6)
+    return parse(lines[-1].decode())
+
+
+@pytest.mark.parametrize(
+    ("payload", "label"),
+    [
+        (Payload(b"secret", tag="count"), "count"),
+        (Payload(b"secret", tag=("ask", 3, "Look")), "ask Look"),
+        (Payload(b"secret", tag="na\u00efve"), "na\u00efve"),
+        (Payload(b"secret", tag="\udcff"), "\\udcff"),
+        (Payload(b"secret"), ""),
+        ("secret", ""),
+        (None, ""),
+    ],
+)
+def test_of_what_is_the_users_there_is_a_label(payload: Any, label: str) -> None:
+    fields = row(Call(call=CallId(A, 3), cargo=Cargo(payload=payload))).fields
+    assert fields == {
+        "at": "A@1", "kind": "send", "time": 1.5, "peer": "B@1f00", "number": 7, "message": "Call",
+        "user": True, "call": "A@1/3", "label": label,
+    }  # fmt: skip
+
+
+def test_every_input_has_a_kind_of_row() -> None:
+    recorded = {name for name in vars(Recorded) if name[0] != "_"} - {"plain"}
+    inputs = {steps.kind_of(each) for each in steps.Input.__subclasses__()}
+    assert inputs == recorded - {"take", "died", "bury"}
+    assert inputs < {steps.kind_of(each) for each in steps.KINDS}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('["join",1.0,["A",1],99,"lend",{}]', "a newer farref wrote it"),
+        ('["leap",1.0,["A",1]]', "'leap'"),
+        ('["free",1.0,["A",1]]', "at least length 4"),
+        ('["free",1.0,["A",1],["A",2]]', "Expected `array`"),
+        ('["send",1.0,["A",1],["B",2],1,["Sing"],null,null]', "'Sing'"),
+        ('["send",1.0,["A",1],["B",2]', "truncated"),
+    ],
+)
+def test_what_is_no_row_is_said(line: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse(line)
