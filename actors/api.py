@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..protocol.ids import RRefId
+    from .endpoint import Endpoint
     from .futures import Future
     from .resolving import Invocation
     from .wire import WorkerInfo
@@ -83,7 +84,8 @@ def rpc_async(
     *timeout* is in seconds, for every wait on the future (default: the system's). Raises what
     `remote` does, and `ValueError` for a timeout of 0 or less.
     """
-    return _call(to, _invocation(fn, args, kwargs, resolve=resolve), timeout, ())
+    what = _invocation(fn, args, kwargs, resolve=resolve)
+    return _call(frame().endpoint, to, what, timeout, ())
 
 
 def rpc_sync(
@@ -112,13 +114,12 @@ def rpc_sync(
     here = frame()
     here.endpoint.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
     what = _invocation(fn, args, kwargs, resolve=resolve)
-    return _call(to, what, timeout, here.chain).result()
+    return _call(here.endpoint, to, what, timeout, here.chain).result()
 
 
 def _call(
-    to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
+    endpoint: Endpoint, to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
 ) -> Future[Any]:
-    endpoint = frame().endpoint
     check_timeout(timeout, endpoint.settings.timeout)
     return endpoint.calls.call(endpoint.registry.find(to), call, timeout, chain)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import is_name
-from ..protocol.messages import strangers_in
+from ..protocol.messages import NAMING, strangers_in
 from ..protocol.packets import decode, encode
 from ..serialization import shared
 from ..serialization.failures import text_of
@@ -31,7 +31,7 @@ from .packing import bytes_of, grounded, pieces
 from .wire import Envelope, Meddle, WorkerInfo, check_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from thespian.actors import ActorAddress
 
@@ -107,12 +107,17 @@ class Delivery:
             try:
                 if shared.unread and not endpoint.registry.surely_near(worker):
                     packet = grounded(packet)  # noqa: PLW2901 - it may relay what came shared
-                for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                for piece in self._pieces(packet):
                     self.tally.packet_left()
                     way.post(address, self._wrapped(me, worker, piece))
             except Exception as error:  # it counts as lost, and is sent again
                 if not endpoint.closed:
                     log.warning("%s could not send to %s: %s", endpoint.me, worker, text_of(error))
+
+    def _pieces(self, packet: Packet) -> Iterable[Packet]:
+        if len(packet.messages) < 2:
+            return (packet,)
+        return pieces(packet, min(PACKET_BYTES, self._port.largest()))
 
     def _wrapped(self, me: WorkerInfo, to: WorkerId, packet: Packet) -> Envelope | Raw:
         """*packet* as it travels."""
@@ -177,7 +182,14 @@ class Delivery:
         return bool(packet.messages) and address is not None and self._port.holds_back(address)
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
-        named = {worker for message in packet.messages for worker in strangers_in(message)}
+        named = {
+            worker
+            for message in packet.messages
+            if type(message) in NAMING
+            for worker in strangers_in(message)
+        }
+        if not named:
+            return ()
         known = ((worker, self._endpoint.address_of(worker)) for worker in named)
         return tuple(WorkerInfo(worker, address) for worker, address in known if address)
 
@@ -210,7 +222,8 @@ class Delivery:
                 now = endpoint.context.now = time.monotonic()
                 self.tally.packets_received += 1
                 endpoint.learn(sender, *peers)
-                endpoint.discards.sweep(later)
+                if endpoint.discards:
+                    endpoint.discards.sweep(later)
                 if packet.messages and self._port.full():
                     self._links.withhold(sender.id)
                 messages = self._links.receive(sender.id, packet, now)

@@ -37,6 +37,10 @@ class Discards:
             self._messages.append(descriptors)
             self._endpoint.wake()
 
+    def __bool__(self) -> bool:
+        """Whether there is something to settle."""
+        return bool(self._handles or self._messages)
+
     def sweep(self, later: Later) -> None:
         """Settle them. Under the endpoint's lock."""
         context, carry_out = self._endpoint.context, self._endpoint.effects.carry_out

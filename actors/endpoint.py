@@ -199,7 +199,8 @@ class Endpoint:
             with self.lock:
                 self.context.now = time.monotonic()
                 try:
-                    self.discards.sweep(later)
+                    if self.discards:
+                        self.discards.sweep(later)
                     self.effects.carry_out(move(), later)
                 finally:
                     packets = self.delivery.packets(gather=gather and self.port.runs_by_itself)

@@ -101,6 +101,8 @@ class Links:
         That is so when something is due that nothing was due before; and, with *gather*, when
         messages stay here that others may join: where a crowd of them is in flight already.
         """
+        if not self._dirty:
+            return [], False
         packets, news = [], False
         dirty, self._dirty = self._dirty, {}
         for worker in dirty:

@@ -58,9 +58,6 @@ def bytes_of(cargo: Cargo) -> int:
 
 def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
     """*packet* as several, none of more than *largest* bytes unless it is one message."""
-    if len(packet.messages) < 2:
-        yield packet
-        return
     start = size = 0
     for number, message in enumerate(packet.messages):
         cargo = getattr(message, "cargo", None)

@@ -149,6 +149,19 @@ class Channel:
         """
         self._check(packet)
         self._acknowledged(packet.expects, now)
+        if packet.first == self._expects and not self._ahead:  # nearly always
+            handed = list(packet.messages)
+            self._expects += len(handed)
+        else:
+            handed = self._put_in_order(packet)
+        if self._expects - self._told >= WINDOW // 4:
+            self._acknowledge_at = now  # before the sender's window fills and it must stop
+        elif packet.messages and self._acknowledge_at is None:
+            self._acknowledge_at = now + ACK_DELAY
+        return handed
+
+    def _put_in_order(self, packet: Packet) -> list[Message]:
+        """What can be handed over now, of this packet and of those that came too early."""
         self.duplicates += self._repeated(packet)
         handed: list[Message] = []
         for number, message in enumerate(packet.messages, packet.first):
@@ -160,10 +173,6 @@ class Channel:
                     self._expects += 1
             elif number > self._expects:
                 self._ahead[number] = message
-        if self._expects - self._told >= WINDOW // 4:
-            self._acknowledge_at = now  # before the sender's window fills and it must stop
-        elif packet.messages and self._acknowledge_at is None:
-            self._acknowledge_at = now + ACK_DELAY
         return handed
 
     def _repeated(self, packet: Packet) -> int:

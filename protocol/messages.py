@@ -323,6 +323,10 @@ def target_of(request: Request) -> RRefId | None:
             return None
 
 
+NAMING = frozenset({Reply, Returned, RefRemoved, Canonical})
+"""The kinds of messages that `strangers_in` finds somebody in."""
+
+
 def strangers_in(message: Message) -> Iterator[WorkerId]:
     """Whom *message* names beside its payload, and its receiver may never have heard of.
 
