@@ -29,7 +29,7 @@ from thespian.actors import ActorAddress
 
 from ..protocol.context import Context
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
-from ..protocol.messages import Create, ForkRequest
+from ..protocol.messages import Create
 from ..protocol.packets import Malformed
 from ..serialization.failures import text_of
 from ..serialization.payload import Payload
@@ -85,8 +85,6 @@ log = logging.getLogger(__name__)
 
 CHORES = 4
 """Threads for what no function may hold up: copying values, and letting go of them."""
-_COUNTED = (ForkRequest, Create)
-"""Messages that name a fork to its owner."""
 
 
 class Endpoint:
@@ -225,8 +223,6 @@ class Endpoint:
         except Exception as error:  # whatever is malformed, what follows it takes effect
             self._refuse(f"{type(message).__name__} of {sender}", error)
             return
-        if self.tracer and isinstance(message, _COUNTED):
-            self.tracer.known(message, sender)
         try:
             self.effects.carry_out(effects, later)
         except Exception:  # such as no thread to be had: what came with it takes effect still

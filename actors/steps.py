@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
+from ..protocol.ids import CallId, Number, RRefId, WorkerId
 from ..protocol.messages import Descriptor, Message, Report
 
 FORMAT = 5
@@ -71,7 +71,7 @@ class Send(Step, frozen=True, tag="send"):
 
 
 class Receive(Step, frozen=True, tag="receive"):
-    """A message took effect."""
+    """A message took effect. A fork that it asks to be counted is counted from now on."""
 
     peer: WorkerId
     number: Number
@@ -79,18 +79,13 @@ class Receive(Step, frozen=True, tag="receive"):
 
 
 class Run(Step, frozen=True, tag="run"):
-    """A function or method of the user's may start; a thread takes it up."""
+    """A method of the user's may start.
+
+    A function may as soon as its message is received, which has no row of its own.
+    """
 
     peer: WorkerId
     label: str
-
-
-class Known(Step, frozen=True, tag="known"):
-    """The owner counts a fork from now on."""
-
-    rref: RRefId
-    fork: ForkId
-    holder: WorkerId
 
 
 class Confirmed(Step, frozen=True, tag="confirmed"):
@@ -272,7 +267,7 @@ class Done(Input, frozen=True, tag="done"):
 
 
 KINDS: tuple[type[Step], ...] = (
-    *(Join, Leave, Send, Receive, Run, Known, Confirmed, Free, Lose, Fail, Died, Buried),
+    *(Join, Leave, Send, Receive, Run, Confirmed, Free, Lose, Fail, Died, Buried),
     *Input.__subclasses__(),
 )
 """All of them."""

@@ -22,14 +22,14 @@ from msgspec.structs import replace
 
 from ..protocol.effects import Confirmed, Fail, Free, Lose, Run, Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, Reply, Returned, Tell
+from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, Reply, Returned, Tell, target_of
 from .steps import FORMAT, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..protocol.effects import Effect
-    from ..protocol.messages import ForkRequest, Message
+    from ..protocol.messages import Message
     from ..protocol.sharing import Sharing
 
 log = logging.getLogger(__name__)
@@ -145,14 +145,10 @@ class Tracer:
         else:
             self._write((what, self._clock(), self._me, *arguments))
 
-    def known(self, message: ForkRequest | Create, holder: WorkerId) -> None:
-        """The owner counts a fork from now on."""
-        self._write(("known", self._clock(), self._me, message.rref, message.fork, holder))
-
     def effect(self, effect: Effect) -> None:
         """A step that is no message. Only `EFFECTS` are one; others may be left out."""
         if isinstance(effect, Run):
-            if not isinstance(effect.request, Fetch):  # which runs nothing of the user's
+            if target_of(effect.request) and not isinstance(effect.request, Fetch):
                 label = _labelled(effect.request).cargo.payload
                 self._write(("run", self._clock(), self._me, effect.sender, label or ""))
         elif isinstance(effect, Free):

@@ -182,6 +182,8 @@ class Channel:
         return handed + sum(packet.first <= number < last for number in self._ahead)
 
     def _check(self, packet: Packet) -> None:
+        if packet.first < 0:
+            raise ProtocolError(f"a packet whose first message is number {packet.first}")
         if not 0 <= packet.expects <= self._next:
             raise ProtocolError(f"a packet acknowledges {packet.expects}, of {self._next} sent")
         if packet.first + len(packet.messages) > self._expects + WINDOW:

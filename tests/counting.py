@@ -25,7 +25,6 @@ from farref.protocol.messages import (
     Create,
     Descriptor,
     Fetch,
-    ForkRequest,
     Invoke,
     Message,
     Reply,
@@ -201,11 +200,9 @@ class World:
         while self.flight:
             sender, to, message = self.flight.popleft()
             came, tracer = WorkerId(sender, 0), self._tracer(to)
+            effects = self._of(to).receive(came, message)
             if tracer:
                 tracer.received(came, message)
-            effects = self._of(to).receive(came, message)
-            if tracer and isinstance(message, ForkRequest | Create):
-                tracer.known(message, came)
             self._obey(to, effects)
 
     def _obey(self, at: str, effects: list[Effect]) -> None:

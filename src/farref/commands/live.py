@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections import deque
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -21,7 +22,7 @@ from ..actors.watching import Watching
 from ..protocol.errors import SystemDownError
 from ..trace import TraceError
 from ..trace.look import glyphs
-from ..trace.records import group, parse
+from ..trace.records import group, parse_all
 from ..trace.show import window
 from ..trace.story import tell
 
@@ -78,8 +79,8 @@ def watch(
             try:
                 while end is None or time.monotonic() < end:
                     left = OFTEN if end is None else min(OFTEN, max(0.0, end - time.monotonic()))
-                    came = [parse(line) for line in watching.lines(left)]
-                    for record in came:
+                    came = watching.lines(left)
+                    for record in chain.from_iterable(map(parse_all, came)):
                         kept.add(record)
                         if show is not None:
                             show(record)

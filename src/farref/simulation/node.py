@@ -24,7 +24,7 @@ from ..protocol.effects import (
     Settle,
     Stop,
 )
-from ..protocol.messages import Call, Cargo, Create, Fetch, ForkRequest, Invoke, Tell, target_of
+from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, Tell, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -157,11 +157,9 @@ class Node:
         yield from self.graves.values()
 
     def _receive(self, sender: WorkerId, message: Message) -> None:
+        effects = self.context.receive(sender, message)
         if self.tracer:
             self.tracer.received(sender, message)
-        effects = self.context.receive(sender, message)
-        if self.tracer and isinstance(message, ForkRequest | Create):
-            self.tracer.known(message, sender)
         self._obey(effects)
 
     # ---- deaths

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..actors.steps import FORMAT
 from .progress import Progress, silent
-from .rows import fields_of
+from .rows import fields_of, implied
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -227,6 +227,14 @@ def group(
     return Recording(dict(sorted(steps.items())), tuple(problems), title, notes)
 
 
+def parse_all(line: str) -> list[Record]:
+    """What one line says: a step, and of a row also what always follows. Raises as `parse`."""
+    first = parse(line)
+    if not line.startswith("["):
+        return [first]
+    return [first, *(Record(first.at, each["kind"], each) for each in implied(first.fields))]
+
+
 def parse(line: str) -> Record:
     """One line. Raises `ValueError` that says what is wrong with it."""
     fields = _fields(line)
@@ -300,13 +308,13 @@ def _lines(content: bytes, name: str, progress: Progress) -> tuple[list[Record],
     torn = lines.pop()  # empty, if the last line is whole
     if not torn and lines and b"\0" in lines[-1]:
         torn = lines.pop()  # its end was stored before the rest
-    records = []
+    records: list[Record] = []
     for number, line in enumerate(lines, 1):
         progress(number, len(lines))
         if not line.strip():
             continue
         try:
-            records.append(parse(line.decode()))
+            records += parse_all(line.decode())
         except UnicodeDecodeError as error:
             raise TraceError(f"{name} is no trace: line {number} is no text") from error
         except ValueError as error:
@@ -314,7 +322,7 @@ def _lines(content: bytes, name: str, progress: Progress) -> tuple[list[Record],
     if not torn:
         return records, []
     try:  # whole, but for its newline: a person's editor saved it so
-        return [*records, parse(torn.decode())], []
+        return [*records, *parse_all(torn.decode())], []
     except ValueError:
         where = f"{name}, line {len(lines) + 1}"
         return records, [f"{where}, is torn and was skipped (its process was killed while writing)"]

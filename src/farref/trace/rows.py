@@ -29,6 +29,8 @@ from ..protocol.messages import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..protocol.messages import Message
 
 _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
@@ -52,6 +54,23 @@ def fields_of(row: str) -> dict[str, Any]:
             return {**head, "kind": "do", "do": head["kind"], **_named(step, len(head) - 1)}
         case _:
             return {**head, **_named(step, len(head) - 1)}
+
+
+def implied(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The steps that always follow one that a row says, and so have no rows of their own.
+
+    What asks to be counted is counted when it takes effect; a function that is no object's method
+    may start then.
+    """
+    if fields["kind"] != "receive":
+        return
+    head = {"at": fields["at"], "time": fields["time"]}
+    message, peer = fields["message"], fields["peer"]
+    if message in {"ForkRequest", "Create"}:
+        which = {"rref": fields["rref"], "fork": fields["fork"]}
+        yield {**head, "kind": "known", **which, "holder": peer}
+    if message == "Call" or (message == "Create" and "target" not in fields):
+        yield {**head, "kind": "run", "peer": peer, "label": fields["label"]}
 
 
 def _message(message: Message) -> dict[str, Any]:

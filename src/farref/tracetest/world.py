@@ -30,7 +30,6 @@ from ..protocol.messages import (
     Delete,
     Descriptor,
     Fetch,
-    ForkRequest,
     Invoke,
     Message,
     RefRemoved,
@@ -168,8 +167,6 @@ class World:
     ) -> None:
         """Give *message*, the *number*-th of *sender*, to the machines of *endpoint*."""
         before = _snapshot(endpoint.context)
-        if endpoint.tracer:
-            endpoint.tracer.received(sender, message, number)
         try:
             effects = endpoint.context.receive(sender, message)
         except ProtocolError as error:
@@ -177,8 +174,8 @@ class World:
             if _snapshot(endpoint.context) != before:
                 raise AssertionError("the refused message changed something") from error
             return
-        if endpoint.tracer and isinstance(message, ForkRequest | Create):
-            endpoint.tracer.known(message, sender)
+        if endpoint.tracer:
+            endpoint.tracer.received(sender, message, number)
         self.perform(endpoint, effects)
         queued = why_queued(endpoint.context, message)
         if queued is not None:
