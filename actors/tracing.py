@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from ..protocol.effects import Confirmed, Fail, Free, Lose, Run, Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, Reply, Returned, Tell, target_of
+from ..serialization.payload import Payload
 from .steps import FORMAT, encode
 
 if TYPE_CHECKING:
@@ -207,20 +208,23 @@ def _labelled(message: Any) -> Any:
     That is what the sending shell called it: a function's name, or a message's type.
     """
     cargo = message.cargo
-    label = getattr(cargo.payload, "tag", None)
-    if not isinstance(label, str) or not label.isascii():
-        label = _odd_label(cargo.payload, label)
+    payload = cargo.payload
+    label = payload.tag if type(payload) is Payload else None
+    if label is None:
+        label = None if payload is None else ""
+    elif type(label) is not str or not label.isascii():
+        label = _odd_label(label)
     return replace(message, cargo=Cargo(payload=label, descriptors=cargo.descriptors))
 
 
-def _odd_label(payload: object, tag: object) -> str | None:
+def _odd_label(tag: object) -> str:
     match tag:
         case str() as label:
             pass
         case (str() as verb, _, str() as name):
             label = f"{verb} {name}"
         case _:
-            return None if payload is None else ""
+            return ""
     return label.encode("utf-8", "backslashreplace").decode()  # names may be no text
 
 
