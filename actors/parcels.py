@@ -20,10 +20,13 @@ from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.packets import LONGEST, decode_row, row_of
 from ..serialization.payload import Payload
+from ..serialization.shared import Segment
 from .base.addresses import Address
 from .wire import WorkerInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..protocol.delivery import Packet
 
 SMALL = 1 << 14
@@ -48,7 +51,7 @@ class _Content(NamedTuple):
     """A small `Payload`, by the same fields."""
 
     data: bytes
-    buffers: tuple[()]
+    buffers: tuple[bytes, ...]
     inert: tuple[()]
     peers: tuple[_Peer, ...]
     tag: str | tuple[str, int, str] | None
@@ -61,18 +64,23 @@ class _Row(NamedTuple):
     to: WorkerId
     packet: msgspec.Raw
     peers: tuple[_Peer, ...]
+    writable: tuple[bool, ...]
+    """Of each buffer in the payloads, in order: whether its reader may change it."""
 
 
 def pack(
     sender: WorkerId, to: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...]
 ) -> bytes | None:
     """*packet* as a parcel that introduces *peers*; None if it has to be an envelope."""
+    writable: list[bool] = []
     for message in packet.messages:
         cargo = getattr(message, "cargo", None)
         if cargo is not None and not _fits(cargo.payload):
             return None
+        if cargo is not None and cargo.payload is not None:
+            writable += [type(each) is bytearray for each in cargo.payload.buffers]
     try:
-        return _encoder.encode((sender, to, row_of(packet), peers))
+        return _encoder.encode((sender, to, row_of(packet), peers, writable))
     except _UnknownAddressError:
         return None
 
@@ -80,28 +88,34 @@ def pack(
 def unpack(data: bytes | bytearray) -> Parcel:
     """What a parcel says. Raises `ProtocolError` if it is none."""
     try:
-        sender, to, packet, peers = _rows.decode(data)
+        sender, to, packet, peers, writable = _rows.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"no parcel: {error!s:.{LONGEST}}") from None
-    return Parcel(sender, to, decode_row(packet, _payload), _infos(peers) if peers else ())
+    kinds = iter(writable)
+    read = decode_row(packet, lambda row: _payload(row, kinds))
+    return Parcel(sender, to, read, _infos(peers) if peers else ())
 
 
 def _fits(payload: object) -> bool:
     return payload is None or (
         type(payload) is Payload
-        and not payload.buffers
         and not payload.inert
-        and len(payload.data) < SMALL
+        and (not payload.buffers or not any(type(each) is Segment for each in payload.buffers))
+        and payload.framed < SMALL
     )
 
 
-def _payload(row: object) -> Payload:
+def _payload(row: object, writable: Iterator[bool]) -> Payload:
     try:
-        data, _, _, peers, tag, frozen, site = msgspec.convert(row, _Content)
+        data, buffers, _, peers, tag, frozen, site = msgspec.convert(row, _Content)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"its payload: {error!s:.{LONGEST}}") from None
+    try:
+        made = tuple([bytearray(each) if next(writable) else each for each in buffers])
+    except StopIteration:
+        raise ProtocolError("its buffers are more than the parcel says") from None
     introduced = _infos(peers) if peers else ()
-    return Payload(data, (), (), introduced, tag, frozen, site)
+    return Payload(data, made, (), introduced, tag, frozen, site)
 
 
 def _infos(peers: tuple[_Peer, ...]) -> tuple[WorkerInfo, ...]:

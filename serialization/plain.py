@@ -8,7 +8,7 @@ reference, an address or a buffer. Most calls are made of nothing else.
 from __future__ import annotations
 
 import pickle
-from types import BuiltinFunctionType, FunctionType, NoneType
+from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any
 
 import cloudpickle
@@ -53,6 +53,8 @@ def _is_plain(value: object) -> bool:
         elif kind is bytes:
             if len(part) > SHORT:
                 return False
+        elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
+            return False  # a method, of an object that may be anything
         elif kind not in _NAMED or not _is_by_name(part):
             return False
     return False

@@ -1,0 +1,122 @@
+"""A packet that goes as one row of MessagePack arrives as it was; what is not one is refused."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from thespian.actors import ActorAddress
+
+from farref.actors import parcels
+from farref.actors.base.addresses import Address
+from farref.actors.wire import WorkerInfo
+from farref.protocol.delivery import Packet
+from farref.protocol.errors import ProtocolError
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.messages import Ack, Call, Cargo, Descriptor, Message, Reply, Tell
+from farref.protocol.packets import Malformed
+from farref.serialization.failures import Failure
+from farref.serialization.payload import Payload
+from farref.serialization.shared import Segment
+
+A, B = WorkerId("A", 1), WorkerId("B", 2)
+WHERE = ActorAddress(Address("key", "/a/path", "127.0.0.1", 1900))
+INFO = WorkerInfo(A, WHERE)
+RREF, FORK, CALL = RRefId(A, 3), ForkId(A, 4), CallId(A, 5)
+PAYLOAD = Payload(
+    b"data", (b"fixed", bytearray(b"mine")), (), (INFO,), ("ask", 7, "Look"), True, "a.py:1"
+)
+
+
+def told(payload: object) -> Tell:
+    return Tell(cargo=Cargo(payload=payload))
+
+
+def packed(*messages: Message, peers: tuple[WorkerInfo, ...] = ()) -> bytes:
+    made = parcels.pack(A, B, Packet(3, messages, 9), peers)
+    assert made is not None
+    return made
+
+
+def test_everything_arrives() -> None:
+    lent = Descriptor(rref=RREF, fork=FORK, owner=B, parent=A, counted=True, name=RREF)
+    messages: tuple[Message, ...] = (
+        Call(call=CALL, cargo=Cargo(payload=PAYLOAD, descriptors=(lent,)), chain=(RREF,)),
+        Ack(rref=RREF, fork=FORK),
+        Reply(call=CALL, cargo=Cargo()),
+        told(Payload(b"", (bytearray(b"other"),))),
+    )
+    came = parcels.unpack(packed(*messages, peers=(INFO,)))
+    assert (came.sender, came.to, came.packet.first, came.packet.expects) == (A, B, 3, 9)
+    assert came.packet.messages == messages
+    payload: Any = came.packet.messages[0].cargo.payload  # type: ignore[union-attr]
+    assert [type(each) for each in payload.buffers] == [bytes, bytearray]  # who may change them
+    (peer,), (introduced,) = came.peers, payload.peers
+    for each in (peer, introduced):
+        assert each.id == A
+        details = each.address.addressDetails
+        assert (details.key, details.path, details.host, details.port) == (
+            ("key", "/a/path", "127.0.0.1", 1900)
+        )
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        Payload(b"x" * parcels.SMALL),
+        Payload(b"", (bytes(parcels.SMALL),)),
+        Payload(b"", (Segment((1, 2), "farref-name", 3, writable=True),)),
+        Payload(b"", (), (WHERE,)),
+        Payload(b"", peers=(WorkerInfo(A, ActorAddress("of another base")),)),
+        Failure("E", "m", "t", None, "A", "f"),
+    ],
+    ids=["large", "large buffer", "shared", "with an address", "a stranger", "a failure"],
+)
+def test_what_has_to_be_an_envelope(payload: object) -> None:
+    assert parcels.pack(A, B, Packet(0, (told(payload),), 0), ()) is None
+
+
+def rows() -> list[Any]:
+    made: list[Any] = msgspec.msgpack.decode(packed(told(PAYLOAD), Ack(rref=RREF, fork=FORK)))
+    return made
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [b"", b"\x00", packed()[:-1], packed() + b"\x00", msgspec.msgpack.encode(rows()[:-1])],
+    ids=["nothing", "a number", "torn", "too long", "a field too few"],
+)
+def test_what_is_no_parcel(wrong: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        parcels.unpack(wrong)
+
+
+@pytest.mark.parametrize("field", range(7))
+def test_a_payload_that_is_none_takes_no_other_message_with_it(field: int) -> None:
+    row = rows()
+    row[2][2][0][1][0][field] = {"not": "that"}
+    came: Any = parcels.unpack(msgspec.msgpack.encode(row)).packet.messages
+    assert isinstance(came[0], Malformed)
+    assert came[1] == Ack(rref=RREF, fork=FORK)
+
+
+def test_more_buffers_than_it_says() -> None:
+    row = rows()
+    row[4] = row[4][:1]
+    came: Any = parcels.unpack(msgspec.msgpack.encode(row)).packet.messages
+    assert isinstance(came[0], Malformed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_damaged_bytes_raise_nothing_else(seed: int) -> None:
+    rng, whole = random.Random(seed), packed(told(PAYLOAD), Ack(rref=RREF, fork=FORK))
+    for _ in range(400):
+        spoilt = bytearray(whole)
+        for _ in range(rng.randint(1, 3)):
+            spoilt[rng.randrange(len(spoilt))] = rng.randrange(256)
+        try:
+            parcels.unpack(spoilt)
+        except ProtocolError:
+            continue
