@@ -1,0 +1,261 @@
+"""Brief functions run between two messages; what is not brief holds nothing up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import farref
+from farref import System
+from farref.actors.brief import BRIEF, Brief
+from farref.actors.pool import Pool
+
+from .helpers import hold, until
+
+Later = list[Callable[[], None]]
+
+
+@pytest.fixture
+def ours() -> Iterator[System]:
+    """A system of the test's own, on our own base, which alone has aides."""
+    with System("farrefBase", timeout=20) as system:
+        yield system
+
+
+def thread_name() -> str:
+    return threading.current_thread().name
+
+
+def slow_thread_name() -> str:
+    time.sleep(20 * BRIEF)
+    return thread_name()
+
+
+def test_who_runs_a_function(ours: System) -> None:
+    ours.worker("B")
+    # On a busy machine others are faster than the aide now and then.
+    assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
+    farref.rpc_sync("B", slow_thread_name)  # wherever it runs: nobody knew
+    assert farref.rpc_sync("B", slow_thread_name) == "farref B"
+    assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
+
+
+def test_the_thread_that_waits_takes_the_reply(ours: System) -> None:
+    """The program's thread that waits runs the loop itself: no other is woken for the reply."""
+    ours.worker("B")
+    farref.rpc_sync("B", thread_name)
+    transport = ours._port._transport  # type: ignore[union-attr]
+    led: list[bool] = []
+    future = farref.rpc_async("B", slow_thread_name)
+    super(farref.Future, future).add_done_callback(lambda _: led.append(transport.leads))
+    future.result()
+    assert led == [True]
+
+
+def test_a_function_that_hangs_holds_nothing_up(ours: System, gate: Path) -> None:
+    ours.worker("B")
+    ours.worker("C")
+    hangs = farref.rpc_async("B", hold, (gate, "held"))
+    with_it = [farref.rpc_async("B", thread_name) for _ in range(5)]
+    assert all(future.result() for future in with_it)
+    ref = farref.remote("B", list, ((1,),))
+    assert farref.rpc_sync("C", _fetch, (ref,)) == [1]
+    assert not hangs.done()
+    gate.touch()
+    assert hangs.result() == "held"
+
+
+def _fetch(ref: farref.RRef[list[int]]) -> list[int]:
+    return ref.to_here()
+
+
+def test_one_thread_keeps_the_order(ours: System) -> None:
+    ours.worker("B", threads=1)
+    order = farref.remote("B", list)
+    farref.wait([order])
+    futures = [
+        farref.rpc_async("B", _note if n % 3 else _note_slowly, (order, n)) for n in range(30)
+    ]
+    for future in futures:
+        future.result()
+    assert order.to_here() == list(range(30))
+
+
+def _note(order: farref.RRef[list[int]], number: int) -> None:
+    order.local_value().append(number)
+
+
+def _note_slowly(order: farref.RRef[list[int]], number: int) -> None:
+    time.sleep(0.005)
+    _note(order, number)
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def _sleep() -> None:
+    time.sleep(99)
+
+
+@pytest.mark.parametrize("hangs", [_spin, _sleep])
+def test_the_end_does_not_wait_for_a_function(hangs: Callable[[], None]) -> None:
+    """The thread that Thespian gave us never runs the user's code: it ends the process."""
+    with System("farrefBase", timeout=20) as system:
+        system.worker("B")
+        farref.rpc_sync("B", thread_name)
+        farref.rpc_async("B", hangs)
+        farref.rpc_sync("B", thread_name)
+        started = time.monotonic()
+    assert time.monotonic() - started < 9  # Thespian kills after 10 what does not end by itself
+
+
+def test_a_function_that_calls_back_and_forth(ours: System) -> None:
+    """It waits, and does the mailbox's work meanwhile."""
+    ours.worker("B")
+    ours.worker("C")
+    assert farref.rpc_sync("B", _ping, (30,)) == 30
+
+
+def _ping(depth: int) -> int:
+    other = "C" if farref.get_worker_info().name == "B" else "B"
+    return 1 + farref.rpc_sync(other, _ping, (depth - 1,)) if depth else 0
+
+
+def test_values_are_let_go(ours: System, tmp_path: Path) -> None:
+    """A finalizer that hangs holds up neither calls nor other values."""
+    ours.worker("B")
+    stuck = farref.remote("B", _Reluctant, (tmp_path / "stuck", tmp_path / "gate"))
+    farref.wait([stuck])
+    del stuck
+    assert until(ours, (tmp_path / "stuck").exists)
+    others = [farref.remote("B", _Noted, (tmp_path / str(n),)) for n in range(5)]
+    farref.wait(others, num_returns=5)
+    del others
+    assert until(ours, lambda: all((tmp_path / str(n)).exists() for n in range(5)))
+    assert farref.rpc_sync("B", thread_name)
+    (tmp_path / "gate").touch()
+
+
+class _Noted:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __del__(self) -> None:
+        self.path.touch()
+
+
+class _Reluctant(_Noted):
+    def __init__(self, path: Path, gate: Path) -> None:
+        super().__init__(path)
+        self.gate = gate
+
+    def __del__(self) -> None:
+        super().__del__()
+        hold(self.gate)
+
+
+# ---- the parts by themselves
+
+
+@pytest.fixture
+def brief() -> Brief:
+    made = Brief()
+    made.looks = lambda: True
+    return made
+
+
+def test_what_is_offered_is_done_in_order(brief: Brief) -> None:
+    pool, done, later = Pool(1, "test"), list[int](), Later()
+    for number in range(40):
+        brief.submit(pool, "kind", done.append, number, later=later)
+    assert bool(brief)
+    assert not later
+    while brief:
+        brief.do()
+    assert done == list(range(40))
+    assert not pool.close()
+
+
+def test_a_kind_that_was_long_goes_to_the_pool(brief: Brief) -> None:
+    pool, done, later = Pool(1, "test"), threading.Event(), Later()
+    brief.took("kind", 2 * BRIEF)
+    brief.submit(pool, "kind", done.set, later=later)
+    assert not brief
+    (start,) = later
+    start()
+    assert done.wait(10)
+    brief.took("kind", BRIEF / 2)
+    brief.submit(pool, "kind", done.set, later=later)
+    assert brief
+
+
+def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:
+    pool, done, later = Pool(1, "test"), list[int](), Later()
+    brief.took("long", 2 * BRIEF)
+    brief.submit(pool, "brief", done.append, 1, later=later)
+    brief.submit(pool, "long", done.append, 2, later=later)
+    assert not brief
+    over = threading.Event()
+    pool.submit(over.set)
+    assert over.wait(10)
+    assert done == [1, 2]
+
+
+def test_nothing_is_offered_where_nobody_looks(brief: Brief) -> None:
+    brief.looks = lambda: False
+    pool, later = Pool(1, "test"), Later()
+    brief.submit(pool, "kind", print, later=later)
+    assert not brief
+    assert len(later) == 1
+
+
+def test_a_pool_without_a_place_takes_what_is_offered(brief: Brief) -> None:
+    pool, gate, done = Pool(1, "test"), threading.Event(), threading.Event()
+    pool.submit(gate.wait, 10)
+    assert until_true(lambda: pool.waits == 0)
+    brief.submit(pool, "kind", done.set, later=[])
+    brief.do()
+    assert not done.is_set()
+    gate.set()
+    assert done.wait(10)
+
+
+def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
+    pool, done = Pool(1, "test"), threading.Event()
+
+    def job() -> None:
+        pool.submit(done.set)
+        assert not done.wait(0.05)  # there is one place, and we have it
+        with pool.waiting():
+            assert done.wait(10)
+
+    assert pool.run_here(job)
+    again = threading.Event()
+    pool.submit(again.set)
+    assert again.wait(10)
+    pool.close()
+    assert not pool.run_here(job)
+
+
+def test_a_job_done_here_that_raises(caplog: pytest.LogCaptureFixture) -> None:
+    pool = Pool(1, "test")
+    assert pool.run_here(_raise)
+    assert "a job of test failed" in caplog.text
+    assert pool.run_here(lambda: None)  # its place is free again
+
+
+def _raise() -> None:
+    raise SystemExit("of the user's")
+
+
+def until_true(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    return condition()
