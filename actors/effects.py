@@ -25,7 +25,7 @@ from ..protocol.effects import (
 )
 from ..protocol.messages import Fetch, Invoke
 from .deaths import death_of
-from .tracing import EFFECTS
+from .tracing import EFFECTS, RARE
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
@@ -49,11 +49,14 @@ class Effects:
         """Gives a one-way message (its cargo, and who sent it) to the user."""
         self._self_sent: deque[Message] = deque()
 
-    def carry_out(self, effects: list[Effect], later: Later) -> None:
-        """Do what *effects* say, now or *later*, and what follows from messages to ourselves."""
+    def carry_out(self, effects: list[Effect], later: Later, *, noted: bool = False) -> None:
+        """Do what *effects* say, now or *later*, and what follows from messages to ourselves.
+
+        *noted*: the tracer knows of them already, but for the `RARE` ones.
+        """
         endpoint = self._endpoint
         for effect in effects:
-            if endpoint.tracer and type(effect) in EFFECTS:
+            if endpoint.tracer and type(effect) in (RARE if noted else EFFECTS):
                 endpoint.tracer.effect(effect)
             match effect:
                 case Send(to, message):

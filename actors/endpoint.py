@@ -224,7 +224,7 @@ class Endpoint:
             self._refuse(f"{type(message).__name__} of {sender}", error)
             return
         try:
-            self.effects.carry_out(effects, later)
+            self.effects.carry_out(effects, later, noted=True)
         except Exception:  # such as no thread to be had: what came with it takes effect still
             self._failed(f"{type(message).__name__} of {sender}")
 
@@ -239,7 +239,7 @@ class Endpoint:
             self.note_site(message.rref, message.cargo)
         effects = self.context.take(sender, message)
         if self.tracer:
-            self.tracer.received(sender, message, number)
+            self.tracer.received(sender, message, number, effects)
         return effects
 
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -76,6 +76,8 @@ class Receive(Step, frozen=True, tag="receive"):
     peer: WorkerId
     number: Number
     message: Message
+    then: tuple[tuple[Literal["confirmed", "free"], RRefId], ...] | None
+    """What followed at once: an object was `confirmed`, or is `free`."""
 
 
 class Run(Step, frozen=True, tag="run"):

@@ -27,7 +27,7 @@ from ..serialization.payload import Payload
 from .steps import FORMAT, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..protocol.effects import Effect
     from ..protocol.messages import Message
@@ -39,6 +39,8 @@ NOTHING: dict[str, Any] = {}
 """The tables of an endpoint that knows nothing yet."""
 EFFECTS = frozenset((Run, Free, Confirmed, Lose, Fail))
 """Those that are a step of their own."""
+RARE = frozenset((Run, Lose, Fail))
+"""Those of them that `Tracer.received` does not tell of."""
 _LOADED = frozenset((Call, Create, Invoke, Reply, Tell))
 """Messages with a cargo."""
 
@@ -118,15 +120,29 @@ class Tracer:
             message = _labelled(message)
         self._write(("send", self._clock(), self._me, to, number + 1, message, by, relays))
 
-    def received(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
-        """*message* of *sender* takes effect now."""
+    def received(
+        self,
+        sender: WorkerId,
+        message: Message,
+        number: int | None = None,
+        effects: Sequence[Effect] = (),
+    ) -> None:
+        """*message* of *sender* takes effect now, and comes to *effects*.
+
+        Of those only the `RARE` ones need to be told of, if they are given here.
+        """
         if self._by is not None:
             self._settle()
         if number is None:
             number = self._count("receive", sender)
         if type(message) in _LOADED:
             message = _labelled(message)
-        self._write(("receive", self._clock(), self._me, sender, number + 1, message))
+        then = None
+        for effect in effects:
+            if isinstance(effect, Confirmed | Free):
+                kind = "free" if isinstance(effect, Free) else "confirmed"
+                then = [*(then or ()), (kind, effect.rref)]
+        self._write(("receive", self._clock(), self._me, sender, number + 1, message, then))
 
     def did(self, what: str, *arguments: Any) -> None:
         """The user's code, or the shell, gives the machines this input."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from farref.actors.wire import Traced, WorkerInfo
 from farref.cli import app
 from farref.protocol.ids import WorkerId
 from farref.trace import Only, read
-from farref.trace.records import group, parse
+from farref.trace.records import group, parse_all
 from farref.trace.replay import Steps
 from farref.trace.story import tell
 from farref.tracetest.files import differences
@@ -239,7 +240,7 @@ def recorded_anywhere() -> bool:
 def of_kind(watching: Watching, lines: list[str], kind: str) -> int:
     """How many of *lines*, with what has come since, are of *kind*."""
     lines += watching.lines(0.1)
-    return sum(parse(line).kind == kind for line in lines)
+    return sum(step.kind == kind for line in lines for step in parse_all(line))
 
 
 @pytest.mark.processes
@@ -257,7 +258,7 @@ def test_a_system_is_recorded_only_while_it_is_watched(shop: System) -> None:
         until(lambda: of_kind(watching, lines, "free") >= 1)
     farref.rpc_sync("B", int)
     until(lambda: not recorded_anywhere())
-    story = tell(group(map(parse, lines)))
+    story = tell(group(chain.from_iterable(map(parse_all, lines))))
     steps = Steps(story)
     player = steps.at(len(story.rows) - 1)
     assert player.broken == {}

@@ -46,6 +46,8 @@ def fields_of(row: str) -> dict[str, Any]:
             return {**head, "format": number, "sharing": sharing, **known}
         case steps.Send() | steps.Receive():
             more = {"peer": spell(step.peer), "number": step.number, **_message(step.message)}
+            if isinstance(step, steps.Receive) and step.then:
+                more["then"] = [(kind, spell(rref)) for kind, rref in step.then]
             if isinstance(step, steps.Send):
                 more |= {"relays": spell(step.relays)} if step.relays is not None else {}
                 more |= {"by": step.by} if step.by is not None else {}
@@ -60,7 +62,7 @@ def implied(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The steps that always follow one that a row says, and so have no rows of their own.
 
     What asks to be counted is counted when it takes effect; a function that is no object's method
-    may start then.
+    may start then. *fields* lose what they say of others.
     """
     if fields["kind"] != "receive":
         return
@@ -69,6 +71,8 @@ def implied(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if message in {"ForkRequest", "Create"}:
         which = {"rref": fields["rref"], "fork": fields["fork"]}
         yield {**head, "kind": "known", **which, "holder": peer}
+    for kind, rref in fields.pop("then", ()):
+        yield {**head, "kind": kind, "rref": rref}
     if message == "Call" or (message == "Create" and "target" not in fields):
         yield {**head, "kind": "run", "peer": peer, "label": fields["label"]}
 
