@@ -1,4 +1,7 @@
-"""As many seeds as fit into a time: ``python -m tests.simulation --seconds 120 --first 0``."""
+"""As many seeds as fit into a time: ``python -m tests.simulation --seconds 120 --first 0``.
+
+A few of the programs are long: what has once lived for long finds mistakes that short ones do not.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,24 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from farref.simulation import draw, shrink, simulate
 
 
+SHORT, LONG = 60, 1000
+"""Acts of a program."""
+EVERY = 50
+"""One in so many seeds is that of a long one."""
+
+
+def length(seed: int) -> int:
+    """How many acts the program of *seed* has."""
+    return LONG if seed % EVERY == EVERY - 1 else SHORT
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Random programs over the machines, by seed.")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
-    parser.add_argument("--acts", type=int, default=60, help="acts of each program")
+    parser.add_argument(
+        "--acts", type=int, help=f"of each program; else {SHORT}, and of one in {EVERY} {LONG}"
+    )
     wanted = parser.parse_args()
     console = Console()
     wrong: list[int] = []
@@ -25,7 +41,7 @@ def main() -> int:
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=wanted.seconds)
         while (passed := time.monotonic() - begin) < wanted.seconds:
-            outcome = simulate(draw(seed, wanted.acts))
+            outcome = simulate(draw(seed, wanted.acts or length(seed)))
             if outcome.wrong:
                 wrong.append(seed)
                 console.print(f"seed {seed}: {outcome.wrong}")
@@ -34,7 +50,7 @@ def main() -> int:
             bar.update(task, completed=passed, description=told)
     console.print(f"{seed - wanted.first:,} seeds, {len(wrong)} wrong")
     if wrong:
-        least = shrink(draw(wrong[0], wanted.acts))
+        least = shrink(draw(wrong[0], wanted.acts or length(wrong[0])))
         console.print(f"seed {wrong[0]}, with the acts that it takes:", *least.acts, sep="\n  ")
     return 1 if wrong else 0
 

@@ -30,6 +30,9 @@ from farref.trace import read
 
 SEEDS = 500
 """For each weather; `make simulate` takes thousands."""
+LONG_SEEDS = 15
+LONG = 1000
+"""Acts of a long program."""
 
 
 @pytest.mark.parametrize("weather", WEATHERS)
@@ -50,6 +53,14 @@ def test_programs_go_well(weather: Any) -> None:
         "storm": {"crash", "cut", "partition", "nap", "freeze"},
     }[weather]
     assert done.keys() == {*PROGRAM, *expected, "packets lost", "packets repeated"}
+
+
+@pytest.mark.parametrize("weather", WEATHERS)
+def test_long_programs_go_well(weather: Any) -> None:
+    """What has lived for long finds mistakes that short programs do not."""
+    for seed in range(LONG_SEEDS):
+        outcome = simulate(draw(seed, LONG, weather=weather))
+        assert outcome.wrong is None, f"seed {seed} of {LONG} acts, weather {weather}"
 
 
 def test_a_plan_takes_the_same_course_every_time() -> None:
