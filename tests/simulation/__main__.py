@@ -14,7 +14,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from farref.simulation import draw, shrink, simulate
 
-
 SHORT, LONG = 60, 1000
 """Acts of a program."""
 EVERY = 50
