@@ -11,6 +11,7 @@ has been offered goes before what is not.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ class Brief:
 
     def __init__(self) -> None:
         self._offered: deque[tuple[Pool, Callable[..., object], tuple[Any, ...]]] = deque()
+        self._giving = threading.Lock()
+        """Held while a job is given a place, or to its pool: the next one must not be faster."""
         self._long: set[Hashable] = set()
         self.looks: Callable[[], bool] = lambda: False
         """Whether the calling thread will look at what is offered, as on our own base the mailbox
@@ -73,18 +76,19 @@ class Brief:
     def do(self) -> None:
         """Do some of it in the calling thread, as far as the pools let it."""
         for _ in range(AT_ONCE):
-            try:
+            with self._giving:
+                if not self._offered:  # all is done, or others have been given it
+                    return
                 pool, job, args = self._offered.popleft()
-            except IndexError:  # all is done, or others have been given it
-                return
-            if not pool.run_here(job, *args):
-                pool.submit(job, *args)
+                here = pool.take_place()
+                if not here:
+                    pool.submit(job, *args)
+            if here:
+                pool.run_in_place(job, *args)
 
     def disperse(self) -> None:
         """Give it to the pools' threads."""
-        while self._offered:
-            try:
+        with self._giving:
+            while self._offered:
                 pool, job, args = self._offered.popleft()
-            except IndexError:
-                return
-            pool.submit(job, *args)
+                pool.submit(job, *args)

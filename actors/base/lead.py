@@ -78,10 +78,10 @@ class Lead:
     def enter(self, *, yields: bool, patience: float | None = None) -> bool:
         """A guest leads, or the aide, which *yields*.  Whether it does, within *patience* seconds.
 
-        The aide leads only where nobody does.
+        The aide leads only where nobody does, and nobody who does already leads once more.
         """
         with self._changed:
-            if self._claims or self._bystanders:
+            if self._claims or self._bystanders or self.mine:
                 return False
             if self._leader and (yields or not self._yields or not self._displace(patience)):
                 return False

@@ -154,7 +154,7 @@ class Loop:
             raise AssertionError("a handler runs its own transport")
         end = None if seconds is None else perf_counter() + seconds
         self._lead.claim()
-        self._aborting = False
+        self._aborting, self._outcome = False, None
         transmit_only = handler is TransmitOnly or isinstance(handler, TransmitOnly)
         self._handler = None if transmit_only else handler
         try:
@@ -179,9 +179,9 @@ class Loop:
         """
         if self._handler is None or not self._lead.enter(yields=yields, patience=seconds):
             return False
-        handler, end = self._handler, None if seconds is None else perf_counter() + seconds
         try:
-            if handler is None:
+            handler, end = self._handler, None if seconds is None else perf_counter() + seconds
+            if handler is None:  # the resident has come to its end meanwhile
                 return False
             outcome = self._turns(
                 handler, end, False, lambda: self._guest_leaves(until, spare=not yields)

@@ -235,19 +235,21 @@ def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
         with pool.waiting():
             assert done.wait(10)
 
-    assert pool.run_here(job)
+    assert pool.take_place()
+    pool.run_in_place(job)
     again = threading.Event()
     pool.submit(again.set)
     assert again.wait(10)
     pool.close()
-    assert not pool.run_here(job)
+    assert not pool.take_place()
 
 
 def test_a_job_done_here_that_raises(caplog: pytest.LogCaptureFixture) -> None:
     pool = Pool(1, "test")
-    assert pool.run_here(_raise)
+    assert pool.take_place()
+    pool.run_in_place(_raise)
     assert "a job of test failed" in caplog.text
-    assert pool.run_here(lambda: None)  # its place is free again
+    assert pool.take_place()  # it is free again
 
 
 def _raise() -> None:
