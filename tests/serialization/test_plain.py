@@ -29,7 +29,7 @@ PLAIN: list[Any] = [
 SAME = "one and the same"
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=repr)
+@pytest.mark.parametrize("value", PLAIN, ids=range(len(PLAIN)))
 def test_it_is_the_same(value: Any) -> None:
     made = dumps_plain(value)
     assert made is not None
