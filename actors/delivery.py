@@ -77,6 +77,11 @@ class Delivery:
         )
         return self._links.send(to, message, prompt=large)
 
+    @property
+    def left(self) -> bool:
+        """Whether something may leave that has not. In any thread, without the lock."""
+        return self._links.left
+
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now: one packet for each peer.
 

@@ -320,7 +320,8 @@ class Endpoint:
         """The mailbox thread was woken: do what other threads left undone."""
         self._woken = False
         self.deaths.leave()
-        self.step(list, gather=False)
+        if self.discards or self.delivery.left:  # or else a step of another thread's did it all
+            self.step(list, gather=False)
 
     def tick(self) -> float | None:
         """Do what is due now. Returns the seconds until there is something to do again."""

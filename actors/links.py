@@ -77,6 +77,11 @@ class Links:
         self._withheld.setdefault(worker, self._channel(worker).told)
 
     @property
+    def left(self) -> bool:
+        """Whether messages have stayed for others to join, or acknowledgements are withheld."""
+        return bool(self._dirty or self._withheld)
+
+    @property
     def withholding(self) -> bool:
         """Whether anybody waits for its acknowledgements."""
         return bool(self._withheld)

@@ -442,13 +442,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _packet("an acknowledgement of what was not sent", Packet(1, (), 3)),
     ),
     (
-        Mutant(
-            "without `check` of a packet",
-            Channel,
-            "_check",
-            'check(packet, (Packet,), "packet", but="messages")',
-            "pass",
-        ),
+        _no(Channel, "_check", "packet.first < 0"),
         _packet("a negative number", Packet(-1, (message(0),), 0)),
     ),
     (
