@@ -10,6 +10,7 @@ import traceback
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from farref.protocol.errors import SerializationError
 from farref.serialization.failures import Failure
@@ -44,16 +45,16 @@ def value(rng: random.Random, handles: list[Handle]) -> Any:
 def spoil(rng: random.Random, payload: Payload) -> Payload:
     match rng.randrange(5):
         case 0:
-            return dataclasses.replace(payload, buffers=payload.buffers[1:])
+            return replace(payload, buffers=payload.buffers[1:])
         case 1:
-            return dataclasses.replace(payload, inert=())
+            return replace(payload, inert=())
         case 2:
             other = rng.choice((b"-1", b"99", b"None", b"'0'"))
-            return dataclasses.replace(payload, data=_renumber(payload.data, other))
+            return replace(payload, data=_renumber(payload.data, other))
         case 3:
-            return dataclasses.replace(payload, buffers=(rng.randbytes(rng.randint(0, 9)),))
+            return replace(payload, buffers=(rng.randbytes(rng.randint(0, 9)),))
         case _:
-            return dataclasses.replace(payload, data=damaged(rng, payload.data))
+            return replace(payload, data=damaged(rng, payload.data))
 
 
 def _renumber(data: bytes, number: bytes) -> bytes:
@@ -96,7 +97,7 @@ def test_a_number_of_no_descriptor(number: Any) -> None:
 
     forged, file = object(), io.BytesIO()
     Forger(file, 5).dump([forged])
-    payload = dataclasses.replace(payload, data=file.getvalue())
+    payload = replace(payload, data=file.getvalue())
     with pytest.raises(SerializationError):
         user.unpack(owner, payload, descriptors)
 
