@@ -11,6 +11,7 @@ has been offered goes before what is not.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,8 @@ class Brief:
     def __init__(self) -> None:
         self._offered: deque[tuple[Pool, Callable[..., object], tuple[Any, ...]]] = deque()
         self._long: set[Hashable] = set()
+        self._order = threading.RLock()
+        """Held while jobs are offered, or taken: or a later one might begin first."""
         self.looks: Callable[[], bool] = lambda: False
         """Whether the calling thread will look at what is offered, as on our own base the mailbox
         thread and its aide do."""
@@ -48,13 +51,16 @@ class Brief:
         later: list[Callable[[], None]],
     ) -> None:
         """Run ``job(*args)`` as one of *pool*'s; a thread of it is woken *later*, if at all."""
-        if kind not in self._long and not pool.waits and self.looks():
-            self._offered.append((pool, job, args))
-            return
-        if self._offered:
+        with self._order:
+            offered = kind not in self._long and not pool.waits and self.looks()
+            if offered:
+                self._offered.append((pool, job, args))
+            else:
+                self.disperse()
+                pool.add(job, *args)
+                later.append(pool.start)
+        if offered and not self.looks():  # the aide's own job offers it, and has taken too long
             self.disperse()
-        pool.add(job, *args)
-        later.append(pool.start)
 
     def took(self, kind: Hashable, seconds: float) -> None:
         """A job of *kind* has taken so long, and so will the next one. In any thread."""
@@ -73,18 +79,20 @@ class Brief:
     def do(self) -> None:
         """Do some of it in the calling thread, as far as the pools let it."""
         for _ in range(AT_ONCE):
-            try:
+            with self._order:
+                if not self._offered:  # all is done, or others have been given it
+                    return
                 pool, job, args = self._offered.popleft()
-            except IndexError:  # all is done, or others have been given it
-                return
-            if not pool.run_here(job, *args):
-                pool.submit(job, *args)
+                here = pool.enter()
+                if not here:
+                    pool.submit(job, *args)
+            if here:
+                pool.run_here(job, *args)
 
     def disperse(self) -> None:
         """Give it to the pools' threads."""
-        while self._offered:
-            try:
-                pool, job, args = self._offered.popleft()
-            except IndexError:
-                return
-            pool.submit(job, *args)
+        if self._offered:
+            with self._order:
+                while self._offered:
+                    pool, job, args = self._offered.popleft()
+                    pool.submit(job, *args)

@@ -62,15 +62,19 @@ class Pool:
             if self._jobs and not self._closed:
                 self._start_some()
 
-    def run_here(self, job: Callable[..., object], *args: Any) -> bool:
-        """Run ``job(*args)`` in the calling thread, as one of the pool's; false if none may start.
-
-        The thread is not the pool's otherwise.
-        """
+    def enter(self) -> bool:
+        """Take a place for `run_here`, if a job that comes now may start at once; whether it may."""
         with self._ready:
             if self._closed or self._jobs or self._places <= 0:
                 return False
             self._places -= 1
+            return True
+
+    def run_here(self, job: Callable[..., object], *args: Any) -> None:
+        """Run ``job(*args)`` in the calling thread, as one of the pool's, in the place of `enter`.
+
+        The thread is not the pool's otherwise.
+        """
         self._mine.inside = True
         self._run(job, args)
         self._mine.inside = False
@@ -78,7 +82,6 @@ class Pool:
             self._places += 1
             if self._jobs and not self._closed:
                 self._start_some()
-        return True
 
     @property
     def waits(self) -> int:

@@ -108,6 +108,7 @@ class Lead:
                 if end is not None and now >= end:
                     if self._leader:
                         self._displace(None)
+                        continue  # who led may have found out that it is over
                 elif self._leader or (seen != self._leads and not self._urgent):
                     # The same one leads, after a while: it may go on for long.
                     self._asleep = self._leader != 0 and seen == self._leads

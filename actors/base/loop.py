@@ -13,6 +13,7 @@ order within a turn is chosen for the promises that depend on it:
 from __future__ import annotations
 
 import contextlib
+import os
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -70,6 +71,7 @@ class Loop:
         timers: Timers,
     ) -> None:
         self._me = me
+        self._pid = os.getpid()
         self._poller = poller
         self._inbox = inbox
         self._local = local
@@ -103,6 +105,10 @@ class Loop:
     def is_aide(self) -> bool:
         """Whether the calling thread is the one that does the messages' short work."""
         return self._aide is not None and self._aide.here
+
+    def looks(self) -> bool:
+        """Whether the calling thread, or the next that leads, will look whether there is work."""
+        return self.is_runner() or (self.is_aide() and not self._lead.taken)
 
     def take_raw(self, handler: Callable[[Raw, ActorAddress], object]) -> None:
         """Give what is `Raw`, and from whom, to *handler* from now on."""
@@ -177,14 +183,16 @@ class Loop:
 
         False also if another thread leads, or has to: wait some other way.
         """
-        if self._handler is None or not self._lead.enter(yields=yields, patience=seconds):
+        if self._handler is None or os.getpid() != self._pid:  # a forked child has our sockets
+            return False
+        if not self._lead.enter(yields=yields, patience=seconds):
             return False
         handler, end = self._handler, None if seconds is None else perf_counter() + seconds
         try:
             if handler is None:
                 return False
             outcome = self._turns(
-                handler, end, False, lambda: self._guest_leaves(until, spare=not yields)
+                handler, end, False, lambda: self._guest_leaves(until, end, spare=not yields)
             )
         except Exception as error:
             self._outcome = _Raised(error)
@@ -201,10 +209,11 @@ class Loop:
         aide = self._aide
         return self._lead.claimed or (aide is not None and aide.relieve())
 
-    def _guest_leaves(self, until: Callable[[], bool], *, spare: bool) -> bool:
+    def _guest_leaves(self, until: Callable[[], bool], end: float | None, *, spare: bool) -> bool:
         if spare and self._aide is not None:
             self._aide.spare()
-        return until() or self._lead.claimed
+        late = end is not None and perf_counter() >= end  # however much there is to deliver
+        return late or until() or self._lead.claimed
 
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
