@@ -63,7 +63,7 @@ class Pool:
                 self._start_some()
 
     def enter(self) -> bool:
-        """Take a place for `run_here`, if a job that comes now may start at once; whether it may."""
+        """Take a place for `run_here`, where no other job would start first; whether there is one."""
         with self._ready:
             if self._closed or self._jobs or self._places <= 0:
                 return False

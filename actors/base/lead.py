@@ -142,6 +142,20 @@ class Lead:
             with self._changed:
                 self._bystanders -= 1
 
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """For the thread that leads: the resident does, meanwhile."""
+        yields = self._yields
+        self.leave(urgent=True)
+        try:
+            yield
+        finally:
+            with self._changed:
+                if self._leader:
+                    self._displace(None)
+                self._begin(yields=yields)
+            self._wake()  # much may have come that it has not seen
+
     # -- with the lock held
 
     def _begin(self, *, yields: bool) -> None:

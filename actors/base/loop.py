@@ -122,6 +122,16 @@ class Loop:
         """For a thread that waits while another one leads."""
         return self._lead.beside()
 
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """For a signal handler that waits: if it has interrupted a sleeping guest, others run."""
+        if not (self.is_runner() and self._poller.asleep):
+            yield
+            return
+        with self._lead.lent():
+            yield
+        self._poller.asleep = True
+
     def deliver_local(self, envelope: Envelope) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
         self._local.queue.append(envelope)

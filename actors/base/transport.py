@@ -340,6 +340,10 @@ class Transport:
         """The calling thread waits for what the thread that runs brings."""
         return self._loop.beside()
 
+    def lent(self) -> AbstractContextManager[None]:
+        """For whatever waits, maybe in a signal handler that has interrupted :meth:`lead`."""
+        return self._loop.lent()
+
     def set_work(self, work: Work) -> None:
         """Have the short work that messages bring done between them; see :mod:`.aide`."""
         self._loop.work(work)
