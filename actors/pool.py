@@ -63,7 +63,7 @@ class Pool:
                 self._start_some()
 
     def enter(self) -> bool:
-        """Take a place for `run_here`, where no other job would start first; whether there is one."""
+        """Take a place for `run_here`, if no other job waits for one; whether there was one."""
         with self._ready:
             if self._closed or self._jobs or self._places <= 0:
                 return False

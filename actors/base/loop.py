@@ -92,6 +92,8 @@ class Loop:
         self._leaving = False
         self._leave_since = 0.0
         self._stopped = False
+        self._resting = False
+        """Whoever leads looks no more before it sleeps, but a finalizer may run in it still."""
         self._watch_pending = False
         self.rejected = 0
         """Messages that could not be unpickled."""
@@ -136,7 +138,7 @@ class Loop:
         """Deliver *envelope* to ourselves, in its turn."""
         self._local.queue.append(envelope)
         self._inbox.add(self._local)
-        if not self.is_runner():
+        if self._resting or not self.is_runner():
             self._poller.wake()
 
     def interrupt(self, message: object) -> None:
@@ -240,6 +242,7 @@ class Loop:
         """What :meth:`run` shall return, or None if the calling thread *leaves* the lead."""
         polled = False
         while not self._stopped:
+            self._resting = False
             if not transmit_only and not self._aborting:
                 result = self._deliver(handler)
                 if result is not None:
@@ -256,6 +259,7 @@ class Loop:
                     return 0
             elif leaves():
                 return None
+            self._resting = True
             ready_now = bool(self._inbox) and not (transmit_only or self._aborting)
             if end is not None and now >= end and polled and not ready_now:
                 return self._outbox.unwritten() if transmit_only else RunExpired()
