@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import signal
 import subprocess
@@ -12,9 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from thespian.actors import ActorAddress
 
 import farref
-from farref import System
+from farref import RefActor, System
 from farref.actors.brief import Brief
 from farref.actors.pool import Pool
 
@@ -53,6 +55,30 @@ def test_a_forked_child_takes_nothing_from_its_parent(brief_system: System) -> N
         assert child > 0
         assert [farref.rpc_sync("B", same, args=(n,)) for n in range(50)] == list(range(50))
         assert farref.rpc_sync("B", reap, args=(child,)) == 0
+
+
+COLOUR = contextvars.ContextVar("COLOUR", default="none")
+
+
+def paint() -> None:
+    COLOUR.set("red")
+
+
+class Painted(RefActor):
+    """Says which colour its handlers see, and who it is."""
+
+    def receiveMsg_str(self, _: str, sender: ActorAddress) -> None:
+        self.send(sender, (COLOUR.get(), farref.get_worker_info()))
+
+
+@pytest.mark.processes
+def test_handlers_do_not_see_the_context_of_functions() -> None:
+    with System("farrefBase", timeout=PATIENCE) as system:
+        actor = system.create(Painted)
+        _, who = system.ask(actor, "who")
+        for _ in range(20):
+            farref.rpc_sync(who, paint)
+            assert system.ask(actor, "look") == ("none", who)
 
 
 PROGRAM = """
