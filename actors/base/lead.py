@@ -166,8 +166,8 @@ class Lead:
 
     def _displace(self, patience: float | None) -> bool:
         self._claims += 1
-        self._wake()
         try:
+            self._wake()
             return self._changed.wait_for(lambda: not self._leader, patience)
         finally:
             self._claims -= 1

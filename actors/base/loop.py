@@ -195,12 +195,12 @@ class Loop:
 
         False also if another thread leads, or has to: wait some other way.
         """
-        if self._handler is None or os.getpid() != self._pid:  # a forked child has our sockets
-            return False
-        if not self._lead.enter(yields=yields, patience=seconds):
-            return False
-        handler, end = self._handler, None if seconds is None else perf_counter() + seconds
-        try:
+        if self._handler is None or self.is_runner() or os.getpid() != self._pid:
+            return False  # a signal handler has interrupted us; a forked child has our sockets
+        try:  # at once: a signal handler may raise anywhere
+            if not self._lead.enter(yields=yields, patience=seconds):
+                return False
+            handler, end = self._handler, None if seconds is None else perf_counter() + seconds
             if handler is None:
                 return False
             outcome = self._turns(
@@ -215,7 +215,8 @@ class Loop:
                 return False
             return until()
         finally:
-            self._lead.leave(urgent=bool(self._inbox) or self._outcome is not None)
+            if self._lead.mine:
+                self._lead.leave(urgent=bool(self._inbox) or self._outcome is not None)
 
     def _resident_leaves(self) -> bool:
         aide = self._aide
