@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -47,6 +48,16 @@ BURST: Final = 64  # messages delivered between two looks at the sockets
 WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes what it has sent
 ACK_PATIENCE: Final = 1.0  # seconds in which it waits to hear that it was handled
 STOP_PATIENCE: Final = 5.0
+ROOM: Final = 300  # frames that handlers, and all that they call, may need
+
+
+def _stack_has_room() -> bool:
+    """Whether the loop may run on this stack: a `RecursionError` would be the process's end."""
+    try:
+        sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
+    except ValueError:
+        return True
+    return False
 
 
 class _Raised:
@@ -197,6 +208,8 @@ class Loop:
         """
         if self._handler is None or self.is_runner() or os.getpid() != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
+        if not _stack_has_room():
+            return False
         try:  # at once: a signal handler may raise anywhere
             if not self._lead.enter(yields=yields, patience=seconds):
                 return False

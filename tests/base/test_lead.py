@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import threading
 import time
 from collections import deque
@@ -197,6 +199,17 @@ def test_an_interrupt_of_a_guest_is_its_own(here: Endpoint) -> None:
     telling.join()
     here.tell("after")
     assert here.by("after") == here.resident.ident
+
+
+def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Endpoint) -> None:
+    """A handler that finds no room on its stack fails, and what it was given is lost."""
+
+    def dive(levels: int) -> bool:
+        return dive(levels - 1) if levels else here.transport.lead(lambda: True, PATIENCE)
+
+    room = sys.getrecursionlimit() - len(inspect.stack(0))
+    assert not dive(room - 100)
+    assert dive(room // 4)
 
 
 def test_what_a_finalizer_sends_just_before_the_sleep(
