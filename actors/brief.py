@@ -33,9 +33,9 @@ class Brief:
 
     def __init__(self) -> None:
         self._offered: deque[tuple[Pool, Callable[..., object], tuple[Any, ...]]] = deque()
-        self._giving = threading.Lock()
-        """Held while a job is given a place, or to its pool: the next one must not be faster."""
         self._long: set[Hashable] = set()
+        self._order = threading.RLock()
+        """Held while jobs are offered, or taken: or a later one might begin first."""
         self.looks: Callable[[], bool] = lambda: False
         """Whether the calling thread will look at what is offered, as on our own base the mailbox
         thread and its aide do."""
@@ -51,13 +51,16 @@ class Brief:
         later: list[Callable[[], None]],
     ) -> None:
         """Run ``job(*args)`` as one of *pool*'s; a thread of it is woken *later*, if at all."""
-        if kind not in self._long and not pool.waits and self.looks():
-            self._offered.append((pool, job, args))
-            return
-        if self._offered:
+        with self._order:
+            offered = kind not in self._long and not pool.waits and self.looks()
+            if offered:
+                self._offered.append((pool, job, args))
+            else:
+                self.disperse()
+                pool.add(job, *args)
+                later.append(pool.start)
+        if offered and not self.looks():  # the aide's own job offers it, and has taken too long
             self.disperse()
-        pool.add(job, *args)
-        later.append(pool.start)
 
     def took(self, kind: Hashable, seconds: float) -> None:
         """A job of *kind* has taken so long, and so will the next one. In any thread."""
@@ -76,19 +79,20 @@ class Brief:
     def do(self) -> None:
         """Do some of it in the calling thread, as far as the pools let it."""
         for _ in range(AT_ONCE):
-            with self._giving:
+            with self._order:
                 if not self._offered:  # all is done, or others have been given it
                     return
                 pool, job, args = self._offered.popleft()
-                here = pool.take_place()
+                here = pool.enter()
                 if not here:
                     pool.submit(job, *args)
             if here:
-                pool.run_in_place(job, *args)
+                pool.run_here(job, *args)
 
     def disperse(self) -> None:
         """Give it to the pools' threads."""
-        with self._giving:
-            while self._offered:
-                pool, job, args = self._offered.popleft()
-                pool.submit(job, *args)
+        if self._offered:
+            with self._order:
+                while self._offered:
+                    pool, job, args = self._offered.popleft()
+                    pool.submit(job, *args)

@@ -223,6 +223,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     def _block(self, timeout: float | None) -> None:
         if self.done():
             return
+        self._endpoint.check_process()
         left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
         self._endpoint.check_may_block(self._what)
         self._check_self_wait()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 import threading
 from collections import deque
@@ -28,6 +29,8 @@ class Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         """None before the actor is an endpoint, and when it has ended."""
         self._endpoint: Endpoint | None = None
+        self._context = contextvars.Context()
+        """What work starts in: the thread that queues it may have run functions of the user's."""
         self._inbox: deque[Callable[[], Any]] = deque()
         self._starting = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -38,6 +41,7 @@ class Loop:
     def start(self, endpoint: Endpoint) -> None:
         """Begin to run what is queued, for *endpoint*."""
         self._endpoint = endpoint
+        self._context = contextvars.copy_context()
         self._loop = endpoint.server.loop = asyncio.new_event_loop()
         threading.Thread(
             target=self._run,
@@ -52,7 +56,7 @@ class Loop:
         loop = self._loop  # another thread may stop it at any time
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
-                loop.call_soon_threadsafe(self._begin)
+                loop.call_soon_threadsafe(self._begin, context=self._context.copy())
 
     def full(self) -> bool:
         """Whether so much is queued that whoever sends more shall wait."""

@@ -60,11 +60,12 @@ class OwnPort(Receiver, SelfRunning):
 
     def stop(self) -> None:
         """Receive no more. What was sent is written."""
-        self._stopping = True
-        self._transport.abort_run()
-        self._thread.join(5)
-        self._base._run_transport(0.2, txonly=True)
-        self._context.__exit__(None, None, None)
+        with self._transport.lent():
+            self._stopping = True
+            self._transport.abort_run()
+            self._thread.join(5)
+            self._base._run_transport(0.2, txonly=True)
+            self._context.__exit__(None, None, None)
 
     def end(self) -> None:
         """Nothing of this program listens any more; the actors are other processes' affair."""
@@ -82,6 +83,9 @@ class OwnPort(Receiver, SelfRunning):
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """See `Port.wait`: the calling thread receives, unless another one that waits does."""
         end = time.monotonic() + timeout
+        if self._transport.leads:  # a signal handler has interrupted another wait
+            with self._transport.lent():
+                return super().wait(future, timeout)
         if lead_until(self._transport, future, timeout):
             return True
         with self._transport.beside():

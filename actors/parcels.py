@@ -81,7 +81,7 @@ def pack(
             writable += [type(each) is bytearray for each in cargo.payload.buffers]
     try:
         return _encoder.encode((sender, to, row_of(packet), peers, writable))
-    except _UnknownAddressError:
+    except (_UnknownAddressError, UnicodeEncodeError):  # a name may be a text that is no UTF-8
         return None
 
 

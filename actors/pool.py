@@ -62,19 +62,19 @@ class Pool:
             if self._jobs and not self._closed:
                 self._start_some()
 
-    def take_place(self) -> bool:
-        """The calling thread, which is not the pool's, will run a job; false if none may start.
-
-        If it may, `run_in_place` follows.
-        """
+    def enter(self) -> bool:
+        """Take a place for `run_here`, if no other job waits for one; whether there was one."""
         with self._ready:
             if self._closed or self._jobs or self._places <= 0:
                 return False
             self._places -= 1
             return True
 
-    def run_in_place(self, job: Callable[..., object], *args: Any) -> None:
-        """Run ``job(*args)`` in the place that the calling thread took, and give it back."""
+    def run_here(self, job: Callable[..., object], *args: Any) -> None:
+        """Run ``job(*args)`` in the calling thread, as one of the pool's, in the place of `enter`.
+
+        The thread is not the pool's otherwise.
+        """
         self._mine.inside = True
         self._run(job, args)
         self._mine.inside = False

@@ -45,6 +45,8 @@ def _is_plain(value: object) -> bool:
         kind = type(part)
         if kind in _ATOMS:
             continue
+        if (kind is tuple or kind is list or kind is dict) and len(part) > MOST_PARTS:
+            return False
         if kind is tuple or kind is list:
             parts += part
         elif kind is dict:
@@ -66,7 +68,9 @@ def _is_by_name(thing: Any) -> bool:
     known = _by_name.get(thing)
     if known is None:
         try:
-            known = cloudpickle.dumps(thing, 5) == pickle.dumps(thing, 5)
+            # In this order: it refuses what has no name at once, whatever that holds.
+            named = pickle.dumps(thing, 5)
+            known = thing.__module__ != "__main__" and cloudpickle.dumps(thing, 5) == named
         except Exception:  # whatever is wrong with it, cloudpickle will say so
             return False
         if known and len(_by_name) < MOST_NAMES:

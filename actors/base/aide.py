@@ -9,6 +9,7 @@ millisecond or two, whatever it does, and the thread that Thespian gave us never
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -37,6 +38,7 @@ class Aide:
         self._called = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
         self._identity = 0
+        self._pid = os.getpid()
         self._ended = False
         self._free = True
 
@@ -75,6 +77,8 @@ class Aide:
             self._called.acquire()
             while not self._ended:
                 self._work.do()
+                if os.getpid() != self._pid:  # a job has forked: what leads is the parent
+                    return
                 if not self._lead(self._work.__bool__):
                     break
             if self._ended:

@@ -108,6 +108,7 @@ class Lead:
                 if end is not None and now >= end:
                     if self._leader:
                         self._displace(None)
+                        continue  # who led may have found out that it is over
                 elif self._leader or (seen != self._leads and not self._urgent):
                     # The same one leads, after a while: it may go on for long.
                     self._asleep = self._leader != 0 and seen == self._leads
@@ -141,6 +142,20 @@ class Lead:
             with self._changed:
                 self._bystanders -= 1
 
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """For the thread that leads: the resident does, meanwhile."""
+        yields = self._yields
+        self.leave(urgent=True)
+        try:
+            yield
+        finally:
+            with self._changed:
+                if self._leader:
+                    self._displace(None)
+                self._begin(yields=yields)
+            self._wake()  # much may have come that it has not seen
+
     # -- with the lock held
 
     def _begin(self, *, yields: bool) -> None:
@@ -151,8 +166,8 @@ class Lead:
 
     def _displace(self, patience: float | None) -> bool:
         self._claims += 1
-        self._wake()
         try:
+            self._wake()
             return self._changed.wait_for(lambda: not self._leader, patience)
         finally:
             self._claims -= 1

@@ -13,6 +13,8 @@ order within a turn is chosen for the promises that depend on it:
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -46,6 +48,16 @@ BURST: Final = 64  # messages delivered between two looks at the sockets
 WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes what it has sent
 ACK_PATIENCE: Final = 1.0  # seconds in which it waits to hear that it was handled
 STOP_PATIENCE: Final = 5.0
+ROOM: Final = 300  # frames that handlers, and all that they call, may need
+
+
+def _stack_has_room() -> bool:
+    """Whether the loop may run on this stack: a `RecursionError` would be the process's end."""
+    try:
+        sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
+    except ValueError:
+        return True
+    return False
 
 
 class _Raised:
@@ -70,6 +82,7 @@ class Loop:
         timers: Timers,
     ) -> None:
         self._me = me
+        self._pid = os.getpid()
         self._poller = poller
         self._inbox = inbox
         self._local = local
@@ -90,6 +103,8 @@ class Loop:
         self._leaving = False
         self._leave_since = 0.0
         self._stopped = False
+        self._resting = False
+        """Whoever leads looks no more before it sleeps, but a finalizer may run in it still."""
         self._watch_pending = False
         self.rejected = 0
         """Messages that could not be unpickled."""
@@ -104,6 +119,10 @@ class Loop:
         """Whether the calling thread is the one that does the messages' short work."""
         return self._aide is not None and self._aide.here
 
+    def looks(self) -> bool:
+        """Whether the calling thread, or the next that leads, will look whether there is work."""
+        return self.is_runner() or (self.is_aide() and not self._lead.taken)
+
     def take_raw(self, handler: Callable[[Raw, ActorAddress], object]) -> None:
         """Give what is `Raw`, and from whom, to *handler* from now on."""
         self._raw = handler
@@ -116,11 +135,21 @@ class Loop:
         """For a thread that waits while another one leads."""
         return self._lead.beside()
 
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """For a signal handler that waits: if it has interrupted a sleeping guest, others run."""
+        if not (self.is_runner() and self._poller.asleep):
+            yield
+            return
+        with self._lead.lent():
+            yield
+        self._poller.asleep = True
+
     def deliver_local(self, envelope: Envelope) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
         self._local.queue.append(envelope)
         self._inbox.add(self._local)
-        if not self.is_runner():
+        if self._resting or not self.is_runner():
             self._poller.wake()
 
     def interrupt(self, message: object) -> None:
@@ -177,14 +206,18 @@ class Loop:
 
         False also if another thread leads, or has to: wait some other way.
         """
-        if self._handler is None or not self._lead.enter(yields=yields, patience=seconds):
+        if self._handler is None or self.is_runner() or os.getpid() != self._pid:
+            return False  # a signal handler has interrupted us; a forked child has our sockets
+        if not _stack_has_room():
             return False
-        try:
+        try:  # at once: a signal handler may raise anywhere
+            if not self._lead.enter(yields=yields, patience=seconds):
+                return False
             handler, end = self._handler, None if seconds is None else perf_counter() + seconds
-            if handler is None:  # the resident has come to its end meanwhile
+            if handler is None:
                 return False
             outcome = self._turns(
-                handler, end, False, lambda: self._guest_leaves(until, spare=not yields)
+                handler, end, False, lambda: self._guest_leaves(until, end, spare=not yields)
             )
         except Exception as error:
             self._outcome = _Raised(error)
@@ -195,16 +228,18 @@ class Loop:
                 return False
             return until()
         finally:
-            self._lead.leave(urgent=bool(self._inbox) or self._outcome is not None)
+            if self._lead.mine:
+                self._lead.leave(urgent=bool(self._inbox) or self._outcome is not None)
 
     def _resident_leaves(self) -> bool:
         aide = self._aide
         return self._lead.claimed or (aide is not None and aide.relieve())
 
-    def _guest_leaves(self, until: Callable[[], bool], *, spare: bool) -> bool:
+    def _guest_leaves(self, until: Callable[[], bool], end: float | None, *, spare: bool) -> bool:
         if spare and self._aide is not None:
             self._aide.spare()
-        return until() or self._lead.claimed
+        late = end is not None and perf_counter() >= end  # however much there is to deliver
+        return late or until() or self._lead.claimed
 
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
@@ -221,6 +256,7 @@ class Loop:
         """What :meth:`run` shall return, or None if the calling thread *leaves* the lead."""
         polled = False
         while not self._stopped:
+            self._resting = False
             if not transmit_only and not self._aborting:
                 result = self._deliver(handler)
                 if result is not None:
@@ -237,6 +273,7 @@ class Loop:
                     return 0
             elif leaves():
                 return None
+            self._resting = True
             ready_now = bool(self._inbox) and not (transmit_only or self._aborting)
             if end is not None and now >= end and polled and not ready_now:
                 return self._outbox.unwritten() if transmit_only else RunExpired()

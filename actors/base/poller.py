@@ -41,7 +41,7 @@ class Owner(Protocol):
 class Poller:
     """``epoll``, a table of owners, and an ``eventfd`` to wake it."""
 
-    __slots__ = ("_epoll", "_owners", "_skips", "_spin", "_wakened", "_waking", "watched")
+    __slots__ = ("_epoll", "_owners", "_skips", "_spin", "_wakened", "_waking", "asleep", "watched")
 
     def __init__(self, spin: float) -> None:
         """Spin for up to *spin* seconds before sleeping; 0 never spins."""
@@ -55,6 +55,8 @@ class Poller:
         self._spin = spin if len(os.sched_getaffinity(0)) > 1 else 0.0
         self._skips = [0, 1]  # sleeps to go until the next spin; and how many after a miss
         self.watched: list[int] = []
+        self.asleep = False
+        """For the thread that waits: a signal handler of its own has interrupted its sleep."""
 
     def add(self, descriptor: int, events: int, owner: Owner) -> None:
         """Tell *owner* about *events* on *descriptor*."""
@@ -104,7 +106,11 @@ class Poller:
         """
         events = self._spinning(timeout)
         if not events:
-            events = self._epoll.poll(timeout)
+            self.asleep = True
+            try:
+                events = self._epoll.poll(timeout)
+            finally:
+                self.asleep = False
         ready: list[int] = []
         for descriptor, mask in events:
             owner = self._owners.get(descriptor)

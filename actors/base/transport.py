@@ -322,8 +322,11 @@ class Transport:
         return self._loop.is_aide()
 
     def looks(self) -> bool:
-        """Whether the calling thread will look whether there is work of `set_work`."""
-        return self._loop.is_runner() or self._loop.is_aide()
+        """Whether the calling thread will look whether there is work of `set_work`.
+
+        Not the aide while another thread runs: that one may sleep already.
+        """
+        return self._loop.looks()
 
     def lead(self, until: Callable[[], bool], seconds: float) -> bool:
         """While another thread is in :meth:`run` with a handler: run in the calling thread.
@@ -336,6 +339,10 @@ class Transport:
     def beside(self) -> AbstractContextManager[None]:
         """The calling thread waits for what the thread that runs brings."""
         return self._loop.beside()
+
+    def lent(self) -> AbstractContextManager[None]:
+        """For whatever waits, maybe in a signal handler that has interrupted :meth:`lead`."""
+        return self._loop.lent()
 
     def set_work(self, work: Work) -> None:
         """Have the short work that messages bring done between them; see :mod:`.aide`."""

@@ -235,21 +235,21 @@ def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
         with pool.waiting():
             assert done.wait(10)
 
-    assert pool.take_place()
-    pool.run_in_place(job)
+    assert pool.enter()
+    pool.run_here(job)
     again = threading.Event()
     pool.submit(again.set)
     assert again.wait(10)
     pool.close()
-    assert not pool.take_place()
+    assert not pool.enter()
 
 
 def test_a_job_done_here_that_raises(caplog: pytest.LogCaptureFixture) -> None:
     pool = Pool(1, "test")
-    assert pool.take_place()
-    pool.run_in_place(_raise)
+    assert pool.enter()
+    pool.run_here(_raise)
     assert "a job of test failed" in caplog.text
-    assert pool.take_place()  # it is free again
+    assert pool.enter()  # it is free again
 
 
 def _raise() -> None:

@@ -69,10 +69,19 @@ def test_everything_arrives() -> None:
         Payload(b"", (bytes(parcels.SMALL),)),
         Payload(b"", (Segment((1, 2), "farref-name", 3, writable=True),)),
         Payload(b"", (), (WHERE,)),
+        Payload(b"", tag="\udc80"),
         Payload(b"", peers=(WorkerInfo(A, ActorAddress("of another base")),)),
         Failure("E", "m", "t", None, "A", "f"),
     ],
-    ids=["large", "large buffer", "shared", "with an address", "a stranger", "a failure"],
+    ids=[
+        "large",
+        "large buffer",
+        "shared",
+        "with an address",
+        "no UTF-8",
+        "a stranger",
+        "a failure",
+    ],
 )
 def test_what_has_to_be_an_envelope(payload: object) -> None:
     assert parcels.pack(A, B, Packet(0, (told(payload),), 0), ()) is None

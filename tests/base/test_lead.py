@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import threading
 import time
 from collections import deque
@@ -13,6 +15,7 @@ import pytest
 from thespian.actors import ActorSystem
 
 from farref.actors.base.envelopes import Envelope
+from farref.actors.base.loop import Loop
 from farref.actors.base.transport import Transport
 
 from .kit import PATIENCE, eventually, running
@@ -196,6 +199,35 @@ def test_an_interrupt_of_a_guest_is_its_own(here: Endpoint) -> None:
     telling.join()
     here.tell("after")
     assert here.by("after") == here.resident.ident
+
+
+def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Endpoint) -> None:
+    """A handler that finds no room on its stack fails, and what it was given is lost."""
+
+    def dive(levels: int) -> bool:
+        return dive(levels - 1) if levels else here.transport.lead(lambda: True, PATIENCE)
+
+    room = sys.getrecursionlimit() - len(inspect.stack(0))
+    assert not dive(room - 100)
+    assert dive(room // 4)
+
+
+def test_what_a_finalizer_sends_just_before_the_sleep(
+    here: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector runs anywhere, also between the last look and the sleep."""
+    left = ["of a finalizer"]
+    timeout = Loop._timeout
+
+    def collecting(loop: Loop, *args: Any) -> float | None:
+        if loop is here.transport._loop and left:
+            loop.deliver_local(Envelope(here.transport.myAddress, left.pop()))
+        return timeout(loop, *args)
+
+    time.sleep(3 * A_WHILE)  # until nothing is due
+    monkeypatch.setattr(Loop, "_timeout", collecting)
+    here.transport.look()
+    assert here.by("of a finalizer") == here.resident.ident
 
 
 # ---- the aide

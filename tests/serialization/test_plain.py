@@ -75,6 +75,19 @@ def test_what_is_not_plain(kind: str) -> None:
     assert dumps_plain(OTHERS[kind]()) is None
 
 
+def test_what_a_closure_holds_is_not_pickled_to_find_out() -> None:
+    pickled: list[int] = []
+
+    class Held:
+        def __reduce__(self) -> tuple[type[int], tuple[int, ...]]:
+            pickled.append(1)
+            return int, ()
+
+    held = Held()
+    assert dumps_plain((lambda: held, (), {})) is None
+    assert not pickled
+
+
 def test_what_is_to_travel_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program may say so of a module at any time, and take it back."""
     module = types.ModuleType("a_module_of_ours")
