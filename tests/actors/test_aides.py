@@ -119,6 +119,60 @@ def test_a_signal_handler_calls_while_its_thread_waits() -> None:
     assert (out, program.returncode) == ("ended\n", 3)
 
 
+INTERRUPTED = """
+import random, signal
+import farref
+from farref import System
+
+class Interrupt(BaseException):
+    pass
+
+def interrupt(*_):
+    if armed:
+        armed.clear()
+        raise Interrupt
+
+if __name__ == "__main__":
+    armed, interrupts = [], 0
+    signal.signal(signal.SIGALRM, interrupt)
+    with System("farrefBase", timeout=30) as system:
+        system.worker("B")
+        farref.rpc_sync("B", len, args=("",))
+        for turn in range(1500):
+            futures = [farref.rpc_async("B", pow, args=(turn, n)) for n in range(3)]
+            try:
+                armed.append(True)
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 + random.random() * 6e-4)
+                for future in futures:
+                    future.result()
+                armed.clear()
+            except Interrupt:
+                interrupts += 1
+            armed.clear()
+            for number, future in enumerate(futures):
+                try:
+                    assert future.result(timeout=0.9) == turn**number
+                except Interrupt:
+                    pass  # it hit the very reply that was being unpickled
+    assert interrupts > 50, interrupts
+    assert signal.getsignal(signal.SIGALRM) is interrupt
+    print("all came")
+"""
+
+
+@pytest.mark.processes
+def test_an_exception_of_a_signal_handler_loses_no_reply() -> None:
+    """Whatever moment it comes at: not even those that would be sent again after a second."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", INTERRUPTED],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "all came\n", done.stderr[-2000:]
+
+
 class Slow(Pool):
     """A pool that takes a job some time after it was told to."""
 

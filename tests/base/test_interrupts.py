@@ -1,0 +1,92 @@
+"""Signal handlers while the main thread runs the loop: held up, run afterwards, put back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from farref.actors.base.interrupts import Interrupts
+from farref.actors.base.poller import Poller
+
+
+@pytest.fixture
+def poller() -> Iterator[Poller]:
+    made = Poller(spin=0.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def came() -> Iterator[list[int]]:
+    """The signals of which a handler of ours for SIGALRM was told."""
+    told: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: told.append(number))
+    yield told
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_a_handler_runs_when_the_turn_is_over(poller: Poller, came: list[int]) -> None:
+    interrupts, handler = Interrupts(poller), signal.getsignal(signal.SIGALRM)
+    assert interrupts.hold()
+    os.kill(os.getpid(), signal.SIGALRM)
+    assert not came
+    held_up = interrupts.came
+    assert held_up
+    assert not poller.wait(10)  # it does not sleep then
+    interrupts.release()
+    assert came == [signal.SIGALRM]
+    assert not interrupts.came
+    assert signal.getsignal(signal.SIGALRM) is handler
+
+
+def test_a_handler_that_interrupts_the_sleep_runs_at_once(poller: Poller, came: list[int]) -> None:
+    interrupts = Interrupts(poller)
+    assert interrupts.hold()
+    killing = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGALRM))
+    killing.start()
+    threading.Timer(0.2, poller.wake).start()
+    poller.wait(10)
+    killing.join()
+    assert came == [signal.SIGALRM]
+    assert not interrupts.came
+    interrupts.release()
+
+
+def test_what_a_handler_raises_is_raised_when_the_turn_is_over(poller: Poller) -> None:
+    def fail(*_: Any) -> None:
+        raise TimeoutError("a deadline of ours")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    interrupts = Interrupts(poller)
+    try:
+        assert interrupts.hold()
+        os.kill(os.getpid(), signal.SIGALRM)
+        with pytest.raises(TimeoutError, match="a deadline of ours"):
+            interrupts.release()
+        assert signal.getsignal(signal.SIGALRM) is fail
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_handler_that_sets_another(poller: Poller, came: list[int]) -> None:
+    def other(*_: Any) -> None: ...
+
+    interrupts = Interrupts(poller)
+    assert interrupts.hold()
+    signal.signal(signal.SIGALRM, other)
+    interrupts.release()
+    assert signal.getsignal(signal.SIGALRM) is other
+    assert not came
+
+
+def test_other_threads_have_nothing_to_do_with_it(poller: Poller) -> None:
+    held: list[bool] = []
+    thread = threading.Thread(target=lambda: held.append(Interrupts(poller).hold()))
+    thread.start()
+    thread.join()
+    assert held == [False]
