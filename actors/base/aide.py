@@ -54,10 +54,15 @@ class Aide:
         if not self._free or self._ended:
             self._work.disperse()
             return False
-        self._free = False
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="farref aide", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._serve, name="farref aide", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # there is no thread to be had
+                self._work.disperse()
+                return False
+            self._thread = thread
+        self._free = False
         self._called.release()
         return True
 

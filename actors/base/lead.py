@@ -44,7 +44,7 @@ class Lead:
     def __init__(self, wake: Callable[[], None]) -> None:
         """*wake* has the leader look around."""
         self._wake = wake
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()  # reentrant: a finalizer may run anywhere, and call
         self._leader = 0  # a thread's identity, or 0
         self._yields = True
         self._claims = 0  # threads that wait for the leader to give way
