@@ -88,6 +88,8 @@ class Delivery:
         With *gather* some of it stays for a moment, until the mailbox thread sends it, if others
         would be busy with single messages otherwise.
         """
+        if self._endpoint.tracer:
+            self._endpoint.tracer.flush()
         now = time.monotonic()
         packets, news = self._links.packets(now, gather=gather)
         self._endpoint.mints.note(self._endpoint.context.minted, now)

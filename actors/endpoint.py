@@ -169,7 +169,7 @@ class Endpoint:
     def record(self) -> Tracer:
         """What records the steps of this endpoint, from now on if it did not. Under the lock."""
         if self.tracer is None:
-            self.tracer = Tracer(self.me)
+            self.tracer = Tracer(self.me, gathers=True)
             self.context = Recorded(self.context, self.tracer)
         return self.tracer
 

@@ -38,10 +38,12 @@ class Recorded(Context):
     def own(self) -> RRefId:
         rref = self.plain.own()
         self._tracer.did("own", rref)
+        self._tracer.flush()  # it is no part of a step, and nor is the next one
         return rref
 
     def hold(self, rref: RRefId) -> None:
         self._tracer.did("hold", rref)
+        self._tracer.flush()
         self.plain.hold(rref)
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:

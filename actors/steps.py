@@ -275,6 +275,8 @@ KINDS: tuple[type[Step], ...] = (
 """All of them."""
 encode = msgspec.json.Encoder().encode
 """A step, or the tuple of its kind and its fields, as a row without a newline."""
+encode_lines = msgspec.json.Encoder().encode_lines
+"""Several of them, each with its newline."""
 _rows: msgspec.json.Decoder[Step] = msgspec.json.Decoder(functools.reduce(operator.or_, KINDS))
 
 

@@ -1,6 +1,6 @@
 """The file of one endpoint's steps, of which no kill of its process takes one along.
 
-The file is mapped into memory, a piece at a time, and a line is stored there. That asks nothing of
+The file is mapped into memory, a piece at a time, and lines are stored there. That asks nothing of
 the operating system, so it takes a fraction of a write's time and hands no other thread the
 interpreter; and what was stored is in the file whatever becomes of the process (not of the
 machine). So nothing has to be flushed, and there is no thread for it.
@@ -50,18 +50,18 @@ class FileSink:
         self.store: Callable[[bytes], object] = self.make_room
         _open.add(self)
 
-    def make_room(self, line: bytes) -> None:
+    def make_room(self, lines: bytes) -> None:
         """See `Sink.make_room`. What has been let go of takes nothing."""
         if self._file is None:
             return
         end = self._end()
         start = end - end % mmap.ALLOCATIONGRANULARITY
-        size = max(PIECE, -(-(end + len(line) - start) // PIECE) * PIECE)
+        size = max(PIECE, -(-(end + len(lines) - start) // PIECE) * PIECE)
         _reserve(self._file, start, size)
         mapped = mmap.mmap(self._file, size, offset=start)
         _populate(mapped)
         mapped.seek(end - start)
-        mapped.write(line)
+        mapped.write(lines)
         if self._mapped is not None:
             self._mapped.close()
         self._mapped, self._start, self.store = mapped, start, mapped.write

@@ -7,9 +7,9 @@ change what it watches. Somebody who watches a running system gets them by messa
 `watching`).
 
 **What it costs.** Off: nothing, there is no tracer, and the machines themselves are what the shell
-calls (see `recording`). On: a step is written by the thread that takes it, under the endpoint's
-lock, before anything comes of it: encoding and storing a line take about a microsecond together. So
-a process that is killed takes no step along that it took.
+calls (see `recording`). On: the rows of a step are encoded and stored when it is complete, by the
+thread that makes it, under the endpoint's lock and before anybody hears of it: about a microsecond
+for each. So a process that is killed takes no step along that anything came of.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..protocol.effects import Confirmed, Fail, Free, Lose, Run, Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, Reply, Returned, Tell, target_of
 from ..serialization.payload import Payload
-from .steps import FORMAT, encode
+from .steps import FORMAT, encode, encode_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,10 +50,10 @@ class Sink(Protocol):
 
     @property
     def store(self) -> Callable[[bytes], object]:
-        """Takes one line, with its newline. Raises `ValueError` if there is no room for it yet."""
+        """Takes lines, with their newlines. Raises `ValueError` if there is no room for them."""
 
-    def make_room(self, line: bytes) -> None:
-        """Take *line*, and more after it. Raises `OSError` if there is no room for them."""
+    def make_room(self, lines: bytes) -> None:
+        """Take *lines*, and more after them. Raises `OSError` if there is no room for them."""
 
     def close(self) -> None:
         """No more will come."""
@@ -62,14 +62,19 @@ class Sink(Protocol):
 class Tracer:
     """Records the steps of one endpoint. Everything under its lock, in any thread."""
 
-    def __init__(self, me: WorkerId, clock: Callable[[], float] = time.time) -> None:
-        """*clock* says the time, in seconds."""
+    def __init__(
+        self, me: WorkerId, clock: Callable[[], float] = time.time, *, gathers: bool = False
+    ) -> None:
+        """*clock* says the time, in seconds. With *gathers* rows wait for `flush`."""
         self._me = me
         self._clock = clock
         self._counts: dict[tuple[str, WorkerId], int] = {}
         self._by: tuple[Message, str, tuple[Any, ...]] | None = None
         """A message that is all that an input came to, while it has not been sent; its row will say
         so. And the input, which gets a row of its own if it is not sent."""
+        self._rows: list[tuple[Any, ...]] = []
+        """Of the step that is being made."""
+        self._write = self._rows.append if gathers else self._write_now
         self.sinks: tuple[Sink, ...] = ()
 
     # ---- where it goes
@@ -80,6 +85,7 @@ class Tracer:
         *tables*: what the endpoint knows already (see `tables_json`).
         """
         self._settle()  # which the tables have already
+        self.flush()
         if sink not in self.sinks:
             self.sinks = (*self.sinks, sink)
         row = ("join", self._clock(), self._me, FORMAT, sharing, tables)
@@ -88,6 +94,7 @@ class Tracer:
     def remove(self, sink: Sink) -> None:
         """Record to *sink* no more."""
         if sink in self.sinks:
+            self.flush()
             self.sinks = tuple(each for each in self.sinks if each is not sink)
             sink.close()
 
@@ -96,6 +103,18 @@ class Tracer:
         self._write(("leave", self._clock(), self._me))
         for sink in self.sinks:
             self.remove(sink)
+
+    def flush(self) -> None:
+        """A step is complete: have its rows stored, before anybody hears of it."""
+        if not self._rows:
+            return
+        lines = encode_lines(self._rows)
+        self._rows.clear()
+        for sink in self.sinks:
+            try:
+                sink.store(lines)
+            except ValueError:
+                self._make_room(sink, lines)
 
     # ---- what happened
 
@@ -202,17 +221,13 @@ class Tracer:
         self._counts[kind, peer] = number + 1
         return number
 
-    def _write(self, row: tuple[Any, ...]) -> None:
-        line = encode(row) + b"\n"
-        for sink in self.sinks:
-            try:
-                sink.store(line)
-            except ValueError:
-                self._make_room(sink, line)
+    def _write_now(self, row: tuple[Any, ...]) -> None:
+        self._rows.append(row)
+        self.flush()
 
-    def _make_room(self, sink: Sink, line: bytes) -> None:
+    def _make_room(self, sink: Sink, lines: bytes) -> None:
         try:
-            sink.make_room(line)
+            sink.make_room(lines)
         except OSError as error:
             log.error("%s is not recorded any more: %s", self._me, error)  # noqa: TRY400 - no fault of ours
             self.remove(sink)

@@ -62,16 +62,16 @@ class Stream:
         name = f"farref watched by {viewer.id}"
         threading.Thread(target=self._push_on, name=name, daemon=True).start()
 
-    def store(self, line: bytes) -> None:
+    def store(self, lines: bytes) -> None:
         """See `Sink.store`. What is too much is not kept."""
         with self._lock:
             if self.full or self._closed:
                 return
-            if self._size + len(line) > KEPT:
+            if self._size + len(lines) > KEPT:
                 self.full = True
                 return
-            self._waiting.append(line)
-            self._size += len(line)
+            self._waiting.append(lines)
+            self._size += len(lines)
         if not self._came.is_set():
             self._came.set()
 
