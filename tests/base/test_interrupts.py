@@ -47,9 +47,9 @@ def test_a_handler_runs_when_the_turn_is_over(poller: Poller, came: list[int]) -
 def test_a_handler_that_interrupts_the_sleep_runs_at_once(poller: Poller, came: list[int]) -> None:
     interrupts = Interrupts(poller)
     assert interrupts.hold()
-    killing = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGALRM))
+    killing = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGALRM))
     killing.start()
-    threading.Timer(0.2, poller.wake).start()
+    threading.Timer(1.0, poller.wake).start()
     poller.wait(10)
     killing.join()
     assert came == [signal.SIGALRM]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from thespian.actors import ActorSystem
 
+from farref.actors.base import lead
 from farref.actors.base.envelopes import Envelope
 from farref.actors.base.loop import Loop
 from farref.actors.base.transport import Transport
@@ -266,7 +267,8 @@ def stuck() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def jobs(here: Endpoint) -> Jobs:
+def jobs(here: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    monkeypatch.setattr(lead, "PATIENCE", 0.3)  # on a busy machine an aide may get up late
     made = Jobs()
     here.handle = lambda message: made.left.append(message) if callable(message) else None
     here.transport.set_work(made)
