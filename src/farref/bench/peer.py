@@ -15,6 +15,7 @@ import os
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -51,7 +52,7 @@ class Peer:
         return method(amount, point)
 
 
-class WeighedPeer(Peer):
+class WeighedPeer(Peer, ABC):
     """One of which it is known what its processes take."""
 
     def memory_holder(self, amount: int, _: int) -> float:
@@ -62,9 +63,9 @@ class WeighedPeer(Peer):
         """Bytes by which B grows, which has the objects."""
         return self.grown(amount)[1]
 
+    @abstractmethod
     def grown(self, amount: int) -> tuple[int, int]:
         """Both, of the same *amount*."""
-        raise NotImplementedError
 
 
 class Clock:
