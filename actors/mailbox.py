@@ -15,6 +15,7 @@ import secrets
 import sys
 import time
 import traceback
+from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import (
@@ -83,6 +84,8 @@ LAST_HANDLERS = 8.0
 
 Thespian gives up waiting for an actor's exit after 10.
 """
+LAST_WORDS = 1.0
+"""Seconds that functions have to end whose waits the actor's end has ended."""
 
 
 class Mailbox:
@@ -190,6 +193,9 @@ class Mailbox:
         endpoint.actor = self._actor
         if self.port.runs_by_itself:
             enter_program(endpoint)  # in a process of its own: for threads that users start
+            # It ends with the actor. Who waits may lead the loop, and so handle the exit itself:
+            # the moment for its `finally` is at the very end, in Python's own thread.
+            Finalize(None, endpoint.pool.finish, (LAST_WORDS,), exitpriority=0)
         self.endpoint = self._handlers.endpoint = endpoint
         self.port.serve(endpoint, self.receive_parcel)
         self._loop.start(endpoint)

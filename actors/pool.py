@@ -2,6 +2,9 @@
 
 A thread that blocks in one of the library's waits lends its place to another one, so
 nested calls (A calls B, whose function calls A) cannot use up the pool and deadlock.
+
+When the endpoint ends, so do all waits. A function that was in one hears of it by an exception, and
+whoever is about to end the process gives it a moment for its `except` and `finally`: see `finish`.
 """
 
 from __future__ import annotations
@@ -38,6 +41,10 @@ class Pool:
         """Jobs that may still start."""
         self._idle = 0
         self._closed = False
+        self.blocked: set[int] = set()
+        """Threads whose job waits for something remote."""
+        self._ending: set[int] = set()
+        """Threads whose job did, when the pool was closed, and is not over."""
         self._mine = threading.local()
 
     def submit(self, job: Callable[..., object], *args: Any) -> bool:
@@ -92,10 +99,16 @@ class Pool:
         """Take back what has not started; threads end when their job does."""
         with self._ready:
             self._closed = True
+            self._ending |= self.blocked
             left = list(self._jobs)
             self._jobs.clear()
             self._ready.notify_all()
         return left
+
+    def finish(self, seconds: float) -> None:
+        """Wait up to so many seconds for the jobs that were waiting when the pool was closed."""
+        with self._ready:
+            self._ready.wait_for(lambda: not self._ending, seconds)
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -103,13 +116,16 @@ class Pool:
         if not getattr(self._mine, "inside", False):
             yield
             return
+        me = threading.get_ident()
         with self._ready:
+            self.blocked.add(me)
             self._places += 1
             self._start_some()
         try:
             yield
         finally:
             with self._ready:
+                self.blocked.discard(me)
                 self._places -= 1
 
     def _start_some(self) -> None:
@@ -145,3 +161,7 @@ class Pool:
         except BaseException:
             # As text: a log record that is kept would pin the job's arguments.
             log.error("a job of %s failed:\n%s", self._name, traceback.format_exc())  # noqa: TRY400
+        if self._closed:
+            with self._ready:
+                self._ending.discard(threading.get_ident())
+                self._ready.notify_all()

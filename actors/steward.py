@@ -78,7 +78,9 @@ class Steward(Actor):
         self._me = WorkerId("", 0)
         self._joined = False
         self._lost = False
-        """The system has ended, has given this host up, or cannot be reached."""
+        """The system has ended, has given this host up, or cannot be reached; or it has left."""
+        self._ending = False
+        """Its program was killed, and the system has been told."""
         self._unheard = 0
         self._owner = 0
         self._program: processes.Watched | None = None
@@ -132,8 +134,7 @@ class Steward(Actor):
                 self._turn()
             case ActorExitRequest():
                 self._program = None
-                if not self._lost:
-                    self._say(Leave(self._me))
+                self._leave()
             case _:
                 pass
 
@@ -165,6 +166,12 @@ class Steward(Actor):
     def _say(self, message: object) -> None:
         self.send(self._registrar, message)
 
+    def _leave(self) -> None:
+        """Tell the system that this host is gone, unless one of the two knows."""
+        if self._registrar is not None and not self._lost:
+            self._lost = True
+            self._say(Leave(self._me))
+
     def _turn(self) -> None:
         """Be heard of; see whether the registrar is, and whether the program lives."""
         silence = self._settings.silence
@@ -178,11 +185,13 @@ class Steward(Actor):
             self._unheard += 1
             self._say(Beat(self._me, answer=True))
             if self._unheard > BEATS:
-                self._lost = True
-                self._say(Leave(self._me))  # it may come through yet
-        if self._program is not None and not self._program.alive():
+                self._leave()  # it may come through yet
+        if self._ending:
             processes.end_session()
-        pause = WATCH if silence is None else silence / BEATS
+        if self._program is not None and not self._program.alive():
+            self._ending = True
+            self._leave()  # which takes a moment
+        pause = WATCH if silence is None or self._ending else silence / BEATS
         if not self._joined:
             pause = AGAIN
         self.wakeupAfter(timedelta(seconds=pause))

@@ -27,7 +27,7 @@ from typing import Final, NoReturn
 from . import places
 from .settings import Settings
 
-GRACE: Final = 0.7  # seconds between SIGTERM and SIGKILL
+GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
 NATURAL: Final = 0.5  # seconds for what is left after an orderly shutdown to end by itself
 FINAL: Final = 3.0  # seconds to wait for killed processes to disappear
 STEP: Final = 0.02

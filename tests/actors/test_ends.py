@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import System, SystemDownError
+from farref import RRef, System, SystemDownError
 from farref.actors import directory
+from farref.actors.current import frame
 
 from ..conftest import listening_ports
 from ..stopping import stop
 from .conftest import BASES, PROCESSES
-from .helpers import hold
+from .helpers import hold, until
 from .scripts import all_gone, family, run, started
 
 if TYPE_CHECKING:
@@ -81,6 +82,32 @@ def test_what_waits_ends_with_the_system(base: str, mark: str, gate: Path) -> No
         chained.result()
     with pytest.raises(SystemDownError):
         ref.to_here()
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_a_function_whose_wait_ends_has_its_finally(base: str, mark: str, tmp_path: Path) -> None:
+    """The process does not end under it, although that takes no longer than an exit does."""
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    with System(base) as system:
+        system.worker("B"), system.worker("C")
+        never = farref.remote("C", time.sleep, (60,))
+        farref.rpc_async("B", _wait_and_say, (never, began, ended))
+        assert until(system, lambda: began.exists() and farref.rpc_sync("B", _somebody_waits))
+    assert ended.exists()
+    assert all_gone(mark)
+
+
+def _wait_and_say(never: RRef[Any], began: Path, ended: Path) -> None:
+    began.touch()
+    try:
+        never.to_here()
+    finally:
+        time.sleep(0.3)
+        ended.touch()
+
+
+def _somebody_waits() -> bool:
+    return bool(frame().endpoint.pool.blocked)
 
 
 @pytest.mark.parametrize("base", PROCESSES)

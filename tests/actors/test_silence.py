@@ -16,6 +16,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import GivenUpError, OwnerDiedError, RefActor, RRef, System, WorkerDiedError
+from farref.actors.current import frame
 
 from ..stopping import stop as stop_process
 from .conftest import GRACE, PROCESSES
@@ -92,7 +93,7 @@ def test_who_comes_back_is_told_and_ends(system: System, gate: Path, tmp_path: P
     told = tmp_path / "told"
     never = farref.remote("C", hold, (gate,))
     farref.rpc_async("B", write_what_a_wait_ends_with, (never, told))
-    assert until(system, told.exists)
+    assert until(system, lambda: told.exists() and farref.rpc_sync("B", somebody_waits))
     pid = stop("B")
     assert given_up(system, "B")
     time.sleep(2 * GRACE)
@@ -109,6 +110,10 @@ def write_what_a_wait_ends_with(ref: RRef[Any], told: Path) -> None:
         ref.to_here()
     except GivenUpError as error:
         told.write_text(f"GivenUpError: {error}")
+
+
+def somebody_waits() -> bool:
+    return bool(frame().endpoint.pool.blocked)
 
 
 def alive(pid: int) -> bool:
