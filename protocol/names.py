@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .effects import Effect, Send
-    from .ids import CallId, RRefId, WorkerId
+    from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Message
     from .sharing import Sharing
 
@@ -212,28 +212,41 @@ class Names(Loans):
 
     def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
         """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
-        entry, descriptor = self._share(rref, to)
-        entry.fork(descriptor.fork, to)
-        return descriptor
+        entry = self._shareable(rref, to)
+        fork = self._mint_fork()
+        entry.fork(fork, to)
+        return self._descriptor(rref, entry, fork)
 
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
         """Share for a call on *to*, as the discipline says; a creation has no reply."""
-        entry, descriptor = self._share(rref, to)
+        entry = self._shareable(rref, to)
+        fork = self._mint_fork()
         counted = isinstance(entry, User) and entry.counted
-        passing = entry.lend(descriptor.fork, to, replies=replies)
-        return replace(descriptor, passing=passing, counted=counted)
+        passing = entry.lend(fork, to, replies=replies)
+        return self._descriptor(rref, entry, fork, passing, counted=counted)
 
-    def _share(self, rref: RRefId, to: WorkerId) -> tuple[Owner | User, Descriptor]:
+    def _shareable(self, rref: RRefId, to: WorkerId) -> Owner | User:
         self._check_alive(to)
-        owner, found = self.owner_of(rref), self.whereabouts(rref)
-        descriptor = Descriptor(
-            rref=found,
-            fork=self._mint_fork(),
-            owner=owner,
+        return self._living(self.whereabouts(rref))
+
+    def _descriptor(
+        self,
+        rref: RRefId,
+        entry: Owner | User,
+        fork: ForkId,
+        passing: Passing = Passing.FORK,
+        *,
+        counted: bool = False,
+    ) -> Descriptor:
+        return Descriptor(
+            rref=entry.rref,
+            fork=fork,
+            owner=self._home(entry),
             parent=self.me,
-            name=None if found == rref else rref,
+            passing=passing,
+            counted=counted,
+            name=None if entry.rref == rref else rref,
         )
-        return self._entry(found), descriptor
 
     def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
         """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""

@@ -20,12 +20,10 @@ from .ids import CallId, ForkId, RRefId, WorkerId
 from .messages import Cargo, Descriptor, Fetch, Invoke, Passing
 from .owner import Owner
 from .sharing import DISCIPLINES, Sharing
+from .user import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from .user import User
-
 
 NOTHING = Cargo()
 
@@ -77,19 +75,21 @@ class Tables:
 
     def owner_of(self, rref: RRefId) -> WorkerId:
         """The endpoint that owns *rref*. Raises `OwnerDiedError` if it is dead."""
-        entry = self._entry(rref)
-        if isinstance(entry, Owner):
-            return self.me
-        if entry.lost:
-            raise OwnerDiedError(
-                f"the owner of {rref}, {entry.owner}, died, and the value with it; "
-                "drop this reference and create the object again"
-            )
-        return entry.owner
+        return self._home(self._living(rref))
 
     def _home(self, entry: Owner | User) -> WorkerId:
         """The endpoint that owns the object of *entry*, dead or not."""
         return self.me if isinstance(entry, Owner) else entry.owner
+
+    def _living(self, rref: RRefId) -> Owner | User:
+        """The entry of an object that exists. Raises `OwnerDiedError` if its owner is dead."""
+        entry = self._entry(rref)
+        if isinstance(entry, User) and entry.lost:
+            raise OwnerDiedError(
+                f"the owner of {rref}, {entry.owner}, died, and the value with it; "
+                "drop this reference and create the object again"
+            )
+        return entry
 
     def _find(self, rref: RRefId) -> Owner | User | None:
         return self.owners.get(rref) or self.users.get(rref)

@@ -281,7 +281,7 @@ BY_PROGRAM = {
     "the caller dies [lend]": (
         "Tables._filter: sends to the dead",
         "Tables._check_alive: speaks to the dead",
-        "Names._share: shares with the dead",
+        "Names._shareable: shares with the dead",
     ),
     "plain messages and calls to one who dies": (
         "Requests.tell: tells the dead",
@@ -295,7 +295,7 @@ BY_PROGRAM = {
         "Context.died: waits for the dead to acknowledge creations",
     ),
     "the owner dies while a method makes an object": (
-        "Tables.owner_of: asks a dead owner",
+        "Tables._living: asks a dead owner",
         "Context.died: waits for creations on the dead",
         "User.lose: believes in a dead owner",
         "User.lose: waits for a dead owner's answer",
@@ -479,7 +479,7 @@ BY_PROGRAM = {
         "Names.hold: forgets a name",
         "Names.take_up: does not take a name from a message",
         "Names.take_up: does not learn from a message",
-        "Names._share: passes its parent's fork on",
+        "Names._descriptor: passes its parent's fork on",
     ),
     "an alias, fetched directly": ("Requests._fetch_there: does not hold what it asks again",),
     "the owner of what an alias stands for dies, fetched directly": (

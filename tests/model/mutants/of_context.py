@@ -86,11 +86,11 @@ CONTEXT = (
     in_context("keeps entries that have ended", "_after", "if entry.unused:", "if False:"),
     in_context("sends to the dead", "_filter", "if not self.dead:", "if True:"),
     in_context("speaks to the dead", "_check_alive", "if worker in self.dead:", "if False:"),
-    in_context("shares with the dead", "_share", "self._check_alive(to)", "pass"),
+    in_context("shares with the dead", "_shareable", "self._check_alive(to)", "pass"),
     in_context("tells the dead", "tell", "self._check_alive(to)", "pass"),
     in_context("calls the dead", "call", "self._check_alive(to)", "pass"),
     in_context("creates on the dead", "create", "self._check_alive(to)", "pass"),
-    in_context("asks a dead owner", "owner_of", "if entry.lost:", "if False:"),
+    in_context("asks a dead owner", "_living", "isinstance(entry, User) and entry.lost", "False"),
     in_context(
         "undoes what a burial undid",
         "abandon",

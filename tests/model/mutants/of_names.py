@@ -99,5 +99,5 @@ NAMES = (
         "if not elsewhere or waiting.fetch is None:",
         "if True:",
     ),
-    in_context("passes its parent's fork on", "_share", "rref=found,", "rref=rref,"),
+    in_context("passes its parent's fork on", "_descriptor", "rref=entry.rref,", "rref=rref,"),
 )
