@@ -162,7 +162,7 @@ class Server:
 
     def _start(self, request: Request) -> None:
         if isinstance(request, Fetch):
-            self._finish(request, Box(self._stored(request.rref) if request.copy else None))
+            self._finish(request, Box(self._wanted(request)))
             return
         chain = self._chain(request)
         self._go_on(request, chain, self._call(request, chain, lambda: self._open(request)))
@@ -232,6 +232,17 @@ class Server:
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
         return stored.value
+
+    def _wanted(self, fetch: Fetch) -> object:
+        """The value; for a wait None, but for a frozen one that costs nothing to send."""
+        if fetch.copy:
+            return self._stored(fetch.rref)
+        stored, caller, endpoint = None, fetch.call.caller, self._endpoint
+        if caller != endpoint.me:
+            stored = endpoint.objects.stored(fetch.rref)
+        value = stored.value if stored is not None else None
+        brought = isinstance(value, Frozen) and value.light and endpoint.registry.near(caller)
+        return value if brought else None
 
     def _chain(self, request: Request) -> tuple[RRefId, ...]:
         match request:
