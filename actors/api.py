@@ -208,9 +208,9 @@ def wait(
 ) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
-    Copies nothing; of a frozen value it brings where it is, so that a fetch asks nobody any more, as
-    Ray's does of all. Returns the ready references, at most *num_returns* of them, and the
-    others, both in the order given. *timeout* is in seconds; 0 polls; None waits for the
+    Copies nothing; of a frozen value it brings where it is, so that a fetch asks nobody any more.
+    Returns the ready references, at most *num_returns* of them, and the others, both in the order
+    given. *timeout* is in seconds; 0 polls; None waits for the
     system's default. When it ends first, fewer are ready; it does not raise.
 
     Raises:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from ..protocol.delivery import Packet
     from ..serialization.payload import Buffer
 
-SMALL = 1 << 14
-"""Bytes of a payload that are not worth a place of their own in the message."""
+SMALL = 1 << 17
+"""Bytes of a payload that are not worth a place of their own in the message: copying them a few
+times costs less than pickling what says where they are."""
 
 
 class Parcel(NamedTuple):
@@ -99,9 +100,7 @@ def unpack(data: bytes | bytearray) -> Parcel:
 
 def _fits(payload: object) -> bool:
     return payload is None or (
-        type(payload) is Payload
-        and not payload.inert
-        and payload.framed < SMALL
+        type(payload) is Payload and not payload.inert and payload.framed < SMALL
     )
 
 
@@ -119,7 +118,7 @@ def _payload(row: object, writable: Iterator[bool]) -> Payload:
 
 
 def _buffer(each: bytes | Row, *, writable: bool) -> Buffer:
-    if type(each) is tuple:
+    if isinstance(each, tuple):
         return Segment.said(*each)
     return bytearray(each) if writable else each
 

@@ -9,9 +9,9 @@ arrived is *kept*, with the mapping by which this process, and nobody else, can 
 
 **Nobody reads it** is the kernel's word, not a reader's. Who opens a segment takes a shared lock on
 what it opened (``flock``), which the kernel keeps until nobody has that open or mapped any more:
-not the reader, and no process that it forked, however they end. So to whom the exclusive lock is
-given, there is no reader; and while he has it, and writes, nobody can become one. Whoever comes with
-an old message finds another name where the segment's was, and takes it for gone (see `shared`).
+not the reader, and no process that it forked, however they end. So when we get the exclusive lock
+there is no reader; and while we have it, and write, nobody can become one. Whoever comes with an
+old message finds another name where the segment's was, and takes it for gone (see `shared`).
 
 Called by finalizers, in any thread: nothing here waits for a lock.
 """
@@ -52,9 +52,12 @@ class Kept(NamedTuple):
 class Recycler:
     """The kept segments of one process."""
 
-    def __init__(self, close: Callable[[int, int], None]) -> None:
-        """*close* gives a descriptor back, of so many bytes."""
+    def __init__(
+        self, close: Callable[[int], None], close_soon: Callable[[int, int], None]
+    ) -> None:
+        """*close* gives a descriptor back; *close_soon* one of so many bytes, and takes no time."""
         self._close = close
+        self._close_soon = close_soon
         self._kept: deque[Kept] = deque()
         self._watched = False
 
@@ -64,7 +67,8 @@ class Recycler:
             return False
         self._kept.append(Kept(descriptor, size, time.monotonic()))
         while len(kept := tuple(self._kept)) > MOST or sum(k.size for k in kept) > MOST_BYTES:
-            self._drop(kept[0])
+            if self._take(kept[0]):
+                self._close_soon(kept[0].descriptor, kept[0].size)
         return True
 
     def find(self, size: int) -> Kept | None:
@@ -81,8 +85,7 @@ class Recycler:
 
     def empty(self) -> None:
         """Close all that is kept."""
-        for each in tuple(self._kept):
-            self._drop(each)
+        self._close_before(float("inf"))
 
     def forget(self) -> None:
         """In a forked child: they are its parent's."""
@@ -96,9 +99,10 @@ class Recycler:
             return True
         return False
 
-    def _drop(self, one: Kept) -> None:
-        if self._take(one):
-            self._close(one.descriptor, one.size)
+    def _close_before(self, time_kept: float) -> None:
+        for each in tuple(self._kept):
+            if each.since < time_kept and self._take(each):
+                self._close(each.descriptor)
 
     def _watch(self) -> bool:
         """Have a thread look for old ones; false if there is none to be had."""
@@ -114,9 +118,7 @@ class Recycler:
     def _look(self) -> None:
         while self._watched:
             time.sleep(LOOKS)
-            for each in tuple(self._kept):
-                if each.since + SECONDS < time.monotonic():
-                    self._drop(each)
+            self._close_before(time.monotonic() - SECONDS)
             if not self._kept:
                 self._watched = False
                 if self._kept:  # another one has been kept just now

@@ -1,9 +1,10 @@
 """Large buffers between processes of one host: shared memory that the kernel frees.
 
 A buffer of `THRESHOLD` bytes or more, for a receiver that sees our process, is not in the message.
-It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``), sealed when it
-is written, so that nobody can change or shorten it any more. The message says where the segment is:
-which descriptor of which process, which is a name in ``/proc``, and how the kernel calls it.
+It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``), sealed when
+it is written, so that nobody else can change it any more, and nobody shorten it. The message says
+where the segment is: which descriptor of which process, which is a name in ``/proc``, and the
+segment's own name, which is written behind its last byte.
 
 ============================  ==================================================================
 the sender                    has the segment open until the message has been acknowledged: the
@@ -11,6 +12,8 @@ the sender                    has the segment open until the message has been ac
                               message the segment. A frozen value keeps its own besides.
 the message arrives           the receiver opens ``/proc/PID/fd/N`` before it acknowledges
 somebody wants the value      it is mapped, privately, and the descriptor is closed
+the message is acknowledged   the sender keeps it for a moment, for another value (`recycling`),
+                              or closes it
 the last array is let go      it is unmapped
 ============================  ==================================================================
 
@@ -20,19 +23,20 @@ as a process has it open or mapped, and no longer: that is the kernel's count, n
 
 **Nobody sees a change of another's.** What a message brings to be written to is mapped copy on
 write: pages are copied as they are written to. What is frozen is mapped for reading only, and so
-costs nothing, however large, until it is read.
+costs nothing, however large, until it is read. A segment is written to again only when the kernel
+says that nobody has it open or mapped, and a frozen value's never.
 
 **The sender may die** when the message is on its way. Then the segment is gone before the receiver
 could open it, and whoever unpickles the message gets a `SenderDiedError`; references that came with
 it are settled as ever. Something else that has come to bear the same number is recognised by
-its name, and the kernel's seal, and is never taken for the segment.
+the name in it, and the kernel's seal, and is never taken for the segment.
 
 **Where it does not work** (another operating system, no descriptor to be had, a limit on the size
 of files) buffers are in the message, as they are between hosts. ``/dev/shm`` and its size
 play no part. If there is not enough memory, that is a `SharedMemoryFullError` before a reference
 has been shared or a byte sent, rather than a process that the kernel kills.
 
-A process that forks passes its mappings on, like all its memory, but not its open segments.
+A process that forks passes on what it reads, like all its memory, but not what it has sent.
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ from .mapping import copy_into, mapped, mapped_to_write
 from .memory import available
 from .recycling import MOST_BYTES, Recycler
 
-THRESHOLD = 256 << 10
+THRESHOLD = 128 << 10
 """Bytes of a buffer from which on it is shared. Of smaller ones, copies cost less than mappings."""
 LOOKED_AT = 16 << 20
 """Bytes of one message from which on it is asked first whether there is memory for them."""
@@ -162,7 +166,7 @@ class Segment:
         return process, number, self.name, self.size, self.writable
 
     @classmethod
-    def said(cls, process: int, number: int, name: str, size: int, writable: bool) -> Segment:  # noqa: FBT001 - a row
+    def said(cls, process: int, number: int, name: str, size: int, writable: bool) -> Segment:
         """What a message tells of."""
         return cls((process, number), name, size, writable=writable)
 
@@ -215,6 +219,7 @@ class Segment:
         try:
             return mapped(self._descriptor, self.size, writable=self.writable)
         except (OSError, OverflowError, MemoryError):  # vm.max_map_count, or RLIMIT_AS
+            recycler.empty()  # which has some
             return memoryview(self.content())
         finally:
             if self.foreign:
@@ -318,9 +323,10 @@ def _with_descriptors(opening: Any) -> int:
     try:
         descriptor: int = opening()
     except OSError as error:
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if error.errno != errno.EMFILE or soft == hard:
+        if error.errno != errno.EMFILE:
             raise
+        recycler.empty()
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         descriptor = opening()
     return descriptor
@@ -360,7 +366,7 @@ def _close_now(descriptor: int) -> None:
     os.close(descriptor)
 
 
-recycler = Recycler(_close)
+recycler = Recycler(_close_now, _close)
 """What this process has sent, and may write to again."""
 
 
