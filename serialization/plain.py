@@ -79,12 +79,12 @@ def _is_plain(value: object) -> bool:
         elif kind is bytes:
             if len(part) > SHORT:
                 return False
-        elif kind.__module__ == "numpy":
-            if not _is_numeric(part, kind):
+        elif kind not in _NAMED:
+            if kind.__module__ != "numpy" or not _is_numeric(part, kind):
                 return False
         elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
             return False  # a method, of an object that may be anything
-        elif kind not in _NAMED or not _is_by_name(part):
+        elif not _is_by_name(part):
             return False
     return False
 

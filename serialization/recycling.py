@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SECONDS = 5.0
+SECONDS = 10.0
 """How long a segment is kept for a value to come, about."""
 MOST_BYTES = 256 << 20
 """Bytes that one process keeps at most."""
