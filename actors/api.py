@@ -5,11 +5,13 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..protocol.errors import ReferenceLostError
 from .current import chain_in, frame
 from .freezing import Freezing
+from .futures import Future
 from .resolving import ByValue
 from .rref import RRef
 from .settings import check_timeout
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import RRefId
     from .endpoint import Endpoint
-    from .futures import Future
     from .resolving import Invocation
     from .wire import WorkerInfo
 
@@ -207,8 +208,9 @@ def wait(
 ) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
-    Fetches nothing. Returns the ready references, at most *num_returns* of them, and the
-    others, both in the order given. *timeout* is in seconds; 0 polls; None waits for the
+    Copies nothing; of a frozen value it brings where it is, so that a fetch asks nobody any more.
+    Returns the ready references, at most *num_returns* of them, and the others, both in the order
+    given. *timeout* is in seconds; 0 polls; None waits for the
     system's default. When it ends first, fewer are ready; it does not raise.
 
     Raises:
@@ -235,6 +237,10 @@ def wait(
     with endpoint.pool.waiting():
         endpoint.port.wait(some, max(0.0, end - time.monotonic()))
     came = [number for number, future in enumerate(futures) if future.done()][:num_returns]
+    for number in came:
+        future = futures[number]
+        if isinstance(future, Future):
+            future.keep()
     for future in futures:
         future.cancel()  # polling must not fill the owners' queues
     ready, rest = set(came), range(len(refs))
@@ -242,12 +248,17 @@ def wait(
 
 
 def _readiness(ref: RRef[Any]) -> concurrent.futures.Future[Any]:
-    try:
-        return ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
-    except ReferenceLostError:
-        lost: concurrent.futures.Future[None] = concurrent.futures.Future()
-        lost.set_result(None)  # an error is there
-        return lost
+    if ref._frozen is None:
+        try:
+            future = ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
+        except ReferenceLostError:
+            pass  # an error is there
+        else:
+            future.asker = weakref.ref(ref)
+            return future
+    ready: concurrent.futures.Future[None] = concurrent.futures.Future()
+    ready.set_result(None)
+    return ready
 
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:

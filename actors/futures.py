@@ -16,7 +16,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..protocol.errors import FetchTimeoutError, SelfWaitError
+from ..protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
 from .current import chain_in
 from .settings import check_timeout
 
@@ -272,6 +272,19 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 finally:
                     self._endpoint.release(cargo.descriptors)
             self._taken = True
+
+    def keep(self) -> None:
+        """What came is the answer to a wait: if it is a frozen value, its handle keeps it."""
+        with self._taking:
+            cargo = self._pop()
+            keeper = self.asker() if self.asker is not None else None
+            if cargo is None or cargo.payload is None:
+                return
+            with contextlib.suppress(FarrefError):  # a fetch will say it
+                frozen = self._endpoint.packer.open_frozen(cargo)
+                if keeper is not None:
+                    keeper._frozen = frozen
+            self._endpoint.release(cargo.descriptors)
 
     def _pop(self) -> Cargo | None:
         cargo, self._cargo = self._cargo, None

@@ -20,7 +20,7 @@ from ..protocol.packets import size_of
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
 from ..serialization.payload import Payload
-from ..serialization.pickling import dumps, loads, share
+from ..serialization.pickling import dumps, loads, placed, share
 from ..serialization.plain import dumps_plain
 from .rref import RRef
 from .wire import WorkerInfo
@@ -101,11 +101,15 @@ class Packer:
         """
         limit = self._endpoint.port.largest()
         plain = dumps_plain(value)
-        if plain is not None and len(plain) + HEAD < limit:
-            return Cargo(payload=Payload(plain, tag=tag))
+        if plain is not None and not plain[1] and len(plain[0]) + HEAD < limit:
+            return Cargo(payload=Payload(plain[0], tag=tag))
         hooks = _Hooks(self._endpoint, fork)
         near = partial(self._endpoint.registry.near, to)
-        if isinstance(value, Frozen):
+        descriptors: tuple[Descriptor, ...] = ()
+        if plain is not None:
+            data, views = plain
+            payload = Payload(data, placed(views, near), tag=tag)
+        elif isinstance(value, Frozen):
             payload, descriptors = share(
                 value.pickled, hooks, peers=self._introduce, tag=tag, frozen=True
             )

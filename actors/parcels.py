@@ -4,9 +4,9 @@ A parcel is what an `Envelope` says, in the same words, with the payloads where 
 made and read in C, and typed like a packet, so nothing in it needs to be looked at again. Whom it
 is from says the connection that it came by.
 
-Not everything goes into a parcel: what is large would be copied, exceptions are texts and rare, and
-of what is in shared memory more has to be done. A packet with such a thing in it goes as an
-`Envelope`.
+Not everything goes into a parcel: what is large would be copied, and exceptions are texts and rare.
+A packet with such a thing in it goes as an `Envelope`. Of a buffer in shared memory a parcel says
+where it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.packets import LONGEST, decode_row, row_of
 from ..serialization.payload import Payload
-from ..serialization.shared import Segment
+from ..serialization.shared import Row, Segment
 from .base.addresses import Address
 from .wire import WorkerInfo
 
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..protocol.delivery import Packet
+    from ..serialization.payload import Buffer
 
-SMALL = 1 << 14
-"""Bytes of a payload that are not worth a place of their own in the message."""
+SMALL = 1 << 17
+"""Bytes of a payload that are not worth a place of their own in the message: copying them a few
+times costs less than pickling what says where they are."""
 
 
 class Parcel(NamedTuple):
@@ -51,7 +53,7 @@ class _Content(NamedTuple):
     """A small `Payload`, by the same fields."""
 
     data: bytes
-    buffers: tuple[bytes, ...]
+    buffers: tuple[bytes | Row, ...]
     inert: tuple[()]
     peers: tuple[_Peer, ...]
     tag: str | tuple[str, int, str] | None
@@ -65,7 +67,7 @@ class _Row(NamedTuple):
     packet: msgspec.Raw
     peers: tuple[_Peer, ...]
     writable: tuple[bool, ...]
-    """Of each buffer in the payloads, in order: whether its reader may change it."""
+    """Of each buffer in the payloads, in order: whether its reader may change it, if it is here."""
 
 
 def pack(
@@ -98,10 +100,7 @@ def unpack(data: bytes | bytearray) -> Parcel:
 
 def _fits(payload: object) -> bool:
     return payload is None or (
-        type(payload) is Payload
-        and not payload.inert
-        and (not payload.buffers or not any(type(each) is Segment for each in payload.buffers))
-        and payload.framed < SMALL
+        type(payload) is Payload and not payload.inert and payload.framed < SMALL
     )
 
 
@@ -111,11 +110,17 @@ def _payload(row: object, writable: Iterator[bool]) -> Payload:
     except msgspec.ValidationError as error:
         raise ProtocolError(f"its payload: {error!s:.{LONGEST}}") from None
     try:
-        made = tuple([bytearray(each) if next(writable) else each for each in buffers])
+        made = tuple([_buffer(each, writable=next(writable)) for each in buffers])
     except StopIteration:
         raise ProtocolError("its buffers are more than the parcel says") from None
     introduced = _infos(peers) if peers else ()
     return Payload(data, made, (), introduced, tag, frozen, site)
+
+
+def _buffer(each: bytes | Row, *, writable: bool) -> Buffer:
+    if isinstance(each, tuple):
+        return Segment.said(*each)
+    return bytearray(each) if writable else each
 
 
 def _infos(peers: tuple[_Peer, ...]) -> tuple[WorkerInfo, ...]:
@@ -126,8 +131,10 @@ class _UnknownAddressError(Exception):
     """An address is not one of our own base's; Thespian will see to it."""
 
 
-def _plain(address: Any) -> tuple[str, str, str, int]:
-    details = getattr(address, "addressDetails", None)
+def _plain(thing: Any) -> tuple[str, str, str, int] | Row:
+    if type(thing) is Segment:
+        return thing.row()
+    details = getattr(thing, "addressDetails", None)
     if type(details) is not Address:
         raise _UnknownAddressError
     return details.key, details.path, details.host, details.port

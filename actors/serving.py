@@ -27,6 +27,7 @@ from ..protocol.errors import OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
+from ..serialization.plain import size_class
 from .current import running_in
 from .freezing import Freezing, ToFreeze
 from .packing import HEAD
@@ -95,7 +96,8 @@ class Server:
             return
         if isinstance(request, Call):
             self._waiting.add(request.call)
-        endpoint.brief.submit(pool, _kind(request), self._run, request, later=later)
+        kind = self._kind(request)
+        endpoint.brief.submit(pool, kind, self._run, request, kind, later=later)
 
     def stop(self, sender: WorkerId, call: CallId) -> None:
         """Do not start *call*, if it waits for a thread, or for its arguments, still."""
@@ -155,14 +157,21 @@ class Server:
 
     # ---- in a thread of the pool
 
-    def _run(self, request: Request) -> None:
+    def _run(self, request: Request, kind: Hashable) -> None:
         started = time.perf_counter()
         self._start(request)
-        self._endpoint.brief.took(_kind(request), time.perf_counter() - started)
+        self._endpoint.brief.took(kind, time.perf_counter() - started)
+
+    def _kind(self, request: Request) -> Hashable:
+        """What requests of this kind have in common that says how long they take."""
+        if not isinstance(request, Fetch):
+            return getattr(request.cargo.payload, "tag", None)
+        stored = self._endpoint.objects.stored(request.rref) if request.copy else None
+        return Fetch, size_class(stored.value) if stored is not None else 0
 
     def _start(self, request: Request) -> None:
         if isinstance(request, Fetch):
-            self._finish(request, Box(self._stored(request.rref) if request.copy else None))
+            self._finish(request, Box(self._wanted(request)))
             return
         chain = self._chain(request)
         self._go_on(request, chain, self._call(request, chain, lambda: self._open(request)))
@@ -232,6 +241,17 @@ class Server:
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
         return stored.value
+
+    def _wanted(self, fetch: Fetch) -> object:
+        """The value; for a wait None, but for a frozen one that costs nothing to send."""
+        if fetch.copy:
+            return self._stored(fetch.rref)
+        stored, caller, endpoint = None, fetch.call.caller, self._endpoint
+        if caller != endpoint.me:
+            stored = endpoint.objects.stored(fetch.rref)
+        value = stored.value if stored is not None else None
+        brought = isinstance(value, Frozen) and value.light and endpoint.registry.near(caller)
+        return value if brought else None
 
     def _chain(self, request: Request) -> tuple[RRefId, ...]:
         match request:
@@ -338,11 +358,6 @@ class Server:
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
         return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
-
-
-def _kind(request: Request) -> Hashable:
-    """What requests of this kind have in common that says how long they take."""
-    return Fetch if isinstance(request, Fetch) else getattr(request.cargo.payload, "tag", None)
 
 
 def _cargo(request: Request) -> Cargo:

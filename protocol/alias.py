@@ -359,7 +359,9 @@ class Aliases(Requests):
             moved = self._moved(owner, caller)
         if alias is not None and moved is not None:
             alias.told.add(caller)
-        answer = Cargo(payload=cargo.payload, descriptors=shared)
+        waited = isinstance(relay.request, Fetch) and not relay.request.copy
+        # What comes with the answer to a wait is for who is near, as we are; its asker may not be.
+        answer = Cargo(payload=None if waited else cargo.payload, descriptors=shared)
         return self._reply(call, answer, relayed=True, moved=moved)
 
     def _share_back(self, descriptor: Descriptor, caller: WorkerId, call: CallId) -> Descriptor:

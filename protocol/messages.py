@@ -253,7 +253,7 @@ class Invoke(Said, frozen=True, kw_only=True):
 class Fetch(Said, frozen=True, kw_only=True):
     """User -> owner: reply with a copy of the value of *rref*, once there is one.
 
-    With *copy* false the reply only says that there is one: that is how ``wait`` asks. With
+    With *copy* false the reply says that there is one: that is how ``wait`` asks. With
     *direct* an alias does not pass the request on but answers where the value is: so a value
     travels once, and by no detour.
     """

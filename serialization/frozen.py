@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from .pickling import Reference
 
 
+LIGHT = 4096
+"""Bytes of a value, besides what is in shared memory, that are sent along unasked."""
+
+
 class Frozen:
     """A value that nobody changes any more."""
 
@@ -64,6 +68,12 @@ class Frozen:
     def shared(self) -> int:
         """Bytes of it that are its owner's, in shared memory."""
         return sum(len(each) for each in self.pickled.buffers if isinstance(each, Segment))
+
+    @property
+    def light(self) -> bool:
+        """Whether a message with it is small, and brings nothing that is counted."""
+        pickled = self.pickled
+        return not pickled.references and not pickled.inert and pickled.size - self.shared <= LIGHT
 
     def thaw(self) -> Any:
         """The value, made anew. Raises `SerializationError`."""

@@ -30,12 +30,52 @@ def mapped(descriptor: int, size: int, *, writable: bool) -> memoryview:
     Raises:
         OSError, OverflowError, MemoryError: the process can have no more mappings, or memory.
     """
+    access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    view = memoryview(_placed(descriptor, size, access, mmap.MAP_PRIVATE))
+    return view if writable else view.toreadonly()
+
+
+def mapped_to_write(descriptor: int, size: int) -> mmap.mmap:
+    """The same bytes, so that what is written there is written to the file. Raises as `mapped`."""
+    return _placed(descriptor, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED)
+
+
+def copy_into(memory: mmap.mmap, view: memoryview) -> None:
+    """Copy the bytes of *view*, which are contiguous, to the start of *memory*.
+
+    Lets other threads run meanwhile.
+    """
+    if view.nbytes > len(memory):
+        raise AssertionError(f"{view.nbytes} bytes do not fit into {len(memory)}")
+    target, source = ctypes.c_char.from_buffer(memory), _Buffer()
+    _get_buffer(view, ctypes.byref(source), 0)
+    try:
+        ctypes.memmove(ctypes.addressof(target), source.buf, view.nbytes)
+    finally:
+        _release_buffer(ctypes.byref(source))
+
+
+def _placed(descriptor: int, size: int, access: int, kind: int) -> mmap.mmap:
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-    placed = _libc.mmap(address, size, access, mmap.MAP_PRIVATE | _FIXED, descriptor, 0)
-    if placed == _FAILED:
+    if _libc.mmap(address, size, access, kind | _FIXED, descriptor, 0) == _FAILED:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    view = memoryview(memory)
-    return view if writable else view.toreadonly()
+    return memory
+
+
+class _Buffer(ctypes.Structure):
+    """``Py_buffer``: where the bytes are of what can only be read, too."""
+
+    _fields_ = (
+        *(("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t)),
+        *(("itemsize", ctypes.c_ssize_t), ("readonly", ctypes.c_int), ("ndim", ctypes.c_int)),
+        *(("format", ctypes.c_void_p), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p)),
+        *(("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)),
+    )
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = (ctypes.py_object, ctypes.c_void_p, ctypes.c_int)
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes = (ctypes.c_void_p,)

@@ -215,7 +215,7 @@ def dumps(
         SharedMemoryFullError: there is no memory to share it. Nothing was forked.
         FarrefError: whatever a hook raised, for instance `OwnerDiedError`. Forks are undone.
     """
-    pickled = pickle_value(value, inert, lambda views: _placed(views, near))
+    pickled = pickle_value(value, inert, lambda views: placed(views, near))
     return share(pickled, hooks, peers=peers, tag=tag)
 
 
@@ -295,14 +295,20 @@ def _pickle_with(
     return file.getvalue(), views, pickler
 
 
-def _placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, ...]:
-    """A copy of each: the large ones shared, if the receiver is near."""
+def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, ...]:
+    """A copy of each: the large ones shared, if the receiver is near.
+
+    Raises `SharedMemoryFullError`.
+    """
     large = sum(view.nbytes for view in views if view.nbytes >= shared.THRESHOLD)
     if not large or not near():
         return tuple(map(_copied, views))
     shared.check_room(large)
     return tuple(
-        (view.nbytes >= shared.THRESHOLD and Segment.of(view, writable=not view.readonly))
+        (
+            view.nbytes >= shared.THRESHOLD
+            and Segment.of(view, writable=not view.readonly, passing=True)
+        )
         or _copied(view)
         for view in views
     )

@@ -1,13 +1,15 @@
 """Values that pickle alone pickles just as cloudpickle would, which takes ten times as long.
 
-Such a value is small, and made of numbers, texts and the plain containers alone; and of functions
-and classes that cloudpickle pickles by the names that they are imported by. Nothing in it is a
-reference, an address or a buffer. Most calls are made of nothing else.
+Such a value has few parts, and is made of numbers, texts, NumPy's arrays of numbers and the plain
+containers alone; and of functions and classes that cloudpickle pickles by the names that they are
+imported by. Nothing in it is a reference or an address. Most calls are made of nothing else. Arrays
+may be large: their buffers are beside the pickle then.
 """
 
 from __future__ import annotations
 
 import pickle
+import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any
 
@@ -26,14 +28,36 @@ _by_name: dict[Any, bool] = {}
 """Whether cloudpickle pickles each by its name. It is found there, so it lives on anyway."""
 
 
-def dumps_plain(value: object) -> bytes | None:
-    """*value*, pickled; None unless it is plain."""
+def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
+    """*value*, pickled, and the buffers beside that; None unless it is plain."""
     if not _is_plain(value):
         return None
+    views: list[memoryview] = []
+
+    def in_band(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if view.nbytes > SHORT:
+            views.append(view)
+        return view.nbytes <= SHORT
+
     try:
-        return pickle.dumps(value, 5)
+        return pickle.dumps(value, 5, buffer_callback=in_band), views
     except pickle.PicklingError:  # its name has come to mean something else
         return None
+
+
+def size_class(value: object) -> int:
+    """About the logarithm of the bytes to copy, where *value*'s type says it; or else 0.
+
+    Runs nothing of the user's.
+    """
+    kind: Any = type(value)
+    if kind is bytes or kind is bytearray or kind is str:
+        return len(value).bit_length()  # type: ignore[arg-type]  # one of these
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind is getattr(numpy, "ndarray", None):
+        return int(value.nbytes).bit_length()  # type: ignore[attr-defined]  # it is one
+    return 0
 
 
 def _is_plain(value: object) -> bool:
@@ -55,11 +79,25 @@ def _is_plain(value: object) -> bool:
         elif kind is bytes:
             if len(part) > SHORT:
                 return False
+        elif kind not in _NAMED:
+            if kind.__module__ != "numpy" or not _is_numeric(part, kind):
+                return False
         elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
             return False  # a method, of an object that may be anything
-        elif kind not in _NAMED or not _is_by_name(part):
+        elif not _is_by_name(part):
             return False
     return False
+
+
+def _is_numeric(part: Any, kind: type) -> bool:
+    """Whether it is an array of numbers, small or without gaps, or a number, of NumPy's own."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not (kind is numpy.ndarray or issubclass(kind, numpy.generic)):
+        return False
+    dtype = part.dtype  # a built-in one has no fields, no metadata and the machine's byte order
+    if dtype.isbuiltin != 1 or dtype.kind not in "biufc":
+        return False
+    return bool(part.nbytes <= SHORT or part.flags.c_contiguous or part.flags.f_contiguous)
 
 
 def _is_by_name(thing: Any) -> bool:

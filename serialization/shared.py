@@ -1,9 +1,10 @@
 """Large buffers between processes of one host: shared memory that the kernel frees.
 
 A buffer of `THRESHOLD` bytes or more, for a receiver that sees our process, is not in the message.
-It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``), sealed when it
-is written, so that nobody can change or shorten it any more. The message says where the segment is:
-which descriptor of which process, which is a name in ``/proc``, and how the kernel calls it.
+It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``), sealed when
+it is written, so that nobody else can change it any more, and nobody shorten it. The message says
+where the segment is: which descriptor of which process, which is a name in ``/proc``, and the
+segment's own name, which is written behind its last byte.
 
 ============================  ==================================================================
 the sender                    has the segment open until the message has been acknowledged: the
@@ -11,6 +12,8 @@ the sender                    has the segment open until the message has been ac
                               message the segment. A frozen value keeps its own besides.
 the message arrives           the receiver opens ``/proc/PID/fd/N`` before it acknowledges
 somebody wants the value      it is mapped, privately, and the descriptor is closed
+the message is acknowledged   the sender keeps it for a moment, for another value (`recycling`),
+                              or closes it
 the last array is let go      it is unmapped
 ============================  ==================================================================
 
@@ -20,19 +23,20 @@ as a process has it open or mapped, and no longer: that is the kernel's count, n
 
 **Nobody sees a change of another's.** What a message brings to be written to is mapped copy on
 write: pages are copied as they are written to. What is frozen is mapped for reading only, and so
-costs nothing, however large, until it is read.
+costs nothing, however large, until it is read. A segment is written to again only when the kernel
+says that nobody has it open or mapped, and a frozen value's never.
 
 **The sender may die** when the message is on its way. Then the segment is gone before the receiver
 could open it, and whoever unpickles the message gets a `SenderDiedError`; references that came with
 it are settled as ever. Something else that has come to bear the same number is recognised by
-its name, and the kernel's seal, and is never taken for the segment.
+the name in it, and the kernel's seal, and is never taken for the segment.
 
 **Where it does not work** (another operating system, no descriptor to be had, a limit on the size
 of files) buffers are in the message, as they are between hosts. ``/dev/shm`` and its size
 play no part. If there is not enough memory, that is a `SharedMemoryFullError` before a reference
 has been shared or a byte sent, rather than a process that the kernel kills.
 
-A process that forks passes its mappings on, like all its memory, but not its open segments.
+A process that forks passes on what it reads, like all its memory, but not what it has sent.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ import _thread
 import contextlib
 import errno
 import fcntl
+import mmap
 import os
 import resource
 import secrets
@@ -53,16 +58,19 @@ from ..protocol.errors import (
     SerializationError,
     SharedMemoryFullError,
 )
-from .mapping import mapped
+from .mapping import copy_into, mapped, mapped_to_write
 from .memory import available
+from .recycling import MOST_BYTES, Recycler
 
-THRESHOLD = 256 << 10
+THRESHOLD = 128 << 10
 """Bytes of a buffer from which on it is shared. Of smaller ones, copies cost less than mappings."""
 LOOKED_AT = 16 << 20
 """Bytes of one message from which on it is asked first whether there is memory for them."""
 SLOW_TO_FREE = 4 << 20
 """Bytes of a segment that is closed in a thread of its own: freeing a gigabyte takes 0.5 s."""
 
+Row = tuple[int, int, str, int, bool]
+"""Where a segment is, what it is called, its size, and whether its reader may write to a copy."""
 SEALS = (
     fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | 0x10
     if hasattr(fcntl, "F_SEAL_SEAL")
@@ -70,9 +78,13 @@ SEALS = (
 )
 """The last is F_SEAL_FUTURE_WRITE: nobody writes, or maps to be written, any more."""
 _GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENXIO})
+_ANOTHER = frozenset({errno.EWOULDBLOCK, errno.EINVAL})
+"""It is being written to, for another; it is no such file, which has no seals."""
 _FULL = frozenset({errno.ENOSPC, errno.ENOMEM})
 _open: dict[int, str] = {}
 """The descriptors of this process that are segments', with their names."""
+_written: dict[int, mmap.mmap] = {}
+"""Those of them that may be written to again, mapped for that."""
 unread: set[int] = set()
 """Those of segments that came in messages which nobody has unpickled (an alias relays some)."""
 
@@ -105,34 +117,61 @@ class Segment:
     # ---- at the sender
 
     @classmethod
-    def of(cls, view: memoryview, *, writable: bool) -> Segment | None:
+    def of(cls, view: memoryview, *, writable: bool, passing: bool = False) -> Segment | None:
         """A copy of *view*; None if there are no segments here, or no more.
 
-        Lets other threads run while it copies. Raises `SharedMemoryFullError`.
+        *passing*: it is for one message, and may be made of one that is read no more, and become
+        another. Lets other threads run while it copies. Raises `SharedMemoryFullError`.
         """
         name = f"farref-{secrets.token_hex(12)}"
-        descriptor = _made(name)
+        kept = recycler.find(view.nbytes + len(name)) if passing else None
+        descriptor = _made() if kept is None else kept.descriptor
         if descriptor is None:
             return None
         self = cls((os.getpid(), descriptor), name, view.nbytes, writable=writable)
         self._hold(descriptor)
+        if kept is not None:
+            self._rewrite(view)
+            return self
         try:
             _write(descriptor, view)
+            _write(descriptor, memoryview(name.encode()))
+            memory = _again(descriptor, view.nbytes + len(name)) if passing else None
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
         except OSError as error:
             if error.errno in _FULL:
                 raise SharedMemoryFullError(_no_room(view.nbytes)) from error
             return None
+        if memory is not None:
+            _written[descriptor] = memory
         return self
+
+    def _rewrite(self, view: memoryview) -> None:
+        """It was another's, and is locked: its pages are there."""
+        memory, name = _written[self._descriptor], self.name.encode()
+        try:
+            copy_into(memory, view)
+            memory[self.size : self.size + len(name)] = name
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def told(self) -> Segment:
         """What a message says of it: it is to be opened anew, by each message for itself."""
         source = self._source if self._descriptor < 0 else (os.getpid(), self._descriptor)
         return Segment(source, self.name, self.size, writable=self.writable)
 
+    def row(self) -> Row:
+        """What a message says of it, as plain data; `Segment.said` is the inverse."""
+        process, number = self.told()._source
+        return process, number, self.name, self.size, self.writable
+
+    @classmethod
+    def said(cls, process: int, number: int, name: str, size: int, writable: bool) -> Segment:
+        """What a message tells of."""
+        return cls((process, number), name, size, writable=writable)
+
     def __reduce__(self) -> Any:
-        told = self.told()
-        return _told_of, (*told._source, self.name, self.size, self.writable)
+        return Segment.said, self.row()
 
     # ---- at the receiver
 
@@ -159,9 +198,13 @@ class Segment:
         except OSError as error:
             self._trouble = self._gone() if error.errno in _GONE else self._refused(error)
             return
-        if not self._is_it():
+        try:
+            if not self._is_it():
+                self._trouble = self._gone()
+        except OSError as error:
+            self._trouble = self._refused(error)
+        if self._trouble is not None:
             self.close()
-            self._trouble = self._gone()
 
     def buffer(self) -> memoryview:
         """Its bytes, mapped for this process alone. One that came in a message is closed then.
@@ -171,9 +214,12 @@ class Segment:
             SerializationError: it cannot be opened here.
         """
         self._check()
+        if not self.foreign:  # who maps what we opened ourselves is no reader who can be told of
+            _written.pop(self._descriptor, None)
         try:
             return mapped(self._descriptor, self.size, writable=self.writable)
         except (OSError, OverflowError, MemoryError):  # vm.max_map_count, or RLIMIT_AS
+            recycler.empty()  # which has some
             return memoryview(self.content())
         finally:
             if self.foreign:
@@ -195,14 +241,21 @@ class Segment:
             raise AssertionError(f"{self!r} is not open: a message is unpickled once")
 
     def _is_it(self) -> bool:
-        """Whether what was opened is the segment, and not what came after it in its place."""
-        descriptor = self._descriptor
-        link = os.readlink(f"/proc/self/fd/{descriptor}")
-        return (
-            link == f"/memfd:{self.name} (deleted)"
-            and os.fstat(descriptor).st_size == self.size
-            and fcntl.fcntl(descriptor, fcntl.F_GET_SEALS) == SEALS
-        )
+        """Whether what was opened is the segment, and not what came after it in its place.
+
+        From now on it is not written to, until nobody has it open or mapped (see `recycling`).
+        """
+        name = self.name.encode(errors="replace")
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return (
+                fcntl.fcntl(self._descriptor, fcntl.F_GET_SEALS) == SEALS
+                and os.pread(self._descriptor, len(name), self.size) == name
+            )
+        except OSError as error:
+            if error.errno in _ANOTHER:
+                return False
+            raise
 
     def _gone(self) -> SenderDiedError:
         return SenderDiedError(
@@ -226,7 +279,9 @@ class Segment:
         # A forked child has closed what it inherited, and may have given the number to another.
         if descriptor >= 0 and _open.get(descriptor) == self.name:
             unread.discard(descriptor)
-            _close(descriptor, self.size)
+            memory = _written.get(descriptor)
+            if memory is None or not recycler.keep(descriptor, len(memory)):
+                _close(descriptor, self.size)
 
     def __del__(self) -> None:
         self.close()
@@ -236,14 +291,12 @@ class Segment:
         self._descriptor = descriptor
 
 
-def _told_of(process: int, number: int, name: str, size: int, writable: bool) -> Segment:
-    return Segment((process, number), name, size, writable=writable)
-
-
 def check_room(size: int) -> None:
     """Raise `SharedMemoryFullError` unless there is memory for *size* more bytes."""
     if size >= LOOKED_AT and size > available():
-        raise SharedMemoryFullError(_no_room(size))
+        recycler.empty()
+        if size > available():
+            raise SharedMemoryFullError(_no_room(size))
 
 
 def _no_room(size: int) -> str:
@@ -254,13 +307,13 @@ def _no_room(size: int) -> str:
     )
 
 
-def _made(name: str) -> int | None:
+def _made() -> int | None:
     """A new segment's descriptor; None if there can be none."""
     if not SEALS or not hasattr(os, "memfd_create"):
         return None
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        return _with_descriptors(lambda: os.memfd_create(name, flags))
+        return _with_descriptors(lambda: os.memfd_create("farref", flags))
     except OSError:
         return None
 
@@ -270,12 +323,23 @@ def _with_descriptors(opening: Any) -> int:
     try:
         descriptor: int = opening()
     except OSError as error:
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if error.errno != errno.EMFILE or soft == hard:
+        if error.errno != errno.EMFILE:
             raise
+        recycler.empty()
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         descriptor = opening()
     return descriptor
+
+
+def _again(descriptor: int, size: int) -> mmap.mmap | None:
+    """The segment's bytes, to be written to when it is sealed, if it is to be kept for that."""
+    if size > MOST_BYTES or (size >= LOOKED_AT and size > available() // 4):
+        return None
+    try:
+        return mapped_to_write(descriptor, size)
+    except (OSError, OverflowError, MemoryError):  # as of `mapped`
+        return None
 
 
 def _write(descriptor: int, view: memoryview) -> None:
@@ -296,13 +360,25 @@ def _close(descriptor: int, size: int) -> None:
 
 def _close_now(descriptor: int) -> None:
     del _open[descriptor]
+    memory = _written.pop(descriptor, None)
+    if memory is not None:
+        memory.close()
     os.close(descriptor)
+
+
+recycler = Recycler(_close_now, _close)
+"""What this process has sent, and may write to again."""
 
 
 def _close_inherited() -> None:
     """In a forked child: what its parent sends is none of its business, and would not be freed."""
     for descriptor in list(_open):
         os.close(descriptor)
+    for memory in list(_written.values()):
+        with contextlib.suppress(BufferError):  # it was being written to
+            memory.close()
+    recycler.forget()
+    _written.clear()
     _open.clear()
     unread.clear()
 

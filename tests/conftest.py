@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from farref.serialization import shared
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -66,6 +68,7 @@ def nothing_left_behind() -> Iterator[None]:
     said += [f"listening on port {port}" for port in listening_ports() - ports]
     said += [f"entry {path.name}" for path in (runtime / "farref").glob("*.json")]
     gc.collect()
+    shared.recycler.empty()
     said += [f"shared memory {name}" for name in shared_memory()]
     os.environ.clear()
     os.environ.update(before)

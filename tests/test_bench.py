@@ -8,7 +8,8 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -112,6 +113,26 @@ def test_a_session_refuses_what_it_does_not_offer_and_fails_when_it_is_killed() 
         with pytest.raises(PeerFailed, match="it ended"):
             session.do("call", 1, 0)
     assert marked() == []
+
+
+@pytest.mark.processes
+def test_a_peer_that_is_restless_is_stopped_between_its_turns() -> None:
+    def stopped() -> bool:
+        peer = psutil.Process(session._process.pid)
+        return all(
+            process.status() == psutil.STATUS_STOPPED
+            for process in (peer, *peer.children(recursive=True))
+        )
+
+    with Session(replace(PEERS["base"], restless=True), 2) as session:
+        for _ in range(2):
+            end = time.monotonic() + 20
+            while not stopped():
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            assert session.do("call", 2, 0) > 0
+    assert marked() == []
+    assert PEERS["torch"].restless
 
 
 @pytest.mark.processes

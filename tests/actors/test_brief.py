@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import farref
-from farref import System
+from farref import RRef, System
 from farref.actors.brief import BRIEF, Brief
 from farref.actors.pool import Pool
+from farref.protocol.ids import CallId
+from farref.protocol.messages import Fetch
 
 from .helpers import hold, until
 
@@ -42,6 +45,19 @@ def test_who_runs_a_function(ours: System) -> None:
     # Wherever the first one runs: nobody knew, until it had replied.
     assert until(ours, lambda: farref.rpc_sync("B", slow_thread_name) == "farref B")
     assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
+
+
+def test_a_large_value_says_nothing_of_small_ones() -> None:
+    """How long it takes to copy one depends on its size, where that is known."""
+    with System("simpleSystemBase"):
+        values = [bytes(10), np.zeros(1 << 20, np.uint8), np.zeros(1 << 24, np.uint8), {}, [1]]
+        refs = [RRef(value) for value in values]
+        endpoint = refs[0]._endpoint
+        call = CallId(endpoint.me, 1)
+        kinds = [endpoint.server._kind(Fetch(call=call, rref=ref.id)) for ref in refs]
+        waits = [endpoint.server._kind(Fetch(call=call, rref=r.id, copy=False)) for r in refs]
+        assert len(set(kinds)) == 4
+        assert set(waits) == {kinds[-1]} == {kinds[-2]}
 
 
 def test_the_thread_that_waits_takes_the_reply(ours: System) -> None:

@@ -67,7 +67,6 @@ def test_everything_arrives() -> None:
     [
         Payload(b"x" * parcels.SMALL),
         Payload(b"", (bytes(parcels.SMALL),)),
-        Payload(b"", (Segment((1, 2), "farref-name", 3, writable=True),)),
         Payload(b"", (), (WHERE,)),
         Payload(b"", tag="\udc80"),
         Payload(b"", peers=(WorkerInfo(A, ActorAddress("of another base")),)),
@@ -76,7 +75,6 @@ def test_everything_arrives() -> None:
     ids=[
         "large",
         "large buffer",
-        "shared",
         "with an address",
         "no UTF-8",
         "a stranger",
@@ -85,6 +83,25 @@ def test_everything_arrives() -> None:
 )
 def test_what_has_to_be_an_envelope(payload: object) -> None:
     assert parcels.pack(A, B, Packet(0, (told(payload),), 0), ()) is None
+
+
+def test_a_segment_is_told_of() -> None:
+    segment = Segment((1, 2), "farref-name", 1 << 40, writable=True)
+    buffers = (b"fixed", segment, bytearray(b"mine"))
+    (came,) = parcels.unpack(packed(told(Payload(b"", buffers)))).packet.messages
+    fixed, there, mine = came.cargo.payload.buffers  # type: ignore[union-attr]
+    assert (type(there), there.row()) == (Segment, segment.row())
+    assert (type(fixed), type(mine)) == (bytes, bytearray)
+
+
+@pytest.mark.parametrize(
+    "row", [[1, 2, "name", 3], [1, 2, "name", 3, True, 0], [1, "2", "name", 3, True], [], 7]
+)
+def test_what_is_no_segment(row: object) -> None:
+    whole: Any = rows()
+    whole[2][2][0][1][0][1][0] = row
+    came: Any = parcels.unpack(msgspec.msgpack.encode(whole)).packet.messages
+    assert isinstance(came[0], Malformed)
 
 
 def rows() -> list[Any]:

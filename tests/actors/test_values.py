@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ from farref import (
     System,
     WorkerDiedError,
 )
-from farref.serialization import shared
+from farref.actors.current import frame
+from farref.serialization import recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
 
 from ..stopping import stop
@@ -88,7 +90,9 @@ def let_go() -> None:
 
 
 def look(pid: int | None = None) -> tuple[int, int]:
-    """How many segments a process has open, and how many mapped."""
+    """How many segments a process has open, and how many mapped; this one keeps none any more."""
+    if pid is None:
+        shared.recycler.empty()
     folder = Path("/proc") / str(pid or "self")
     links = []
     for each in (folder / "fd").iterdir():
@@ -245,6 +249,78 @@ def test_get_and_wait(system: System) -> None:
     assert farref.wait(refs, 3) == (refs, [])
     for _ in range(2):
         assert [total(value) for value in farref.get([*refs, refs[0]])] == [7 * SIZE] * 4
+
+
+def has(ref: RRef[Any]) -> bool:
+    """Whether a fetch by this handle will ask nobody."""
+    return ref._frozen is not None
+
+
+def test_a_wait_brings_where_a_frozen_value_is(system: System) -> None:
+    small = farref.remote("B", lambda: [1, b"x" * 100], frozen=True)
+    frozen, plain = farref.remote("C", sevens, frozen=True), farref.remote("B", sevens)
+    assert farref.wait([frozen, plain, small], 3) == ([frozen, plain, small], [])
+    assert [has(each) for each in (frozen, plain, small)] == [True, False, True]
+    array = frozen.to_here()
+    assert total(array) == 7 * SIZE
+    with pytest.raises(ValueError, match=READ_ONLY):
+        array[0] = 1
+    first, second = small.to_here(), small.to_here()
+    assert first == second == [1, b"x" * 100]
+    assert first is not second
+    assert farref.wait([frozen, frozen], 2, timeout=0) == ([frozen, frozen], [])
+
+
+def test_what_a_wait_does_not_bring(system: System) -> None:
+    """What is heavy without shared memory, what would be counted, what others stand for."""
+    refs = {
+        "heavy": farref.remote("B", lambda: list(range(10_000)), frozen=True),
+        "with a reference": farref.remote("B", lambda: [RRef([1])], frozen=True),
+        "an alias": farref.remote("C", lambda: farref.remote("B", sevens, frozen=True)),
+        "an error": farref.remote("B", divmod, (1, 0), frozen=True),
+        "our own": RRef(sevens(), frozen=True),
+    }
+    assert farref.wait(refs.values(), len(refs)) == ([*refs.values()], [])
+    assert {name: has(ref) for name, ref in refs.items()} == dict.fromkeys(refs, False)
+    assert refs["heavy"].to_here()[-1] == 9999
+    assert refs["with a reference"].to_here()[0].to_here() == [1]
+    assert total_of(refs["an alias"]) == total_of(refs["our own"]) == 7 * SIZE
+    with pytest.raises(ZeroDivisionError):
+        refs["an error"].to_here()
+    refs.clear()
+    gc.collect()
+
+
+def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> None:
+    """Whoever passes it on is near, but whoever asked may be far."""
+
+    def later() -> RRef[Any]:
+        hold(gate)
+        return farref.remote("C", sevens, frozen=True)
+
+    ref = farref.remote("B", later)
+    early = ref.remote().sum()  # so B passes on what comes after it, until C has this one
+    future = ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
+    future.asker = weakref.ref(ref)
+    gate.touch()
+    assert until(system, future.done)
+    future.keep()
+    assert not has(ref)
+    assert early.to_here() == 7 * SIZE
+
+
+def far() -> None:
+    """From now on nobody is near to this endpoint."""
+    frame().endpoint.registry.near = lambda worker: False  # type: ignore[method-assign]
+
+
+def test_a_wait_brings_nothing_large_to_another_host(own_system: System) -> None:
+    own_system.worker("B")
+    farref.rpc_sync("B", far)
+    ref = farref.remote("B", sevens, frozen=True)
+    farref.wait([ref])
+    assert not has(ref)
+    assert total_of(ref) == 7 * SIZE
 
 
 def test_dropped_values_leave_nothing(system: System) -> None:
@@ -444,6 +520,9 @@ def test_a_thousand_fetches_leave_no_descriptor(processes: System) -> None:
     assert look() == (0, 1000)
     assert len(os.listdir("/proc/self/fd")) <= here + 2  # being closed, or a connection's
     values.clear()
+    # What was acknowledged is kept, but not all of it; the last one may not have been yet.
+    assert look(pid_of("B"))[1] <= recycling.MOST + 2
+    farref.rpc_sync("B", look)
     assert until(
         processes,
         lambda: farref.rpc_sync("B", lambda: len(os.listdir("/proc/self/fd"))) <= there + 1,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
+import pickle
 import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
+import numpy as np
 import pytest
 
 from farref.serialization.pickling import Reference
-from farref.serialization.plain import MOST_PARTS, SHORT, dumps_plain
+from farref.serialization.plain import MOST_PARTS, SHORT, dumps_plain, size_class
 
 
 def known(number: int) -> int:
@@ -33,15 +35,47 @@ SAME = "one and the same"
 def test_it_is_the_same(value: Any) -> None:
     made = dumps_plain(value)
     assert made is not None
-    assert cloudpickle.loads(made) == value
+    pickled, buffers = made
+    assert cloudpickle.loads(pickled) == value
+    assert not buffers
 
 
 def test_one_object_stays_one() -> None:
     shared = [1]
     made = dumps_plain((known, (shared, shared), {}))
     assert made is not None
-    _, (first, second), _ = cloudpickle.loads(made)
+    _, (first, second), _ = cloudpickle.loads(made[0])
     assert first is second
+
+
+ARRAYS: dict[str, Callable[[], Any]] = {
+    "numbers": lambda: np.arange(7.0),
+    "small, with gaps": lambda: np.arange(100).reshape(10, 10)[::2, ::3],
+    "Fortran's order": lambda: np.asfortranarray(np.arange(SHORT).reshape(64, -1)),
+    "no dimension": lambda: np.array(2j),
+    "nothing": lambda: np.empty((0, 3), np.int8),
+    "large": lambda: np.arange(SHORT, dtype=np.float16),
+    "one number": lambda: np.float32(1.5),
+    "a truth": lambda: np.bool_(True),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("writable", [True, False])
+def test_an_array_is_the_same(kind: str, writable: bool) -> None:
+    value = ARRAYS[kind]()
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = writable
+    made = dumps_plain([value, value])
+    assert made is not None
+    pickled, views = made
+    assert [view.nbytes for view in views] == ([value.nbytes] if value.nbytes > SHORT else [])
+    one, other = pickle.loads(pickled, buffers=[bytearray(view) for view in views])
+    assert (type(one), one.dtype, one.shape) == (type(value), value.dtype, value.shape)
+    assert np.array_equal(one, value)
+    assert one is other
+    theirs = cloudpickle.loads(cloudpickle.dumps(value, 5))
+    assert one.flags.writeable == theirs.flags.writeable
 
 
 class Number(int):
@@ -67,6 +101,13 @@ OTHERS: dict[str, Callable[[], object]] = {
     "a cycle": cyclic,
     "a method": lambda: "text".upper,
     "an exception": lambda: ValueError("x"),
+    "an array of objects": lambda: np.array([Reference()], dtype=object),
+    "an array of structures": lambda: np.zeros(3, dtype=[("a", "i4")]),
+    "an array of texts": lambda: np.array(["text"]),
+    "another byte order": lambda: np.zeros(3, np.dtype(np.int32).newbyteorder()),
+    "a masked array": lambda: np.ma.array([1, 2]),
+    "a large one with gaps": lambda: np.zeros(2 * SHORT)[::2],
+    "numbers with metadata": lambda: np.zeros(3, np.dtype("f8", metadata={"a": Reference()})),
 }
 
 
@@ -107,3 +148,17 @@ def test_a_name_that_means_something_else_by_now(monkeypatch: pytest.MonkeyPatch
     assert dumps_plain(old) is not None
     monkeypatch.setattr(sys.modules[__name__], "known", len)
     assert dumps_plain(old) is None
+
+
+def test_how_much_there_is_to_copy() -> None:
+    """Of what says so without running anything of the user's."""
+    for size in (0, 1000, 1 << 20):
+        for value in (bytes(size), bytearray(size), "x" * size, np.zeros(size, np.uint8)):
+            assert size_class(value) == size.bit_length()
+
+    class Sly(np.ndarray[Any, Any]):
+        @property
+        def nbytes(self) -> int:
+            raise AssertionError("the user's code")
+
+    assert size_class(np.zeros(3).view(Sly)) == size_class([b"x"]) == 0

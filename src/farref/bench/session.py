@@ -1,8 +1,9 @@
 """A peer at work, seen from the command: start its process, have it do something, end all of it.
 
 A peer that fails, or is silent for too long, is ended and said to have failed; the others go on.
-Every process of it inherits a token in its environment, by which those that outlive it are found:
-some peers' daemons are nobody's children.
+A peer whose processes compute while they wait is stopped between its turns: it would have the cores
+that the others are measured on. Every process of it inherits a token in its environment, by which
+those that outlive it are found: some peers' daemons are nobody's children.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import secrets
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,6 +63,7 @@ class Session:
         )
         try:
             self._answer(START_PATIENCE)
+            self._rest_from_work()
         except BaseException:
             self.end()
             raise
@@ -72,6 +75,13 @@ class Session:
             PeerRefused: it does not offer that.
             PeerFailed: it failed; the session is of no use any more.
         """
+        self._wake()
+        try:
+            return self._do(work, amount, point)
+        finally:
+            self._rest_from_work()
+
+    def _do(self, work: str, amount: int, point: int) -> float:
         line = json.dumps({"work": work, "amount": amount, "point": point}) + "\n"
         try:
             self._in.write(line.encode())
@@ -88,6 +98,7 @@ class Session:
 
     def end(self) -> None:
         """End every process of it."""
+        self._wake()
         with contextlib.suppress(OSError):
             self._in.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -97,6 +108,18 @@ class Session:
         end_all(self._token)
         self._process.wait(END_PATIENCE)
         self._said.close()
+
+    def _rest_from_work(self) -> None:
+        if self.spec.restless:
+            self._signal(signal.SIGSTOP)
+
+    def _wake(self) -> None:
+        if self.spec.restless:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.killpg(self._process.pid, number)  # it leads a session, so a group, of its own
 
     @property
     def _in(self) -> Any:

@@ -25,6 +25,9 @@ class Spec:
     ours: bool = False
     """It is farref, or a part of it: not one that farref is compared with as a peer."""
 
+    restless: bool = False
+    """Its processes compute while they wait, and so take the cores from those whose turn it is."""
+
     def does(self, work: str) -> bool:
         """Whether it is there for *work*."""
         return not self.works or work in self.works
@@ -68,7 +71,7 @@ _SPECS = (
         ours=True,
     ),
     Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
-    Spec("torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch"),
+    Spec("torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch", restless=True),
     Spec(
         "torch-tensor",
         "PyTorch, tensor",
@@ -78,6 +81,7 @@ _SPECS = (
         "torch",
         {"tensors": True},
         works=("value", "value_read", "frozen", "frozen_read", "frozen_again"),
+        restless=True,
     ),
     Spec("ray", "Ray", "ray_actors", "Ray", ("ray", "numpy"), "ray"),
     Spec("xoscar", "Xoscar", "xoscar_pool", "Xoscar", ("xoscar", "numpy"), "xoscar"),

@@ -1,0 +1,387 @@
+"""Segments are written to again when nobody reads them: never sooner, and not kept for long."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from farref import SenderDiedError
+from farref.serialization import recycling, shared
+from farref.serialization.frozen import Frozen
+from farref.serialization.mapping import copy_into, mapped_to_write
+from farref.serialization.payload import Payload
+from farref.serialization.pickling import dumps, loads
+from farref.serialization.shared import Segment
+
+from .endpoint import Address, Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's")
+SIZE = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept() -> Iterator[None]:
+    gc.collect()
+    shared.recycler.empty()
+    before = dict(shared._open)
+    yield
+    gc.collect()
+    shared.recycler.empty()
+    until(lambda: shared._open == before)  # a reader closes large ones in another thread
+    assert not shared._written
+    assert not shared.unread
+
+
+def filled(number: int, size: int = SIZE) -> Any:
+    return np.full(size, number, np.uint8)
+
+
+def packed(value: Any) -> Payload:
+    payload, _ = dumps(value, Endpoint("A"), inert=Address, near=lambda: True)
+    return payload
+
+
+def arrived(payload: Payload) -> Payload:
+    copy: Payload = pickle.loads(pickle.dumps(payload))
+    copy.take()
+    return copy
+
+
+def opened(payload: Payload) -> Any:
+    return loads(payload, (), Endpoint("B"))
+
+
+def file_of(payload: Payload) -> int:
+    """Which file its segment is."""
+    (segment,) = payload.buffers
+    assert isinstance(segment, Segment)
+    return os.fstat(segment._descriptor).st_ino
+
+
+def sent(number: int) -> int:
+    """Send an array that its reader lets go; which file it was in."""
+    payload = packed(filled(number))
+    array = opened(arrived(payload))
+    assert (array == number).all()
+    return file_of(payload)
+
+
+# ---- when it is written to again
+
+
+def test_it_is_when_nobody_reads_it() -> None:
+    assert len({sent(number) for number in range(5)}) == 1
+
+
+def test_sizes_need_not_be_the_same_but_waste_little() -> None:
+    first = sent(1)
+    for size in (SIZE - 1, SIZE // 2):
+        payload = packed(filled(2, size))
+        assert file_of(payload) == first
+        assert (opened(arrived(payload)) == 2).all()
+        del payload
+    assert file_of(packed(filled(3, SIZE + 1))) != first
+    assert file_of(packed(filled(3, SIZE // 4))) != first
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray])
+def test_other_buffers(kind: type) -> None:
+    first = sent(1)
+    payload = packed(kind(bytes(range(256)) * (SIZE // 256)))
+    assert file_of(payload) == first
+    assert opened(arrived(payload)) == bytes(range(256)) * (SIZE // 256)
+
+
+def test_what_came_read_only_stays_so() -> None:
+    first, value = sent(1), filled(2)
+    value.flags.writeable = False
+    payload = packed(value)
+    assert file_of(payload) == first
+    array = opened(arrived(payload))
+    assert (array == 2).all()
+    assert not array.flags.writeable
+
+
+# ---- when it is not
+
+
+def test_it_is_not_while_the_message_lives() -> None:
+    payload = packed(filled(1))
+    assert file_of(packed(filled(2))) != file_of(payload)
+    assert (opened(arrived(payload)) == 1).all()
+
+
+def test_it_is_not_while_a_reader_has_it_open() -> None:
+    payload = packed(filled(1))
+    there, file = arrived(payload), file_of(payload)
+    del payload
+    assert sent(2) != file
+    assert (opened(there) == 1).all()
+    del there
+    assert file in map(file_of, [packed(filled(3)), packed(filled(4))])
+
+
+def test_it_is_not_while_anybody_has_it_mapped() -> None:
+    payload = packed(filled(1))
+    file, arrays = file_of(payload), [opened(arrived(payload)) for _ in range(2)]
+    del payload
+    while arrays:
+        assert sent(2) != file
+        assert all((array == 1).all() for array in arrays)
+        arrays.pop()
+    assert file in map(file_of, [packed(filled(3)), packed(filled(4))])
+
+
+def test_it_is_not_while_a_child_of_the_reader_has_it_mapped() -> None:
+    payload = packed(filled(1))
+    file, array = file_of(payload), opened(arrived(payload))
+    del payload
+    ready, done = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(ready[1], b"x")
+        os.read(done[0], 1)
+        os._exit(int((array == 1).all()))
+    os.read(ready[0], 1)
+    del array
+    assert sent(2) != file
+    os.write(done[1], b"x")
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert file in map(file_of, [packed(filled(3)), packed(filled(4))])
+    for each in (*ready, *done):
+        os.close(each)
+
+
+def test_it_is_not_while_the_sender_itself_has_it_mapped() -> None:
+    payload = packed(filled(1))
+    file, array = file_of(payload), opened(payload)  # sent to oneself
+    del payload
+    assert sent(2) != file
+    assert (array == 1).all()
+
+
+def test_a_frozen_value_is_neither_made_of_one_nor_becomes_one() -> None:
+    file = sent(1)
+    frozen = Frozen.of(filled(2), Address)
+    (segment,) = frozen.pickled.buffers
+    assert isinstance(segment, Segment)
+    theirs = os.fstat(segment._descriptor).st_ino
+    assert theirs != file
+    array = frozen.thaw()
+    del frozen, segment
+    assert file_of(packed(filled(3))) == file
+    assert file_of(packed(filled(3))) != theirs
+    assert (array == 2).all()
+
+
+def test_one_that_was_not_finished_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fcntl.fcntl", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            packed(filled(1))
+    gc.collect()
+    assert not shared.recycler._kept
+
+
+# ---- who comes late
+
+
+def test_an_old_message_finds_another_name() -> None:
+    payload = packed(filled(1))
+    old: Payload = pickle.loads(pickle.dumps(payload))
+    file = file_of(payload)
+    del payload
+    new = packed(filled(2))
+    assert file_of(new) == file
+    old.take()
+    with pytest.raises(SenderDiedError, match="gave this one up"):
+        opened(old)
+    assert (opened(arrived(new)) == 2).all()
+
+
+def test_nobody_can_open_it_while_it_is_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = packed(filled(1))
+    old: Payload = pickle.loads(pickle.dumps(payload))
+    del payload
+
+    def looked(memory: Any, view: memoryview) -> None:
+        old.take()
+        copy_into(memory, view)
+
+    monkeypatch.setattr(shared, "copy_into", looked)
+    new = packed(filled(2))
+    with pytest.raises(SenderDiedError):
+        opened(old)
+    assert (opened(arrived(new)) == 2).all()
+
+
+# ---- another process reads it
+
+READER = """
+    import pickle, sys
+    from tests.serialization.test_recycling import *
+    held = pickle.load(sys.stdin.buffer)
+    held.take()
+    if sys.argv[1] == "mapped":
+        held = opened(held)
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "mapped"])
+def test_a_reader_that_is_killed_reads_no_more(how: str) -> None:
+    payload, code = packed(filled(1)), "\n".join(line[4:] for line in READER.splitlines())
+    with subprocess.Popen(
+        [sys.executable, "-c", code, how],
+        cwd=Path(__file__).parents[2],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        pickle.dump(payload, reader.stdin)
+        reader.stdin.flush()
+        assert reader.stdout.readline() == b"ready\n"
+        file = file_of(payload)
+        del payload
+        other = packed(filled(2))
+        assert file_of(other) != file
+        reader.send_signal(signal.SIGKILL)
+        reader.wait()
+        assert file_of(packed(filled(3))) == file
+
+
+# ---- how much is kept, and how long
+
+
+def kept() -> int:
+    return len(shared.recycler._kept)
+
+
+def test_a_few_are_kept() -> None:
+    payloads = [packed(filled(1, shared.THRESHOLD)) for _ in range(2 * recycling.MOST)]
+    assert kept() == 0
+    del payloads
+    assert kept() == len(shared._written) == recycling.MOST
+
+
+def test_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recycling, "MOST_BYTES", 3 * SIZE)
+    payloads = [packed(filled(1)) for _ in range(5)]
+    del payloads
+    assert kept() == 2  # each is a little larger than its value
+
+
+def test_what_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "MOST_BYTES", SIZE)
+    packed(filled(1))
+    assert kept() == 0
+
+
+def test_nothing_is_kept_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "LOOKED_AT", SIZE)
+    monkeypatch.setattr(shared, "available", lambda: 3 * SIZE)
+    packed(filled(1))
+    assert kept() == 0
+
+
+def test_what_is_kept_is_given_up_before_there_is_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packed(filled(1))
+    monkeypatch.setattr(shared, "available", lambda: (1 << 40) if kept() == 0 else 0)
+    shared.check_room(shared.LOOKED_AT)
+    assert kept() == 0
+
+
+def test_old_ones_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recycling, "SECONDS", 0.01)
+    monkeypatch.setattr(recycling, "LOOKS", 0.01)
+    for _ in range(3):  # the thread that looks ends, and another one begins
+        packed(filled(1))
+        until(lambda: not shared._open and not shared.recycler._watched)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_forked_child_keeps_and_maps_nothing() -> None:
+    """Of what was sent, whether its message lives or not."""
+    packed(filled(1))
+    payload = packed(filled(2, 4 * SIZE))
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            nothing = "memfd:farref" not in Path("/proc/self/maps").read_text()
+            code = 0 if nothing and not kept() and not shared._written else 2
+            code = code or int(file_of(packed(filled(3))) == 0)
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert kept() == 1
+    assert (opened(arrived(payload)) == 2).all()
+
+
+# ---- many at once
+
+
+def test_threads_that_send_and_keep_and_let_go() -> None:
+    """No array that is held, written to or not, ever changes by what others send."""
+    wrong: list[str] = []
+
+    def work(number: int) -> None:
+        rng = random.Random(number)
+        held: list[tuple[Any, int]] = []
+        for turn in range(60):
+            mark = (number * 60 + turn) % 251
+            array = opened(arrived(packed(filled(mark, rng.choice([SIZE // 2, SIZE])))))
+            if rng.random() < 0.3:
+                array[:] = mark = mark + 1
+            held.append((array, mark))
+            if len(held) > 4:
+                held.pop(rng.randrange(len(held)))
+            if not all((array == mark).all() for array, mark in held):
+                wrong.append(f"{number}: turn {turn}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_more_than_fits_is_not_copied() -> None:
+    descriptor = os.memfd_create("farref")
+    os.ftruncate(descriptor, 4096)
+    memory = mapped_to_write(descriptor, 4096)
+    copy_into(memory, memoryview(b"text"))
+    assert os.pread(descriptor, 5, 0) == b"text\0"
+    with pytest.raises(AssertionError, match="do not fit"):
+        copy_into(memory, memoryview(bytes(4097)))
+    memory.close()
+    os.close(descriptor)
