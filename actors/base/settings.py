@@ -15,8 +15,6 @@ from pathlib import Path
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
-SPIN = 300e-6
-"""Seconds that an idle process looks for messages before it sleeps: longer than a call takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,7 @@ class Settings:
     host: str = ""
     port: int = 0
     key: bytes = field(default=b"", repr=False)
-    spin: float = SPIN
+    spin: float = 50e-6
     die_with_parent: bool = True
     limits: Limits = field(default_factory=Limits)
 

@@ -29,7 +29,7 @@ from .endpoints import CloneInit
 from .errors import InvalidAddress, KeyRequired, NoSuchSystem, SystemAlreadyRuns
 from .outside import Outside, PrivateContext
 from .processes import start_admin
-from .settings import SPIN, Limits, Settings
+from .settings import Limits, Settings
 from .transport import Transport
 
 Mode = Literal["either", "start", "join"]
@@ -210,7 +210,7 @@ def system_base(
     mode: Mode = "either",
     die_with_parent: bool = True,
     start_method: Literal["fork", "spawn"] = "fork",
-    spin: float = SPIN,
+    spin: float = 50e-6,
     shutdown_timeout: float = 10.0,
     limits: Limits | None = None,
 ) -> FarrefBase:
