@@ -22,48 +22,23 @@ from farref.serialization import recycling, shared
 from farref.serialization.frozen import Frozen
 from farref.serialization.mapping import copy_into, mapped_to_write
 from farref.serialization.payload import Payload
-from farref.serialization.pickling import dumps, loads
 from farref.serialization.shared import Segment
 
-from .endpoint import Address, Endpoint
+from .endpoint import Address
+from .passing import arrived, opened, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-pytestmark = pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's")
+pytestmark = [
+    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    pytest.mark.usefixtures("nothing_stays_open"),
+]
 SIZE = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_kept() -> Iterator[None]:
-    gc.collect()
-    shared.recycler.empty()
-    before = dict(shared._open)
-    yield
-    gc.collect()
-    shared.recycler.empty()
-    until(lambda: shared._open == before)  # a reader closes large ones in another thread
-    assert not shared._written
-    assert not shared.unread
 
 
 def filled(number: int, size: int = SIZE) -> Any:
     return np.full(size, number, np.uint8)
-
-
-def packed(value: Any) -> Payload:
-    payload, _ = dumps(value, Endpoint("A"), inert=Address, near=lambda: True)
-    return payload
-
-
-def arrived(payload: Payload) -> Payload:
-    copy: Payload = pickle.loads(pickle.dumps(payload))
-    copy.take()
-    return copy
-
-
-def opened(payload: Payload) -> Any:
-    return loads(payload, (), Endpoint("B"))
 
 
 def file_of(payload: Payload) -> int:

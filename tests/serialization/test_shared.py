@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gc
 import mmap
 import os
 import pickle
@@ -24,57 +23,26 @@ from farref import ProtocolError, SenderDiedError, SerializationError, SharedMem
 from farref.serialization import memory, shared
 from farref.serialization.frozen import Frozen
 from farref.serialization.payload import Payload
-from farref.serialization.pickling import dumps, loads
+from farref.serialization.pickling import dumps
 from farref.serialization.shared import Segment
 
 from .endpoint import Address, Endpoint
+from .passing import arrived, near, opened, packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-pytestmark = pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's")
+pytestmark = [
+    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    pytest.mark.usefixtures("nothing_stays_open"),
+]
 SIZE = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_open() -> Iterator[None]:
-    gc.collect()
-    shared.recycler.empty()
-    before = dict(shared._open)
-    yield
-    gc.collect()
-    shared.recycler.empty()
-    assert not shared.unread
-    end = time.monotonic() + 10
-    while shared._open != before:  # large ones are closed by other threads
-        assert time.monotonic() < end, shared._open
-        time.sleep(0.001)
 
 
 def descriptors() -> int:
     """How many this process has, without those of what is kept to be written to again."""
     shared.recycler.empty()
     return len(os.listdir("/proc/self/fd"))
-
-
-def near() -> bool:
-    return True
-
-
-def packed(value: Any, to_all: Callable[[], bool] = near) -> Payload:
-    payload, _ = dumps(value, Endpoint("A"), inert=Address, near=to_all)
-    return payload
-
-
-def arrived(payload: Payload) -> Payload:
-    """What the receiver gets of it."""
-    copy: Payload = pickle.loads(pickle.dumps(payload))
-    copy.take()
-    return copy
-
-
-def opened(payload: Payload) -> Any:
-    return loads(payload, (), Endpoint("B"))
 
 
 # ---- what travels

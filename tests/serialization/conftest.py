@@ -1,0 +1,31 @@
+"""The check that a test leaves no segment of shared memory."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from farref.serialization import shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def nothing_stays_open() -> Iterator[None]:
+    """No segment, whether it is in use, unread or kept."""
+    gc.collect()
+    shared.recycler.empty()
+    before = dict(shared._open)
+    yield
+    gc.collect()
+    shared.recycler.empty()
+    assert not shared.unread
+    end = time.monotonic() + 10
+    while shared._open != before:  # large ones are closed by other threads
+        assert time.monotonic() < end, shared._open
+        time.sleep(0.001)
+    assert not shared._written
