@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..protocol.errors import ReferenceLostError
 from .current import chain_in, frame
 from .freezing import Freezing
-from .futures import Future
 from .resolving import ByValue
 from .rref import RRef
 from .settings import check_timeout
@@ -23,11 +22,14 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import RRefId
     from .endpoint import Endpoint
+    from .futures import Future
     from .resolving import Invocation
     from .wire import WorkerInfo
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress"
 """A worker's name, its `WorkerInfo`, or the address of a `RefActor`."""
+MOST_KEPT = 1000
+"""Frozen values that one wait maps: a process has a bounded number of mappings."""
 
 
 def remote(
@@ -208,7 +210,8 @@ def wait(
 ) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
-    Copies nothing; of a frozen value it brings where it is, so that a fetch asks nobody any more.
+    Copies nothing; of a frozen value it brings where it is, so that a fetch asks nobody any more
+    (of the first 1,000 of *refs*).
     Returns the ready references, at most *num_returns* of them, and the others, both in the order
     given. *timeout* is in seconds; 0 polls; None waits for the
     system's default. When it ends first, fewer are ready; it does not raise.
@@ -223,7 +226,7 @@ def wait(
     endpoint = frame().endpoint
     seconds = check_timeout(timeout, endpoint.settings.timeout, poll=True)
     endpoint.check_may_block("wait", "`await` for each reference")
-    futures = [_readiness(ref) for ref in refs]
+    futures = [_readiness(ref, keep=number < MOST_KEPT) for number, ref in enumerate(refs)]
     end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
     some: concurrent.futures.Future[None] = concurrent.futures.Future()
     done = itertools.count(1)
@@ -237,17 +240,13 @@ def wait(
     with endpoint.pool.waiting():
         endpoint.port.wait(some, max(0.0, end - time.monotonic()))
     came = [number for number, future in enumerate(futures) if future.done()][:num_returns]
-    for number in came:
-        future = futures[number]
-        if isinstance(future, Future):
-            future.keep()
     for future in futures:
         future.cancel()  # polling must not fill the owners' queues
     ready, rest = set(came), range(len(refs))
     return [refs[each] for each in came], [refs[each] for each in rest if each not in ready]
 
 
-def _readiness(ref: RRef[Any]) -> concurrent.futures.Future[Any]:
+def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
     if ref._frozen is None:
         try:
             future = ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
@@ -255,6 +254,7 @@ def _readiness(ref: RRef[Any]) -> concurrent.futures.Future[Any]:
             pass  # an error is there
         else:
             future.asker = weakref.ref(ref)
+            future.on_answer(keep=keep)
             return future
     ready: concurrent.futures.Future[None] = concurrent.futures.Future()
     ready.set_result(None)

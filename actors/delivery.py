@@ -11,6 +11,7 @@ more than the user takes (`Port.full`).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -22,6 +23,7 @@ from ..protocol.messages import NAMING, strangers_in
 from ..protocol.packets import decode, encode
 from ..serialization import shared
 from ..serialization.failures import text_of
+from ..serialization.payload import Payload
 from . import parcels
 from .base.framing import Raw
 from .counters import Tally
@@ -233,6 +235,7 @@ class Delivery:
                     endpoint.discards.sweep(later)
                 if packet.messages and self._port.full():
                     self._links.withhold(sender.id)
+                _open(packet, self._links.handed(sender.id))
                 messages = self._links.receive(sender.id, packet, now)
                 first = self._links.handed(sender.id) - len(messages)
                 for number, message in enumerate(messages, first):
@@ -263,3 +266,17 @@ class Delivery:
         """Forget what a fault has held up."""
         if self._faulty is not None:
             self._faulty.close()
+
+
+def _open(packet: Packet, expected: int) -> None:
+    """Open what of *packet*, from number *expected* on, is in shared memory.
+
+    All of it before any of it is handed over: what is done then may send, even while the rest is
+    still to be handed over; whatever is sent acknowledges all of it, and then its sender may let
+    go of it.
+    """
+    for message in packet.messages[max(0, expected - packet.first) :]:
+        payload = getattr(getattr(message, "cargo", None), "payload", None)
+        if isinstance(payload, Payload) and payload.buffers:
+            with contextlib.suppress(ProtocolError):  # it is refused when it is handed over
+                payload.take()

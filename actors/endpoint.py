@@ -234,7 +234,7 @@ class Endpoint:
         payload = getattr(getattr(message, "cargo", None), "payload", None)
         if isinstance(payload, Payload):
             self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
-            payload.take()  # before its sender may let go of what is in shared memory
+            payload.take()  # it has been opened, or is refused
         if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)
         effects = self.context.take(sender, message)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import operator
 import os
 import threading
 import time
@@ -273,17 +274,23 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                     self._endpoint.release(cargo.descriptors)
             self._taken = True
 
-    def keep(self) -> None:
-        """What came is the answer to a wait: if it is a frozen value, its handle keeps it."""
+    def on_answer(self, *, keep: bool) -> None:
+        """This is for a wait. If a frozen value comes with the answer, its handle may *keep* it.
+
+        Copies nothing. What is not kept is let go of at once: it has descriptors.
+        """
+        super().add_done_callback(operator.methodcaller("_answered", keep=keep))
+
+    def _answered(self, *, keep: bool) -> None:
         with self._taking:
             cargo = self._pop()
-            keeper = self.asker() if self.asker is not None else None
-            if cargo is None or cargo.payload is None:
+            keeper = self.asker() if keep and self.asker is not None else None
+            if cargo is None:
                 return
-            with contextlib.suppress(FarrefError):  # a fetch will say it
-                frozen = self._endpoint.packer.open_frozen(cargo)
+            with contextlib.suppress(FarrefError, MemoryError):  # a fetch will say it
                 if keeper is not None:
-                    keeper._frozen = frozen
+                    frozen = self._endpoint.packer.open_frozen(cargo, copy=False)
+                    keeper._frozen = frozen or keeper._frozen
             self._endpoint.release(cargo.descriptors)
 
     def _pop(self) -> Cargo | None:

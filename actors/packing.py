@@ -144,13 +144,16 @@ class Packer:
         """*value* as it is now, for ever. Raises `SerializationError`, `SharedMemoryFullError`."""
         return Frozen.of(value, ActorAddress)
 
-    def open_frozen(self, cargo: Cargo) -> Frozen | None:
-        """What came, if it is frozen, to be kept; None if it is not. Raises `SenderDiedError`."""
+    def open_frozen(self, cargo: Cargo, *, copy: bool = True) -> Frozen | None:
+        """What came, if it is frozen, to be kept; None if it is not.
+
+        Raises `SenderDiedError`; and `MemoryError`, if it is not to be copied and has to be.
+        """
         payload = cargo.payload
         if not isinstance(payload, Payload) or not payload.frozen:
             return None
         hooks = _Hooks(self._endpoint, _share_nothing)
-        return Frozen.arrived(payload, tuple(map(hooks.join, cargo.descriptors)))
+        return Frozen.arrived(payload, tuple(map(hooks.join, cargo.descriptors)), copy=copy)
 
     def _introduce(
         self, descriptors: list[Descriptor], addresses: list[Any]

@@ -174,6 +174,8 @@ class Steward(Actor):
 
     def _turn(self) -> None:
         """Be heard of; see whether the registrar is, and whether the program lives."""
+        if self._ending:
+            processes.end_session()
         silence = self._settings.silence
         if not self._joined:
             if self._tries % ASK_AGAIN == 0:
@@ -186,8 +188,6 @@ class Steward(Actor):
             self._say(Beat(self._me, answer=True))
             if self._unheard > BEATS:
                 self._leave()  # it may come through yet
-        if self._ending:
-            processes.end_session()
         if self._program is not None and not self._program.alive():
             self._ending = True
             self._leave()  # which takes a moment

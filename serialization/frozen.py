@@ -56,13 +56,12 @@ class Frozen:
         return cls(pickled, type(value).__name__)
 
     @classmethod
-    def arrived(cls, payload: Payload, references: tuple[Reference, ...]) -> Frozen:
-        """One that was fetched, with handles for the references in it.
-
-        Raises `SenderDiedError`: it was in shared memory, and is gone.
-        """
+    def arrived(
+        cls, payload: Payload, references: tuple[Reference, ...], *, copy: bool = True
+    ) -> Frozen:
+        """One that was fetched, with handles for the references in it. Raises as `opened` does."""
         pickled = Pickled(payload.data, (), references, payload.inert)
-        return cls(pickled, "", [opened(each) for each in payload.buffers])
+        return cls(pickled, "", [opened(each, copy=copy) for each in payload.buffers])
 
     @property
     def shared(self) -> int:

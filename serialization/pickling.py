@@ -333,9 +333,9 @@ def loads(payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -
     return unpickle(payload.data, buffers, payload.inert, handles)
 
 
-def opened(buffer: Buffer) -> bytes | bytearray | memoryview:
-    """Where a buffer's bytes are. Raises what `Segment.buffer` raises."""
-    return buffer.buffer() if isinstance(buffer, Segment) else buffer
+def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryview:
+    """Where a buffer's bytes are. See `Segment.buffer`, also for what it raises."""
+    return buffer.buffer(copy=copy) if isinstance(buffer, Segment) else buffer
 
 
 def unpickle(

@@ -63,10 +63,11 @@ class Recycler:
 
     def keep(self, descriptor: int, size: int) -> bool:
         """Take a segment that may have readers still; false if it is to be closed."""
-        if not self._watch():
+        one = Kept(descriptor, size, time.monotonic())
+        self._kept.append(one)  # before it is asked who looks: that thread ends where nothing is
+        if not self._watch() and self._take(one):
             return False
-        self._kept.append(Kept(descriptor, size, time.monotonic()))
-        while len(kept := tuple(self._kept)) > MOST or sum(k.size for k in kept) > MOST_BYTES:
+        while len(kept := self._now()) > MOST or sum(k.size for k in kept) > MOST_BYTES:
             if self._take(kept[0]):
                 self._close_soon(kept[0].descriptor, kept[0].size)
         return True
@@ -76,7 +77,7 @@ class Recycler:
 
         It is the caller's from now on, to be written to and unlocked.
         """
-        for each in reversed(tuple(self._kept)):
+        for each in reversed(self._now()):
             if size <= each.size <= size + max(size, SPARE) and self._take(each):
                 if _locked(each.descriptor):
                     return each
@@ -92,6 +93,9 @@ class Recycler:
         self._kept.clear()
         self._watched = False
 
+    def _now(self) -> list[Kept]:
+        return list(self._kept)  # `tuple` may have the collector run, and that keep one more
+
     def _take(self, one: Kept) -> bool:
         """Whether it was there still: what two threads find is one's only."""
         with contextlib.suppress(ValueError):
@@ -100,7 +104,7 @@ class Recycler:
         return False
 
     def _close_before(self, time_kept: float) -> None:
-        for each in tuple(self._kept):
+        for each in self._now():
             if each.since < time_kept and self._take(each):
                 self._close(each.descriptor)
 
@@ -118,7 +122,8 @@ class Recycler:
     def _look(self) -> None:
         while self._watched:
             time.sleep(LOOKS)
-            self._close_before(time.monotonic() - SECONDS)
+            with contextlib.suppress(OSError, BufferError):  # the others' turn comes
+                self._close_before(time.monotonic() - SECONDS)
             if not self._kept:
                 self._watched = False
                 if self._kept:  # another one has been kept just now

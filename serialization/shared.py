@@ -4,7 +4,7 @@ A buffer of `THRESHOLD` bytes or more, for a receiver that sees our process, is 
 It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``), sealed when
 it is written, so that nobody else can change it any more, and nobody shorten it. The message says
 where the segment is: which descriptor of which process, which is a name in ``/proc``, and the
-segment's own name, which is written behind its last byte.
+segment's own name, which is written at the end of the file, with the size.
 
 ============================  ==================================================================
 the sender                    has the segment open until the message has been acknowledged: the
@@ -124,7 +124,8 @@ class Segment:
         another. Lets other threads run while it copies. Raises `SharedMemoryFullError`.
         """
         name = f"farref-{secrets.token_hex(12)}"
-        kept = recycler.find(view.nbytes + len(name)) if passing else None
+        label = _label(name, view.nbytes)
+        kept = recycler.find(view.nbytes + len(label)) if passing else None
         descriptor = _made() if kept is None else kept.descriptor
         if descriptor is None:
             return None
@@ -135,8 +136,8 @@ class Segment:
             return self
         try:
             _write(descriptor, view)
-            _write(descriptor, memoryview(name.encode()))
-            memory = _again(descriptor, view.nbytes + len(name)) if passing else None
+            _write(descriptor, memoryview(label))
+            memory = _again(descriptor, view.nbytes + len(label)) if passing else None
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
         except OSError as error:
             if error.errno in _FULL:
@@ -148,10 +149,10 @@ class Segment:
 
     def _rewrite(self, view: memoryview) -> None:
         """It was another's, and is locked: its pages are there."""
-        memory, name = _written[self._descriptor], self.name.encode()
+        memory, label = _written[self._descriptor], _label(self.name, self.size)
         try:
+            memory[-len(label) :] = label  # first: nobody shall find the old one with other bytes
             copy_into(memory, view)
-            memory[self.size : self.size + len(name)] = name
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
@@ -206,19 +207,22 @@ class Segment:
         if self._trouble is not None:
             self.close()
 
-    def buffer(self) -> memoryview:
+    def buffer(self, *, copy: bool = True) -> memoryview:
         """Its bytes, mapped for this process alone. One that came in a message is closed then.
 
         Raises:
             SenderDiedError: the process that sent it ended before it was taken.
             SerializationError: it cannot be opened here.
+            MemoryError: it cannot be mapped, and is not to be copied instead.
         """
         self._check()
         if not self.foreign:  # who maps what we opened ourselves is no reader who can be told of
             _written.pop(self._descriptor, None)
         try:
             return mapped(self._descriptor, self.size, writable=self.writable)
-        except (OSError, OverflowError, MemoryError):  # vm.max_map_count, or RLIMIT_AS
+        except (OSError, OverflowError, MemoryError) as error:  # vm.max_map_count, or RLIMIT_AS
+            if not copy:
+                raise MemoryError(f"no mapping of {self.size} bytes is to be had") from error
             recycler.empty()  # which has some
             return memoryview(self.content())
         finally:
@@ -245,12 +249,14 @@ class Segment:
 
         From now on it is not written to, until nobody has it open or mapped (see `recycling`).
         """
-        name = self.name.encode(errors="replace")
+        label = _label(self.name, self.size)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            end = os.fstat(self._descriptor).st_size - len(label)  # it was another's, maybe longer
             return (
                 fcntl.fcntl(self._descriptor, fcntl.F_GET_SEALS) == SEALS
-                and os.pread(self._descriptor, len(name), self.size) == name
+                and end >= self.size
+                and os.pread(self._descriptor, len(label), end) == label
             )
         except OSError as error:
             if error.errno in _ANOTHER:
@@ -307,6 +313,11 @@ def _no_room(size: int) -> str:
     )
 
 
+def _label(name: str, size: int) -> bytes:
+    """What a segment ends with."""
+    return f" {name} {size}".encode(errors="replace")
+
+
 def _made() -> int | None:
     """A new segment's descriptor; None if there can be none."""
     if not SEALS or not hasattr(os, "memfd_create"):
@@ -361,9 +372,9 @@ def _close(descriptor: int, size: int) -> None:
 def _close_now(descriptor: int) -> None:
     del _open[descriptor]
     memory = _written.pop(descriptor, None)
+    os.close(descriptor)  # first: who forks just now passes on what is open
     if memory is not None:
         memory.close()
-    os.close(descriptor)
 
 
 recycler = Recycler(_close_now, _close)

@@ -27,6 +27,7 @@ from farref import (
     System,
     WorkerDiedError,
 )
+from farref.actors import api
 from farref.actors.current import frame
 from farref.serialization import recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
@@ -291,6 +292,61 @@ def test_what_a_wait_does_not_bring(system: System) -> None:
     gc.collect()
 
 
+def test_a_wait_keeps_a_bounded_number(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the others it lets go at once: each has a descriptor."""
+    monkeypatch.setattr(api, "MOST_KEPT", 2)
+    refs = [farref.remote("B", sevens, frozen=True) for _ in range(4)]
+    assert farref.wait(refs, 4) == (refs, [])
+    assert [has(each) for each in refs] == [True, True, False, False]
+    assert until(system, lambda: farref.rpc_sync("B", int) == 0 and not shared.unread)
+    assert [total_of(each) for each in refs] == [7 * SIZE] * 4
+
+
+def test_a_wait_copies_nothing(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no mapping to be had, a fetch will copy, and a wait leaves it at that."""
+
+    def none_left(*_: Any, **__: Any) -> memoryview:
+        raise MemoryError
+
+    ref = farref.remote("B", sevens, frozen=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(shared, "mapped", none_left)
+        patched.setattr(shared.Segment, "content", none_left)
+        assert farref.wait([ref]) == ([ref], [])
+    assert not has(ref)
+    assert total_of(ref) == 7 * SIZE
+
+
+def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
+    """While it waits for others a fetch may have brought what it does not."""
+    heavy = farref.remote("B", lambda: list(range(10_000)), frozen=True)
+    future = heavy._endpoint.calls.fetch(heavy.id, None, (), copy=False)
+    future.asker = weakref.ref(heavy)
+    heavy.to_here()
+    assert has(heavy)
+    future.on_answer(keep=True)
+    assert until(system, future.done)
+    assert has(heavy)
+
+
+def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: System) -> None:
+    """Whatever is sent then acknowledges all of it, and the sender may write to it again."""
+    endpoint, opened = own_system.endpoint, list[bool]()
+    own_system.worker("B")
+    farref.rpc_sync("B", sevens)
+    hand_over = endpoint.receive
+
+    def receive(sender: Any, message: Any, later: Any, number: int | None = None) -> None:
+        payload = getattr(getattr(message, "cargo", None), "payload", None)
+        opened.extend(each._descriptor >= 0 for each in getattr(payload, "buffers", ()))
+        hand_over(sender, message, later, number)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(endpoint, "receive", receive)
+        assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE
+    assert opened == [True]
+
+
 def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> None:
     """Whoever passes it on is near, but whoever asked may be far."""
 
@@ -302,9 +358,9 @@ def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> 
     early = ref.remote().sum()  # so B passes on what comes after it, until C has this one
     future = ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
     future.asker = weakref.ref(ref)
+    future.on_answer(keep=True)
     gate.touch()
     assert until(system, future.done)
-    future.keep()
     assert not has(ref)
     assert early.to_here() == 7 * SIZE
 

@@ -179,17 +179,37 @@ def test_one_that_was_not_finished_is_not_kept(monkeypatch: pytest.MonkeyPatch) 
 # ---- who comes late
 
 
-def test_an_old_message_finds_another_name() -> None:
+@pytest.mark.parametrize("size", [SIZE, SIZE - 1, SIZE // 2])
+def test_an_old_message_finds_another_name(size: int) -> None:
     payload = packed(filled(1))
     old: Payload = pickle.loads(pickle.dumps(payload))
     file = file_of(payload)
     del payload
-    new = packed(filled(2))
+    new = packed(filled(2, size))
     assert file_of(new) == file
     old.take()
     with pytest.raises(SenderDiedError, match="gave this one up"):
         opened(old)
     assert (opened(arrived(new)) == 2).all()
+
+
+def test_an_old_message_finds_another_name_if_writing_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    payload = packed(filled(1))
+    old: Payload = pickle.loads(pickle.dumps(payload))
+    del payload
+
+    def half(memory: Any, view: memoryview) -> None:
+        copy_into(memory, view[: len(view) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shared, "copy_into", half)
+    with pytest.raises(KeyboardInterrupt):
+        packed(filled(2))
+    old.take()
+    with pytest.raises(SenderDiedError, match="gave this one up"):
+        opened(old)
 
 
 def test_nobody_can_open_it_while_it_is_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +270,16 @@ def test_a_reader_that_is_killed_reads_no_more(how: str) -> None:
 
 def kept() -> int:
     return len(shared.recycler._kept)
+
+
+def test_it_is_kept_before_it_is_asked_who_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks ends when nothing is kept, and might have just done so."""
+    seen = []
+    monkeypatch.setattr(shared.recycler, "_watch", lambda: seen.append(kept()))
+    payload = packed(filled(1))
+    del payload
+    assert seen == [1]
+    assert kept() == 0, "there was no thread to be had"
 
 
 def test_a_few_are_kept() -> None:
