@@ -110,8 +110,12 @@ def lead_until(
         if not transport.leads:  # nearly always it is that thread that brings the outcome
             transport.look()
 
-    future.tell(look)
-    return transport.lead(future.done, timeout)
+    def done() -> bool:
+        # Here, where no signal handler raises: it would leave the future's lock taken, for ever.
+        future.tell(look)
+        return future.done()
+
+    return transport.lead(done, timeout)
 
 
 class Alarm:

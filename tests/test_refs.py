@@ -18,7 +18,7 @@ from rich.console import Console
 
 import farref
 from farref import Counters, ReferenceInfo, RRef, Snapshot, System
-from farref.actors import directory
+from farref.actors import directory, retaining
 from farref.actors.counters import Tally
 from farref.actors.mints import MOST, STEP, Mints
 from farref.actors.snapshot import Names, _marks, _strong
@@ -46,7 +46,12 @@ def keep(refs: list[RRef[Any]]) -> None:
 @pytest.fixture(scope="module")
 def shop() -> Iterator[System]:
     """A system with references of every role, a cycle, and a value of known size."""
-    with System(name=NAME, sites=True, timeout=20) as system:
+    # On a busy machine it takes its time to search the heap of all the tests.
+    with (
+        pytest.MonkeyPatch.context() as patient,
+        System(name=NAME, sites=True, timeout=20) as system,
+    ):
+        patient.setattr(retaining, "SECONDS", 20.0)
         for name in ("baker", "cook"):
             system.worker(name)
         yield system
@@ -96,13 +101,13 @@ def test_json(shop: System, stock: dict[str, RRef[Any]]) -> None:
 @pytest.mark.processes
 def test_why_as_json_and_as_a_tree(shop: System, stock: dict[str, RRef[Any]]) -> None:
     name = str(stock["bread"].id)
-    run = piped("refs", NAME, "--why", name, "--json")
+    run = piped("refs", NAME, "--why", name, "--json", "--timeout", "30")
     assert run.returncode == 0
     said = json.loads(run.stdout)
     assert set(said) == {"kind", "text", "where", "worker", "rref", "children"}
     assert (said["kind"], said["rref"]) == ("reference", name)
     assert {child["worker"] for child in said["children"]} == {"program", "cook"}
-    tree = piped("refs", NAME, "--why", name).stdout
+    tree = piped("refs", NAME, "--why", name, "--timeout", "30").stdout
     assert tree.startswith(f"{name}, bytes of 5.0 kB, owned by baker, ")
     assert f"global {__name__}.KEPT[0]" in tree
     assert f"in the value of {stock['menu'].id}, at ['main'][0]" in tree

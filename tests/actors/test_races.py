@@ -248,7 +248,7 @@ def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: Syste
     endpoint, server = alone.endpoint, alone.endpoint.server
     call = CallId(endpoint.me, 1000)
     request = Call(call=call, cargo=Cargo(), chain=())
-    starts = threading.Thread(target=server._run, args=(request,))
+    starts = threading.Thread(target=server._run, args=(request, None))
 
     class Meanwhile(set[CallId]):
         def __contains__(self, what: object) -> bool:
