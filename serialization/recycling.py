@@ -11,7 +11,8 @@ arrived is *kept*, with the mapping by which this process, and nobody else, can 
 what it opened (``flock``), which the kernel keeps until nobody has that open or mapped any more:
 not the reader, and no process that it forked, however they end. So when we get the exclusive lock
 there is no reader; and while we have it, and write, nobody can become one. Whoever comes with an
-old message finds another name where the segment's was, and takes it for gone (see `shared`).
+old message finds another name at the end, where the segment's was, and takes it for gone (see
+`shared`).
 
 Called by finalizers, in any thread: nothing here waits for a lock.
 """
