@@ -211,9 +211,8 @@ def wait(
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
     Copies nothing; of a frozen value it brings where it is, so that a fetch asks nobody any more
-    (of the first 1,000 of *refs*).
-    Returns the ready references, at most *num_returns* of them, and the others, both in the order
-    given. *timeout* is in seconds; 0 polls; None waits for the
+    (of the first 1,000 of *refs*). Returns the ready references, at most *num_returns* of them, and
+    the others, both in the order given. *timeout* is in seconds; 0 polls; None waits for the
     system's default. When it ends first, fewer are ready; it does not raise.
 
     Raises:

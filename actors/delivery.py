@@ -23,13 +23,12 @@ from ..protocol.messages import NAMING, strangers_in
 from ..protocol.packets import decode, encode
 from ..serialization import shared
 from ..serialization.failures import text_of
-from ..serialization.payload import Payload
 from . import parcels
 from .base.framing import Raw
 from .counters import Tally
 from .faults import Counts, Faults, FaultyPort
 from .links import Links
-from .packing import bytes_of, grounded, pieces
+from .packing import bytes_of, grounded, payload_of, pieces
 from .wire import Envelope, Meddle, WorkerInfo, check_payload
 
 if TYPE_CHECKING:
@@ -276,7 +275,7 @@ def _open(packet: Packet, expected: int) -> None:
     go of it.
     """
     for message in packet.messages[max(0, expected - packet.first) :]:
-        payload = getattr(getattr(message, "cargo", None), "payload", None)
-        if isinstance(payload, Payload) and payload.buffers:
+        payload = payload_of(message)
+        if payload is not None and payload.buffers:
             with contextlib.suppress(ProtocolError):  # it is refused when it is handed over
                 payload.take()

@@ -32,7 +32,6 @@ from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, Would
 from ..protocol.messages import Create
 from ..protocol.packets import Malformed
 from ..serialization.failures import text_of
-from ..serialization.payload import Payload
 from .addresses import AddressBook
 from .brief import Brief
 from .calls import Calls
@@ -43,7 +42,7 @@ from .effects import Effects
 from .inspector import Inspector
 from .mints import Mints
 from .objects import Objects
-from .packing import Packer
+from .packing import Packer, payload_of
 from .pool import Pool
 from .recording import Recorded
 from .serving import Server
@@ -231,8 +230,8 @@ class Endpoint:
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         if isinstance(message, Malformed):
             raise ProtocolError(f"a message that is malformed: {message.why}")
-        payload = getattr(getattr(message, "cargo", None), "payload", None)
-        if isinstance(payload, Payload):
+        payload = payload_of(message)
+        if payload is not None:
             self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
             payload.take()  # it has been opened, or is refused
         if self.sites.wanted and isinstance(message, Create):

@@ -75,9 +75,15 @@ def grounded(packet: Packet) -> Packet:
     return Packet(packet.first, messages, packet.expects)
 
 
-def _grounded(message: Any) -> Any:
+def payload_of(message: object) -> Payload | None:
+    """What of the user's is in *message*; None if there is nothing, or an exception."""
     payload = getattr(getattr(message, "cargo", None), "payload", None)
-    if not isinstance(payload, Payload):
+    return payload if isinstance(payload, Payload) else None
+
+
+def _grounded(message: Any) -> Any:
+    payload = payload_of(message)
+    if payload is None:
         return message
     try:
         payload = payload.grounded()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from farref.actors.current import frame
 from farref.testing import assert_nothing_held, references_everywhere, until
 from farref.testing.held import PATIENCE, list_references
 
@@ -30,6 +31,11 @@ def hold(gate: Path, value: Any = None) -> Any:
         assert time.monotonic() < end, "nobody opened the gate"
         time.sleep(0.005)
     return value
+
+
+def somebody_waits() -> bool:
+    """Whether a function of the worker that this runs on waits in the library."""
+    return bool(frame().endpoint.pool.blocked)
 
 
 class Box:

@@ -14,12 +14,11 @@ import pytest
 import farref
 from farref import RRef, System, SystemDownError
 from farref.actors import directory
-from farref.actors.current import frame
 
 from ..conftest import listening_ports
 from ..stopping import stop
 from .conftest import BASES, PROCESSES
-from .helpers import hold, until
+from .helpers import hold, somebody_waits, until
 from .scripts import all_gone, family, run, started
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def test_a_function_whose_wait_ends_has_its_finally(base: str, mark: str, tmp_pa
         system.worker("B"), system.worker("C")
         never = farref.remote("C", time.sleep, (60,))
         farref.rpc_async("B", _wait_and_say, (never, began, ended))
-        assert until(system, lambda: began.exists() and farref.rpc_sync("B", _somebody_waits))
+        assert until(system, lambda: began.exists() and farref.rpc_sync("B", somebody_waits))
     assert ended.exists()
     assert all_gone(mark)
 
@@ -104,10 +103,6 @@ def _wait_and_say(never: RRef[Any], began: Path, ended: Path) -> None:
     finally:
         time.sleep(0.3)
         ended.touch()
-
-
-def _somebody_waits() -> bool:
-    return bool(frame().endpoint.pool.blocked)
 
 
 @pytest.mark.parametrize("base", PROCESSES)

@@ -11,6 +11,7 @@ from thespian.actors import ActorAddress
 
 from farref.actors import parcels
 from farref.actors.base.addresses import Address
+from farref.actors.packing import payload_of
 from farref.actors.wire import WorkerInfo
 from farref.protocol.delivery import Packet
 from farref.protocol.errors import ProtocolError
@@ -89,8 +90,11 @@ def test_a_segment_is_told_of() -> None:
     segment = Segment((1, 2), "farref-name", 1 << 40, writable=True)
     buffers = (b"fixed", segment, bytearray(b"mine"))
     (came,) = parcels.unpack(packed(told(Payload(b"", buffers)))).packet.messages
-    fixed, there, mine = came.cargo.payload.buffers  # type: ignore[union-attr]
-    assert (type(there), there.row()) == (Segment, segment.row())
+    payload = payload_of(came)
+    assert payload is not None
+    fixed, there, mine = payload.buffers
+    assert type(there) is Segment
+    assert there.row() == segment.row()
     assert (type(fixed), type(mine)) == (bytes, bytearray)
 
 

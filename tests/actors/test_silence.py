@@ -16,11 +16,10 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import GivenUpError, OwnerDiedError, RefActor, RRef, System, WorkerDiedError
-from farref.actors.current import frame
 
 from ..stopping import stop as stop_process
 from .conftest import GRACE, PROCESSES
-from .helpers import Box, assert_nothing_held, hold, until
+from .helpers import Box, assert_nothing_held, hold, somebody_waits, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,10 +109,6 @@ def write_what_a_wait_ends_with(ref: RRef[Any], told: Path) -> None:
         ref.to_here()
     except GivenUpError as error:
         told.write_text(f"GivenUpError: {error}")
-
-
-def somebody_waits() -> bool:
-    return bool(frame().endpoint.pool.blocked)
 
 
 def alive(pid: int) -> bool:

@@ -367,7 +367,8 @@ def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> 
 
 def far() -> None:
     """From now on nobody is near to this endpoint."""
-    frame().endpoint.registry.near = lambda worker: False  # type: ignore[method-assign]
+    registry: Any = frame().endpoint.registry
+    registry.near = lambda worker: False
 
 
 def test_a_wait_brings_nothing_large_to_another_host(own_system: System) -> None:
