@@ -203,13 +203,12 @@ def measure(
         amount = _attempt(row, session, stage, lambda s=session: _warm_up(s, row, plan))  # type: ignore[misc]
         if amount is not None:
             amounts[session.spec.name] = int(amount)
-    fresh = benchmark.fresh and not plan.quick
     took = 0.0
-    for turn in range(min(plan.rounds, 2) if fresh else plan.rounds):
+    for turn in range(min(plan.rounds, 2) if benchmark.fresh else plan.rounds):
         began = time.monotonic()
         if began + took > end and (turn >= FEW or took > LONG):
             break
-        sessions = stage.cast(benchmark, point, row.without, fresh=fresh)
+        sessions = stage.cast(benchmark, point, row.without, fresh=benchmark.fresh)
         first = turn % len(sessions) if sessions else 0
         for session in sessions[first:] + sessions[:first]:
             amount = amounts[session.spec.name]
@@ -246,13 +245,13 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
     """Do the work for a while; returns how often it fits into a round."""
     benchmark, point = row.benchmark, row.point
     fixed = benchmark.amount
+    if fixed is not None and benchmark.fresh:
+        session.do(benchmark.work, 1, point)  # whether it does; each round is another process
+        return fixed // 10 if plan.quick else fixed
     if plan.quick:
         amount = min(fixed or 3, 20)
         session.do(benchmark.work, amount, point)
         return amount
-    if fixed is not None and benchmark.unit == "bytes":
-        session.do(benchmark.work, 1, point)  # whether it does; each round is another process
-        return fixed
     if benchmark.work in session.done and 1 in (fixed, benchmark.most_at(point)):
         return 1  # it has done as much of something smaller
     if fixed is not None and row.more_is_better:
