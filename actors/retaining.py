@@ -207,6 +207,7 @@ def _referrers(handle: object, ours: set[int]) -> str:
         if not above:
             break
         at = above[0]
+        ours.add(id(at))  # or a cycle would be told again and again
         steps.append(type(at).__name__)
     return "".join(f" in a {step}" for step in steps).strip()
 
@@ -235,17 +236,27 @@ def _variables(*, ours: bool) -> Iterator[Root]:
             stack.append(frame)
             frame = frame.f_back
         for frame in reversed(stack):  # a variable, rather than the argument that it became
-            if _is_library(frame.f_globals) == ours:
+            if _is_library(frame.f_globals) == ours and not _is_of_module(frame):
                 where = f"{paths.place_of(frame)}, thread {names.get(ident, ident)}"
                 yield from _locals("internal" if ours else "local", frame, where)
-    if not ours:
-        for task in _tasks():
-            coroutine: Any = task.get_coro()
-            while type(coroutine) is CoroutineType and coroutine.cr_frame is not None:
-                frame = coroutine.cr_frame
+    for task in _tasks():
+        coroutine: Any = task.get_coro()
+        while type(coroutine) is CoroutineType and coroutine.cr_frame is not None:
+            frame = coroutine.cr_frame
+            if _is_library(frame.f_globals) == ours:
                 where = f"{paths.place_of(frame)}, waiting in {task.get_name()}"
-                yield from _locals("task", frame, where)
-                coroutine = coroutine.cr_await
+                yield from _locals("internal" if ours else "task", frame, where)
+            coroutine = coroutine.cr_await
+
+
+def _is_of_module(frame: FrameType) -> bool:
+    """Whether it runs a module that is being imported: its variables are those of the module."""
+    module = sys.modules.get(str(frame.f_globals.get("__name__")))
+    return (
+        frame.f_code.co_name == "<module>"
+        and module is not None
+        and _namespace_of(module) is frame.f_globals
+    )
 
 
 def _locals(kind: str, frame: FrameType, where: str) -> Iterator[Root]:

@@ -161,13 +161,19 @@ class _Explanation:
             reasons += self._at(owner.worker, found)
         else:
             reasons.append(self._no_owner(rows))
-        for worker in rows:  # what the owner does not know of yet, and nobody passed on
+        for worker, row in rows.items():  # whom the owner does not know, and nobody passed it to
             if worker not in found.shown:
-                reasons.append(self._endpoint(worker, found, "has it, unknown to its owner"))
+                reasons.append(self._endpoint(worker, found, self._beside(row, owner)))
         if not reasons:
             reasons.append(Reason("note", "nothing: it is about to be freed"))
         self._path.pop()
         return Reason("reference", title, rref=rref, children=tuple(reasons))
+
+    def _beside(self, row: ReferenceInfo, owner: ReferenceInfo | None) -> str:
+        """How *row*'s endpoint has it, of whom *owner*, if it answered, did not tell."""
+        if owner is None and row.owner in self._snapshot.silent:
+            return f"has it, {'not ' * (row.state != 'confirmed')}confirmed by its owner"
+        return "has it, unknown to its owner"
 
     def _title(self, rref: str, rows: dict[str, ReferenceInfo]) -> str:
         row = next((row for row in rows.values() if row.role in ("owner", "alias")), None)
@@ -207,10 +213,13 @@ class _Explanation:
         """The holdings of every endpoint that answers: messages on their way are anywhere."""
         registry = self._system.endpoint.registry
         about = _parsed(self._snapshot.in_full.get(rref, rref))
-        infos = self._system.workers()
+        silent = self._snapshot.silent  # not asked again: that would be another wait, each time
+        infos = [
+            info for info in self._system.workers() if self._name(_full(info.id)) not in silent
+        ]
         held: dict[str, list[Holding]] = {}
         for worker, answer in registry.inspect(infos, self._seconds, about).items():
-            full = f"{worker}@{worker.incarnation:x}"
+            full = _full(worker)
             if answer is None or answer.error:
                 continue
             try:
@@ -338,6 +347,11 @@ class _Explanation:
             case _:
                 text = f"{many}{kind} {holding.text}"
         return Reason(kind, text, holding.where, worker, children=children)
+
+
+def _full(worker: WorkerId) -> str:
+    """A name as the snapshot has it in full."""
+    return f"{worker}@{worker.incarnation:x}"
 
 
 def _parsed(full: str) -> RRefId:

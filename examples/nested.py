@@ -1,7 +1,7 @@
 """B's list contains a reference to an object of C's: it keeps the object, and is asked for it.
 
 Look for
-  - the reference goes to B in the value of an argument, and stays there: a fork of C/1, or
+  - the reference goes to B in the value of an argument, and stays there: a fork of A/1, or
     of a loan, that lives as long as the list does, and not as long as A's handle;
   - A fetches the list, and the copy brings a reference of A's own: B shares it with the reply;
   - the list is freed when A lets go of it, and takes its reference with it: only then, and when

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from itertools import product
@@ -103,6 +104,15 @@ def check_end(story: Story, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_left(stories: dict[str, Story], name: str) -> None:
     check_end(stories[name], name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_references_that_one_is_told_to_look_for_are_there(
+    stories: dict[str, Story], name: str
+) -> None:
+    told = set(re.findall(r"\b(?:[A-H]|program)/\d+", find(name).look_for))
+    there = stories[name].objects.values()
+    assert told <= {stories[name].names.id(each.id) for each in there}
 
 
 @pytest.mark.parametrize(("name", "sharing"), OTHERS)

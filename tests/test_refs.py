@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 import farref
 from farref import Counters, ReferenceInfo, RRef, Snapshot, System
@@ -23,8 +24,11 @@ from farref.actors.counters import Tally
 from farref.actors.mints import MOST, STEP, Mints
 from farref.actors.snapshot import Names, _marks, _strong
 from farref.actors.why import seconds_text, size_text
+from farref.commands import bar
+from farref.commands.bar import waiting
 from farref.refs.choice import Choice, Order
 from farref.refs.table import COLUMNS, cells, summary, table, totals
+from farref.refs.watch import _height
 
 from .actors.helpers import make_box, until
 from .pages import blocks
@@ -237,6 +241,8 @@ def test_the_table_fits_and_says_more_where_there_is_room(
     assert head[:4] == ["reference", "role", "at", "value"]
     assert ("known" in head) == (width >= 120)
     assert ("created" in head) == (width >= 200)
+    assert ("handles" in head) == (width >= 200)
+    assert any(re.fullmatch("held by: .* b loans", line) for line in lines) == (width < 200)
     name = str(stock["bread"].id)
     (row,) = (line for line in lines if re.match(rf"{name} +owner +baker ", line))
     assert "5.0 kB" in row
@@ -473,6 +479,37 @@ def test_changes_are_marked_and_ages_are_none() -> None:
     lines = captured.get().splitlines()[1:]
     assert [line[0] for line in lines] == [" ", "*", "+", "-"]
     assert len(cells(ROW)) == len(COLUMNS)
+
+
+def test_a_file_that_does_not_fit_ends_with_what_matters() -> None:
+    row = replace(ROW, site=f"/home/{'long/' * 20}shop.py:3 in main")
+    console = Console(width=170, force_terminal=False)
+    with console.capture() as captured:
+        console.print(table([row], 170))
+    assert captured.get().splitlines()[1].rstrip().endswith("/shop.py:3 in main")
+
+
+def test_an_alias_is_said_to_be_one_once() -> None:
+    user = replace(ROW, role="user", state="confirmed", type=None, owner_state="alias")
+    assert " ".join(cells(user)).count("alias") == 1
+
+
+def test_lines_that_do_not_fit_are_counted_as_many() -> None:
+    console = Console(width=20)
+    assert _height([Text("word " * 3), Text("word " * 7)], console) == 3
+
+
+def test_a_wait_shows_that_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with waiting("asking"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(bar, "LATE", 0.01)
+    with waiting("asking"):
+        time.sleep(0.1)
+    assert "asking" in capsys.readouterr().err
 
 
 def test_the_summary() -> None:

@@ -29,6 +29,7 @@ from farref.protocol.ids import WorkerId
 from farref.trace import Only, read
 from farref.trace.records import group, parse_all
 from farref.trace.replay import Steps
+from farref.trace.show import NAMED
 from farref.trace.story import tell
 from farref.tracetest.files import differences
 
@@ -147,6 +148,22 @@ def test_a_long_trace_is_printed_to_its_end_only(tmp_path: Path) -> None:
     assert "frees A/1\n" in run(path, "--all")
 
 
+def test_of_much_that_is_left_some_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "left.jsonl"
+    request = '{"at":"A@1","kind":"send","peer":"B@1","number":%d,"message":"ForkRequest",'
+    request += '"user":false,"rref":"B@1/%d","fork":"a-name-that-makes-lines-go-on@1/%d"}\n'
+    path.write_text("".join(request % (n, n, n) for n in range(1, 31)), encoding="utf-8")
+    text = run(path)
+    assert text.count("     left: ") == NAMED + 1
+    whole = run(path, "--all").count("     left: ")
+    assert f"     left: {whole - NAMED} more, which --all shows\n" in text
+    assert whole >= 30
+    lines = text.splitlines()
+    assert all(len(each) <= 80 for each in lines)
+    after = lines.index(next(each for each in lines if each.startswith("     left: ")))
+    assert all(each.startswith("     ") for each in lines[after:])  # also where they go on
+
+
 # ---- stepping, in a real terminal
 
 
@@ -176,13 +193,14 @@ def test_stepping_forwards_and_backwards_shows_the_tables(tmp_path: Path) -> Non
 
     whole = len(story.rows)
     command = f"{sys.executable} -m farref trace {tmp_path / 'run'} --step"
-    size = ["-x", "120", "-y", "40"]
+    size = ["-x", "80", "-y", "40"]
     subprocess.run(
         [*tmux, "new-session", "-d", *size, f"PYTHONPATH=src {command}; sleep 60"], check=True
     )
     try:
         first = screen(f"step 1 of {whole}")
         assert "+ program uses program/1 of B: 1 handle" in first
+        assert "q leave" in first
         press("n")
         second = screen(f"step 2 of {whole}")
         press("End")

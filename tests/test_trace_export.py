@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,15 @@ def test_a_mermaid_diagram_has_every_row() -> None:
     assert "p2-->>p1: fork request A/2" in lines
     assert "Note over p1: sends ACK A/2 (a)" in lines
     assert "p1-->>p2: ACK A/2 (a)" in lines
+
+
+@pytest.mark.parametrize("export", [mermaid, page, perfetto, trace_test])
+def test_an_export_says_how_far_it_is(export: Callable[..., str], recorded: Story) -> None:
+    said: list[tuple[int, int]] = []
+    export(recorded, lambda done, whole: said.append((done, whole)))
+    assert len(said) >= len(recorded.rows)
+    assert [done for done, _ in said] == sorted(done for done, _ in said)
+    assert all(done < whole for done, whole in said)
 
 
 # ---- Perfetto

@@ -47,6 +47,15 @@ def held(folder: Path) -> list[str]:
     return [each.text("rref") for each in records if each.text("do") == "hold"]
 
 
+def test_reading_says_how_far_it_is_of_all_files(tmp_path: Path) -> None:
+    line = '{"at":"%s@1","kind":"free","rref":"%s@1/1"}\n'
+    for name, count in (("A", 3), ("B", 5)):
+        (tmp_path / f"{name}-1.jsonl").write_text(count * (line % (name, name)), encoding="utf-8")
+    said: list[tuple[int, int]] = []
+    load(tmp_path, lambda done, whole: said.append((done, whole)))
+    assert said == [(done, 8) for done in range(1, 9)]
+
+
 # ---- kills
 
 

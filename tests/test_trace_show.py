@@ -134,6 +134,24 @@ def test_ten_endpoints_still_have_lanes(width: int) -> None:
     assert "│" in lines[2]
 
 
+@pytest.mark.parametrize("size", [2, 7])
+def test_where_there_is_little_room_what_happens_is_said_in_short(size: int) -> None:
+    """By lanes with words, and without: neither half an id nor half a name."""
+    tape, owner = Tape(), "a-coordinator@0"
+    for number in range(1, size + 1):
+        tape.pass_on(owner, f"w-{number}@1", "Tell", label="Look")
+    brings = [["w-1@1/7", "w-1@1/8", "w-1@1"]]
+    tape.pass_on("w-1@1", owner, "Call", call="w-1@1/1", label="leads", carries=brings)
+    tape.note(owner, "run", peer="w-1@1", label="leads")
+    tape.note("w-1@1", "fail", call="w-1@1/1234", peer=owner)
+    tape.note("w-1@1", "free", rref="w-1@1/1234")
+    text = shown(tape.recording(), 70)
+    assert "▸" in text
+    assert "leads()" in text.partition("▸")[2]
+    assert text.count("w-1/1234") == 2
+    assert "…" not in text.partition("├")[2]
+
+
 def test_a_hundred_endpoints_are_a_list() -> None:
     assert plan(tell(crowd(99)), 120) is None
     assert "owner ─▶ worker-07" in shown(crowd(99), 120)

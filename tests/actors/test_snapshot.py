@@ -6,8 +6,10 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import threading
 import time
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,8 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef, Snapshot, System
+from farref.actors import retaining
+from farref.actors.registry import Registry
 from farref.testing import cut, heal, severed
 
 from ..serialization.test_contains import untouchable
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from farref import ReferenceInfo
+    from farref import ReferenceInfo, WorkerInfo
 
 KEPT: dict[str, Any] = {}
 """What workers keep: a module's variable, made before they were forked."""
@@ -262,21 +266,38 @@ def spin(gate: Path) -> None:
         sum(range(10_000))
 
 
-def test_who_computes_answers_and_who_is_stopped_is_named(gate: Path, forking: System) -> None:
+def test_who_computes_answers_and_who_is_stopped_is_named(
+    gate: Path, forking: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ref = farref.remote("B", make_box)
+    stopped = farref.remote("C", make_box, args=(ref,))
     busy = [farref.rpc_async("B", spin, args=(gate,)) for _ in range(16)]
     pid = farref.rpc_sync("C", os.getpid)
     farref.rpc_sync("D", keep, args=([ref],))
     assert forking.references(timeout=20).silent == {}
+    assert until(forking, stopped.confirmed_by_owner)
+    asked: list[str] = []
+    inspect = Registry.inspect
+
+    def seen(registry: Registry, infos: list[WorkerInfo], *how: Any) -> Any:
+        asked.extend(info.id.name for info in infos)
+        return inspect(registry, infos, *how)
+
+    monkeypatch.setattr(Registry, "inspect", seen)
     stop(pid)
     try:
         snapshot = forking.references(timeout=1)
         assert snapshot.silent == {"C": "no answer in 1 s"}
         assert {"B", "program", "D"} <= set(snapshot.counters)
         assert row(snapshot, ref, "B").role == "owner"
-        assert row(snapshot, ref, "B").site == f"{__file__}:{_line('busy = ') - 1} in " + (
+        assert row(snapshot, ref, "B").site == f"{__file__}:{_line('stopped = ') - 1} in " + (
             "test_who_computes_answers_and_who_is_stopped_is_named"
         )
+        asked.clear()
+        told = [each.text for each in forking.why(stopped, timeout=1).walk()]
+        assert "its owner C cannot tell: no answer in 1 s" in told
+        assert "program has it, confirmed by its owner" in told
+        assert asked.count("C") == 1  # or each object on the way would take that second again
     finally:
         os.kill(pid, signal.SIGCONT)
     gate.touch()
@@ -349,6 +370,19 @@ def test_every_kind_of_variable(searched: System) -> None:
     }
 
 
+def test_a_module_that_runs_is_told_once(searched: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variables are those of its frame, too: a program without a function."""
+    monkeypatch.setattr(retaining, "SECONDS", 20.0)  # on a busy machine the heap takes its time
+    module = ModuleType("running")
+    monkeypatch.setitem(sys.modules, "running", module)
+    vars(module)["system"] = searched
+    code = "import farref; ref = farref.RRef(1); told = system.why(str(ref.id), timeout=60)"
+    exec(code, vars(module))
+    ways = [each.text for each in vars(module)["told"].walk() if each.kind in ("global", "local")]
+    vars(module).clear()
+    assert ways == ["global running.ref"]
+
+
 def closing(ref: RRef[Any]) -> Any:
     return lambda: ref
 
@@ -376,6 +410,7 @@ def test_a_coroutine_that_waits(gate: Path, searched: System) -> None:
         return any("in wait_with, waiting in Task-" in each for each in found)
 
     assert until(searched, waits), found
+    assert not any("asyncio" in each.where for each in searched.why(name).walk())  # a library's
     gate.touch()
     waiting.result()
 
@@ -392,7 +427,7 @@ def test_garbage_that_waits_for_the_collector(searched: System) -> None:
     try:
         name = litter()
         (found,) = (each for each in searched.why(name).walk() if each.kind == "garbage")
-        assert found.text.startswith("a handle in a list")
+        assert found.text.startswith("a handle in a list to which")  # and not round and round
         assert "gc.collect() does" in found.text
     finally:
         gc.enable()

@@ -1,12 +1,18 @@
-"""A progress bar for work that turns out to take long."""
+"""A progress bar for work that turns out to take long.
+
+`bar` is for work that says how far it is, `waiting` for what cannot: one call, or an answer that
+has to come. Both show nothing before `LATE`, and nothing where no terminal is.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 if TYPE_CHECKING:
@@ -43,3 +49,23 @@ def bar(what: str) -> Iterator[Progress]:
     finally:
         if running:
             shown.stop()
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show that the block goes on, and for how long it has; nothing of that remains."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    shown = Bar(*columns, console=console, transient=True)
+    shown.add_task(what, total=None)
+    late = threading.Timer(LATE, shown.start)
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
+        late.join()
+        shown.stop()

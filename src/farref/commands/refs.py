@@ -19,8 +19,9 @@ from ..actors.snapshot import LEAK_AGE, Snapshot
 from ..actors.system import System
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.choice import Choice, Order, RoleChoice
-from ..refs.table import LEGEND, QUIET, WIDE, summary, table, totals
+from ..refs.table import LEGEND, QUIET, WIDEST, summary, table, totals
 from ..refs.watch import watch
+from .bar import waiting
 
 if TYPE_CHECKING:
     from ..actors.inspection import ReferenceInfo
@@ -110,7 +111,8 @@ def refs(
     try:
         with _attached(name) as system:
             if why is not None:
-                reason = system.why(why, timeout=timeout, leak_age=leak_age)
+                with waiting("asking"):
+                    reason = system.why(why, timeout=timeout, leak_age=leak_age)
                 _explain(reason, as_json=as_json)
                 return
 
@@ -120,10 +122,13 @@ def refs(
 
             if live:
                 _watch(look, every, as_json=as_json)
-            elif as_json:
-                typer.echo(json.dumps(_said(*look()), indent=2))
             else:
-                _show(*look())
+                with waiting("asking"):
+                    seen = look()
+                if as_json:
+                    typer.echo(json.dumps(_said(*seen), indent=2))
+                else:
+                    _show(*seen)
     except KeyboardInterrupt:
         raise typer.Exit(0 if live else 130) from None
     except (FarrefError, LookupError) as error:
@@ -154,7 +159,7 @@ def _show(snapshot: Snapshot, rows: list[ReferenceInfo]) -> None:
     console = Console()
     if rows:
         console.print(table(rows, console.width))
-        if console.width < WIDE:
+        if console.width < WIDEST:
             console.print(Text(LEGEND, style=QUIET))
     for line in summary(snapshot, rows):
         console.print(line)

@@ -24,13 +24,17 @@ if TYPE_CHECKING:
     from ..trace import Only, Story
     from .keys import Keys
 
-HELP = "n p next, previous   PgDn PgUp by a page   g go to   / filter   q leave"
+HELP = "n p step  PgDn PgUp page  g go to  / filter  q leave"
+"""Beside the number of the step it fits into 80 cells."""
 MOVES = {
     **dict.fromkeys(("n", "down", "right", "j", " "), 1),
     **dict.fromkeys(("p", "up", "left", "k"), -1),
     "home": -(1 << 40),
     "end": 1 << 40,
 }
+LONG = 5_000
+"""Steps that are run again within two seconds or so; of more it is said how far they are."""
+SELDOM = 512
 NEW = "bold color(71)"
 GONE = "color(167)"
 
@@ -60,7 +64,7 @@ class _Stepper:
         self._console = live.console
         self._live = live
         self._keys = pressed
-        self._steps = Steps(story)
+        self._steps = Steps(story, self._runs)
         self._row = 0
         self._said = ""
 
@@ -88,6 +92,12 @@ class _Stepper:
     def _go(self, row: int) -> None:
         self._row = max(0, min(len(self._story.rows) - 1, row))
 
+    def _runs(self, done: int, whole: int) -> None:
+        """Say how far the machines are on a long way to the tables of a step."""
+        if whole > LONG and done % SELDOM == 0:
+            said = f"the machines are run again: {done:,} of {whole:,} steps"
+            self._live.update(Text(said), refresh=True)
+
     def _jump(self) -> None:
         asked = self._ask("go to step: ")
         if asked and asked.isdecimal():
@@ -112,7 +122,7 @@ class _Stepper:
             self._said = "no step fits"
             return
         record = self._story.spans[self._row][0] if self._story.rows else 0
-        self._story, self._steps = story, Steps(story)
+        self._story, self._steps = story, Steps(story, self._runs)
         self._go(next((i for i, (_, last) in enumerate(story.spans) if last > record), 1 << 40))
 
     def _ask(self, what: str) -> str | None:

@@ -26,7 +26,7 @@ from .stepping import step_through
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..trace import Story
+    from ..trace import Progress, Story
     from ..trace.records import Record, Recording
 
 ROWS = 1_000
@@ -78,7 +78,11 @@ def trace(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Watch a running system for so long, and not until Ctrl-C."),
+        typer.Option(
+            metavar="SECONDS",
+            min=0.1,
+            help="Watch a running system for so long, and not until Ctrl-C.",
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="The steps as lines of JSON, as they were recorded.")
@@ -87,8 +91,7 @@ def trace(
 ) -> None:
     """Show what endpoints said about references: lanes, arrows between them, the owners' view.
 
-    A running system is recorded only while this watches it, whether it was started with tracing or
-    not.
+    A running system is recorded only while this watches it, started with tracing or not.
     """
     if to is not None and export is None:
         raise typer.BadParameter("it says where an --export goes", param_hint="--to")
@@ -159,13 +162,13 @@ def _told(recording: Recording, only: Only) -> Story:
 
 def _export(story: Story, form: Form, to: Path | None) -> None:
     with bar("exporting") as progress:
-        makers: dict[Form, Callable[[], str]] = {
-            Form.MERMAID: lambda: mermaid(story),
-            Form.HTML: lambda: page(story, progress),
-            Form.PERFETTO: lambda: perfetto(story),
-            Form.TEST: lambda: trace_test(story),
+        makers: dict[Form, Callable[[Story, Progress], str]] = {
+            Form.MERMAID: mermaid,
+            Form.HTML: page,
+            Form.PERFETTO: perfetto,
+            Form.TEST: trace_test,
         }
-        text = makers[form]()
+        text = makers[form](story, progress)
     if to is None:
         typer.echo(text, nl=False)
         return

@@ -35,13 +35,15 @@ WIDE = 116
 """Cells from which on holders and what is pending have columns."""
 WIDER = 168
 """And where the objects were created."""
+WIDEST = 190
+"""And each count: at less, what holders and what is pending say needs the room."""
 OPTIONAL = 9
 """The least width of columns that are there only if they say anything."""
 Key = tuple[str, str]
 """An endpoint and a reference."""
 
 
-LEGEND = "held by: h handles, t calls and forks not settled, v values that contain it, b loans"
+LEGEND = "held by: h handles, t calls, forks not settled, v values with it, b loans"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Column:
     """Cells of the whole table from which on it is there."""
     narrow: int = 1000
     """Cells from which on it is not: others say the same."""
+    ending: bool = False
+    """Of what does not fit, the end is shown."""
 
 
 def _value(row: ReferenceInfo) -> str:
@@ -83,8 +87,8 @@ def _number(count: int) -> str:
 
 
 def _state(row: ReferenceInfo) -> str:
-    """The row's own state, and its owner's where that says more."""
-    if row.role in ("user", "borrower") and row.owner_state not in (None, "resolved"):
+    """The row's own state, and its owner's where that says more (the value says "alias")."""
+    if row.role in ("user", "borrower") and row.owner_state not in (None, "resolved", "alias"):
         return f"{row.state} ({row.owner_state})"
     return row.state
 
@@ -113,23 +117,23 @@ COLUMNS = (
     Column("at", lambda row: row.worker, 4),
     Column("value", _value, 4),
     Column("size", _size, 6, right=True),
-    Column("held by", _counts, 7, narrow=WIDE),
-    Column("handles", lambda row: _number(row.handles), 7, right=True, wide=WIDE),
-    Column("tasks", lambda row: _number(row.tasks + row.messages), 5, right=True, wide=WIDE),
-    Column("values", lambda row: _number(len(row.contained_in)), 6, right=True, wide=WIDE),
+    Column("held by", _counts, 7, narrow=WIDEST),
+    Column("handles", lambda row: _number(row.handles), 7, right=True, wide=WIDEST),
+    Column("tasks", lambda row: _number(row.tasks + row.messages), 5, right=True, wide=WIDEST),
+    Column("values", lambda row: _number(len(row.contained_in)), 6, right=True, wide=WIDEST),
     Column(
         "loans",
         lambda row: _number(len(row.loans) + len(row.borrowers)),
         5,
         right=True,
-        wide=WIDE,
+        wide=WIDEST,
     ),
     Column("age", lambda row: seconds_text(row.age), 5, right=True, steady=False),
     Column("state", _state, 8),
     Column("suspected", lambda row: " ".join(row.marks), OPTIONAL),
     Column("known to", holders, OPTIONAL, wide=WIDE),
     Column("not settled", unsettled, OPTIONAL, wide=WIDE, steady=False),
-    Column("created at", lambda row: row.site or "", OPTIONAL, wide=WIDER),
+    Column("created at", lambda row: row.site or "", OPTIONAL, wide=WIDER, ending=True),
 )
 
 
@@ -156,7 +160,8 @@ def table(
     made = Table(box=None, padding=(0, 1, 0, 0), header_style=f"bold {QUIET}")
     if watched:
         made.add_column("", no_wrap=True, width=1)
-    for number, cut in zip(shown, _fitting(told, shown, width - 2 * watched), strict=True):
+    widths = dict(zip(shown, _fitting(told, shown, width - 2 * watched), strict=True))
+    for number, cut in widths.items():
         column = COLUMNS[number]
         made.add_column(
             column.title,
@@ -167,7 +172,7 @@ def table(
         )
     for row, line in zip(rows, told, strict=True):
         old = None if before is None else before.get((row.worker, row.rref))
-        texts = [_cell(number, line, row, old) for number in shown]
+        texts = [_cell(number, line, row, old, cut) for number, cut in widths.items()]
         if watched:
             differs = old is not None and _steady(old) != _steady(line)
             texts.insert(0, Text("+" if old is None else "*" if differs else " ", style="bold"))
@@ -199,7 +204,9 @@ def _steady(told: list[str]) -> list[str]:
     return [text for text, column in zip(told, COLUMNS, strict=True) if column.steady]
 
 
-def _cell(number: int, told: list[str], row: ReferenceInfo, old: list[str] | None) -> Text:
+def _cell(
+    number: int, told: list[str], row: ReferenceInfo, old: list[str] | None, cut: int
+) -> Text:
     column, text = COLUMNS[number], told[number]
     style = ""
     if column.title == "role":
@@ -210,6 +217,8 @@ def _cell(number: int, told: list[str], row: ReferenceInfo, old: list[str] | Non
         style = QUIET
     if old is not None and column.steady and old[number] != text:
         style = CHANGED
+    if column.ending and len(text) > cut:
+        text = f"\N{HORIZONTAL ELLIPSIS}{text[1 - cut :]}"
     return Text(text, style=style)
 
 

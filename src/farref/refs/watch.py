@@ -9,10 +9,10 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from .table import LEGEND, QUIET, cells, summary, table
+from .table import LEGEND, QUIET, WIDEST, cells, summary, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import Console
 
@@ -41,12 +41,17 @@ def watch(look: Look, console: Console, seconds: float) -> None:
             while True:
                 snapshot, rows = look()
                 last = _picture(snapshot, rows, before, console, len(rows))
-                room = console.height - 4 - len(list(summary(snapshot, rows)))
+                room = console.height - 4 - _height(summary(snapshot, rows), console)
                 live.update(_picture(snapshot, rows, before, console, room), refresh=True)
                 before = _told(rows)
                 time.sleep(seconds)
     finally:
         console.print(last)
+
+
+def _height(lines: Iterable[Text], console: Console) -> int:
+    """The lines that *lines* take, as long ones go on in the next."""
+    return sum(len(line.wrap(console, console.width)) for line in lines)
 
 
 def _told(rows: Sequence[ReferenceInfo]) -> dict[Key, list[str]]:
@@ -71,5 +76,6 @@ def _picture(
     left = len(rows) - len(shown)
     if left:
         parts.insert(0, Text(f"... {left} rows more: filter or sort them", style=QUIET))
-    legend = Text(LEGEND, style=QUIET, no_wrap=True, overflow="ellipsis")
-    return Group(head, Text(""), table(shown, console.width, old, gone), legend, *parts)
+    if console.width < WIDEST:
+        parts.insert(0, Text(LEGEND, style=QUIET, no_wrap=True, overflow="ellipsis"))
+    return Group(head, Text(""), table(shown, console.width, old, gone), *parts)

@@ -279,7 +279,9 @@ class _Picture:
                 # Beside the sender, so that it is clear who says it.
                 at = low + 1 if step > 0 else high - len(said) - 3
                 line.write(at, f" {said} " if said else "", style)
-        return Text() if self._plan.labelled else Text(row.labels[0], style=style)
+        if self._plan.labelled:
+            return Text()
+        return Text(_fitting(row.labels, self._plan.text, self._look.more), style=style)
 
     def _tag(self, line: _Line, row: Arrow, style: str, within: tuple[int, int]) -> tuple[int, int]:
         """Write the letter of half an arrow where the other half belongs; the cells that remain."""
@@ -299,10 +301,10 @@ class _Picture:
         style = MARK.get(row.kind, QUIET)
         line.write(self._at[row.at], self._look.marks.get(row.kind, "*"), style)
         if self._plan.labelled:
-            short = row.text.partition(":")[0].removesuffix(" starts")
-            self._beside(line, row.at, (row.text, short), style)
+            self._beside(line, row.at, (row.text, _short(row)), style)
             return Text()
-        return Text(f"{self._story.names.of(row.at)}: {row.text}", style=style)
+        says = f"{self._story.names.of(row.at)}: {row.text}", row.text, _short(row)
+        return Text(_fitting(says, self._plan.text, self._look.more), style=style)
 
     def _beside(self, line: _Line, lane: str, says: tuple[str, ...], style: str) -> None:
         """Write right of a lane, up to the next one."""
@@ -370,6 +372,12 @@ class _Picture:
 
 def _fork_head(story: Story, fork: Fork) -> str:
     return f"{story.names.id(fork.id)} {story.names.of(fork.holder)}"
+
+
+def _short(row: Mark) -> str:
+    """What *row* says, without what its sign says, or does not matter as much."""
+    said = row.text.partition(":")[0]
+    return said.removesuffix(" starts").removeprefix("frees ").removeprefix("call ")
 
 
 def _trim(text: Text) -> Text:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from .progress import Progress, silent
 from .rows import fields_of, implied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 OLDER = (1, 2, 3, 4)
 """Formats that are read besides. Each line of format 1, without loans, 2, without aliases, 3,
@@ -198,14 +199,14 @@ def load(path: Path, progress: Progress = silent) -> Recording:
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not files:
         raise TraceError(f"there is no trace in {path}: no .jsonl file")
+    contents = [(file.name, _content(file)) for file in files]
+    whole = sum(content.count(b"\n") for _, content in contents)
     records: list[Record] = []
     problems: list[str] = []
-    for file in files:
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
-        found, said = _lines(content, file.name, progress)
+    read = 0
+    for name, content in contents:
+        found, said = _lines(content, name, partial(_tell, progress, read, whole))
+        read += content.count(b"\n")
         records += found
         problems += said
     heads = [record for record in records if record.kind == "trace"]
@@ -303,14 +304,27 @@ def _pairs(pairs: Iterable[object]) -> tuple[tuple[str, str], ...]:
     return tuple((first, second) for first, second in (_words(pair, 2) for pair in pairs))
 
 
-def _lines(content: bytes, name: str, progress: Progress) -> tuple[list[Record], list[str]]:
+def _tell(progress: Progress, before: int, whole: int, done: int) -> None:
+    progress(before + done, whole)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def _lines(
+    content: bytes, name: str, read: Callable[[int], None]
+) -> tuple[list[Record], list[str]]:
     lines = content.rstrip(b"\0").split(b"\n")
     torn = lines.pop()  # empty, if the last line is whole
     if not torn and lines and b"\0" in lines[-1]:
         torn = lines.pop()  # its end was stored before the rest
     records: list[Record] = []
     for number, line in enumerate(lines, 1):
-        progress(number, len(lines))
+        read(number)
         if not line.strip():
             continue
         try:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .look import Glyphs
     from .story import Story
 
+NAMED = 20
+"""Things that are left, or lost, which are named where the rows are limited, too."""
 NARROW = 60
 """Cells below which a trace is a list."""
 WORDS = {
@@ -74,8 +76,8 @@ def show(
             _print(console, stages)
         if story.summary.control["AliasRef"]:
             _print(console, Text(ALIASES, style=QUIET))
-    for line in summary(story, look):
-        _print(console, line)
+    for line in summary(story, look, None if rows is None else NAMED):
+        _print(console, line, hanging=5)
 
 
 def window(
@@ -88,11 +90,16 @@ def window(
     return part(story, chosen, look, first, last)
 
 
-def _print(console: Console, text: Text) -> None:
-    """Print *text*, wrapped where it is too long, without blanks at the ends of lines."""
-    for line in text.wrap(console, console.width):
+def _print(console: Console, text: Text, hanging: int = 0) -> None:
+    """Print *text*, wrapped where it is too long, without blanks at the ends of lines.
+
+    All lines but the first are indented by *hanging* cells.
+    """
+    fits = text.cell_len <= console.width
+    lines = text.wrap(console, console.width - (0 if fits else hanging))
+    for number, line in enumerate(lines):
         line.rstrip()
-        console.print(line, no_wrap=True, crop=False)
+        console.print(Text(" " * hanging * (number > 0)) + line, no_wrap=True, crop=False)
 
 
 def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:
@@ -111,8 +118,8 @@ def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:
     return arrows, Text("   ").join(stages)
 
 
-def summary(story: Story, look: Glyphs) -> Iterator[Text]:
-    """What the trace comes to, in a few lines."""
+def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Text]:
+    """What the trace comes to, in a few lines; at most *named* of each kind of what is left."""
     said = story.summary
     yield from (Text(problem, style="color(166)") for problem in story.problems)
     dot = " · " if look.more == "…" else ", "
@@ -126,10 +133,14 @@ def summary(story: Story, look: Glyphs) -> Iterator[Text]:
     if not said.left:
         text.append("  nothing left", style="color(71)")
     yield text
-    for line in said.lost:
-        yield Text(f"     lost with the dead: {line}", style=QUIET)
-    for line in said.left:
-        yield Text(f"     left: {line}", style="color(167)")
+    for what, things, style in (
+        ("lost with the dead", said.lost, QUIET),
+        ("left", said.left, "color(167)"),
+    ):
+        for line in things[:named]:
+            yield Text(f"     {what}: {line}", style=style)
+        if named is not None and len(things) > named:
+            yield Text(f"     {what}: {len(things) - named:,} more, which --all shows", style=style)
     if said.noted or said.missing:
         steps = said.noted + len(said.missing)
         yield Text(f"{said.noted:4} of {_count(steps, 'step')} of the note found", style="bold")

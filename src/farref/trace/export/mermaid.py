@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..progress import Progress, silent
 from ..story import Arrow, Part
 
 if TYPE_CHECKING:
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from ..story import Row, Story
 
 
-def mermaid(story: Story) -> str:
+def mermaid(story: Story, progress: Progress = silent) -> str:
     """The text of the diagram."""
-    return "\n".join(_lines(story)) + "\n"
+    return "\n".join(_lines(story, progress)) + "\n"
 
 
-def _lines(story: Story) -> Iterator[str]:
+def _lines(story: Story, progress: Progress) -> Iterator[str]:
     if story.title:
         yield from ("---", f'title: "{_escaped(story.title)}"', "---")
     yield "sequenceDiagram"
@@ -34,7 +35,8 @@ def _lines(story: Story) -> Iterator[str]:
         for row in story.rows
         if isinstance(row, Arrow) and row.part is not Part.LEAVES
     }
-    for row in story.rows:
+    for number, row in enumerate(story.rows):
+        progress(number, len(story.rows))
         yield f"    {_row(row, lanes, arrived)}"
         for fork, stage in ((change.fork, change.stage) for change in row.changes):
             owner = (

@@ -13,6 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..labels import Labels
+from ..progress import Progress, silent
 from ..view import View
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ STEP = 1.0
 """Microseconds that a step takes in the picture."""
 
 
-def perfetto(story: Story) -> str:
+def perfetto(story: Story, progress: Progress = silent) -> str:
     """The JSON text."""
-    return json.dumps({"displayTimeUnit": "ns", "traceEvents": _events(story)}) + "\n"
+    return json.dumps({"displayTimeUnit": "ns", "traceEvents": _events(story, progress)}) + "\n"
 
 
-def _events(story: Story) -> list[dict[str, Any]]:
+def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
     threads = {lane: number for number, lane in enumerate(story.lanes, 1)}
     events: list[dict[str, Any]] = [_about("process_name", 0, name=story.title or "farref")]
     for lane, tid in threads.items():
@@ -43,6 +44,7 @@ def _events(story: Story) -> list[dict[str, Any]]:
     view = View()
     labels = Labels(story.names, view)
     for place, record in enumerate(story.records):
+        progress(place, len(story.records))
         changes = view.take(record)
         said = labels.of(record)[0] if record.kind == "send" else ""
         if place not in shown or record.at not in threads:

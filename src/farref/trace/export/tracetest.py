@@ -20,10 +20,13 @@ from ...tracetest.language import run
 from ...tracetest.show import summarize
 from ...tracetest.world import BadCommandError, World
 from ..inputs import input_of
+from ..progress import Progress, silent
 from ..records import TraceError
 from ..replay import Player
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..records import Record
     from ..story import Story
 
@@ -31,15 +34,17 @@ _OUTSIDE = {"at", "kind", "time", "number", "user", "label", "by", "do", "relays
 """Fields that are for people, or said otherwise."""
 
 
-def trace_test(trace: Story) -> str:
+def trace_test(trace: Story, progress: Progress = silent) -> str:
     """*trace* as a trace test. Raises `TraceError` if the machines would not do it again."""
-    _check(trace)
-    return _Writer(trace).text()
+    whole = len(trace.records)
+    _check(trace, lambda done: progress(done, 2 * whole))
+    return _Writer(trace).text(lambda done: progress(whole + done, 2 * whole))
 
 
-def _check(trace: Story) -> None:
+def _check(trace: Story, checked: Callable[[int], None]) -> None:
     player = Player()
-    for record in trace.records:
+    for number, record in enumerate(trace.records):
+        checked(number)
         player.take(record)
     ends = {record.at for record in trace.records if input_of(record) is not None}
     for at in sorted(ends):
@@ -57,10 +62,12 @@ class _Writer:
         self._blocks: list[tuple[Block, list[str]]] = []
         self._flying: dict[tuple[str, str], deque[int]] = defaultdict(deque)
 
-    def text(self) -> str:
+    def text(self, written: Callable[[int], None]) -> str:
         self._head()
         first = 0
         for taken in [*(last for _, last in self._trace.spans), len(self._trace.records)]:
+            for number in range(first, taken):
+                written(number)
             commands = [
                 command
                 for record in self._trace.records[first:taken]
