@@ -90,10 +90,14 @@ def load(file: Path | None) -> Any:
     """The graph, with directed edges. Raises `InputError`."""
     with needed(__name__):
         import networkx as nx  # noqa: PLC0415 - only here, and it takes a while
+        import scipy.sparse  # noqa: F401, PLC0415 - or its import were in networkx.pagerank's time
     if file is None:
         return nx.les_miserables_graph().to_directed()
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines, 1):
+            if len(line.partition("#")[0].split()) == 1:  # which networkx would leave out
+                raise InputError(f"{file}, line {number}: one name is no edge: {line.strip()!r}")
         graph = nx.parse_edgelist(lines, create_using=nx.DiGraph, data=[("weight", float)])
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
@@ -165,7 +169,7 @@ class PageRank(Program[Ranks]):
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for node, rank in top:
             table.add_row(f"{rank:.4f}", node)
-        says = f"{nodes:,} nodes, {edges:,} directed edges"
+        says = f"{nodes:,} nodes, {edges:,} directed edge{'' if edges == 1 else 's'}"
         check = f"ranks at most {apart:.1e} from networkx.pagerank's"
         return Verdict(
             found.keys() == expected.keys() and apart < 1e-8, figures, [table, says], check

@@ -180,10 +180,8 @@ class WordCount(Program[Counter[str]]):
         table.add_column(no_wrap=True)
         for word, number in top:
             table.add_row(f"{number:,}", word)
-        says = (
-            f"{found.total():,} words ({len(found):,} different) in {len(self.files):,} files, "
-            f"{size / 1e6:.1f} MB"
-        )
+        files = f"{len(self.files):,} file{'' if len(self.files) == 1 else 's'}"
+        says = f"{found.total():,} words ({len(found):,} different) in {files}, {size / 1e6:.1f} MB"
         same = found == expected
         return Verdict(same, figures, [table, says], "the same" if same else "NOT the same")
 

@@ -126,10 +126,11 @@ def test_ranks_of_a_graph_in_a_file(tmp_path: Path) -> None:
         ("", "there is no edge in"),
         ("a b 1\nb c two\n", "is no list of edges"),
         ("a b 1 2\n", "is no list of edges"),
+        ("a b\n# c\nc # d\n", "line 3: one name is no edge: 'c # d'"),
         ("a b -1\n", "whose weight is not more than 0"),
         (None, "cannot be read: No such file"),
     ],
-    ids=["empty", "word", "columns", "negative", "missing"],
+    ids=["empty", "word", "columns", "name", "negative", "missing"],
 )
 def test_what_is_no_graph_is_refused(tmp_path: Path, text: str | None, says: str) -> None:
     pytest.importorskip("networkx")
@@ -142,6 +143,15 @@ def test_what_is_no_graph_is_refused(tmp_path: Path, text: str | None, says: str
     with pytest.raises(typer.Exit) as ended, program.told("pagerank"):
         pagerank.PageRank(file)
     assert ended.value.exit_code == 2
+
+
+def test_the_time_of_one_process_is_without_imports() -> None:
+    """What networkx.pagerank imports itself is there before any time is taken."""
+    for each in NEEDS["pagerank"]:
+        pytest.importorskip(each)
+    code = "import sys; from farref.examples.pagerank import load; load(None)"
+    run = alone("-c", f"{code}; sys.exit('scipy.sparse' not in sys.modules)")
+    assert run.returncode == 0, run.stderr
 
 
 # ---- what is not installed
