@@ -14,6 +14,9 @@ import pytest
 
 import farref
 from farref import System
+from farref.actors.tables_json import tables_of
+from farref.protocol.context import Context
+from farref.protocol.ids import WorkerId
 from farref.testing import Faults, drop
 from farref.trace import Only, Story, TraceError, read, save, tell
 from farref.trace.export.mermaid import mermaid
@@ -238,6 +241,20 @@ def test_a_lost_message_is_lost_in_the_test_too(tmp_path: Path) -> None:
     end = test.read_text(encoding="utf-8").rpartition("\ninflight\n")[2]
     assert f"C -> B  ForkRequest(rref=program/{number}, fork=program/" in end
     assert f"program uses program/{number} of B:" in end, "pinned: its child is not confirmed"
+
+
+def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_path: Path) -> None:
+    """Such as one who looked at the system before: no step of the trace is about them."""
+    tape, context = Tape(), Context(WorkerId("A", 1), "lend")
+    context.died(WorkerId("program-77", 0xABC))
+    tape.note("A@1", "join", format=5, sharing="lend", tables=tables_of(context))
+    tape.note("A@1", "do", do="own")
+    tape.note("A@1", "do", do="drop", rref="A@1/1")
+    tape.note("A@1", "free", rref="A@1/1")
+    test = tmp_path / "incident.txt"
+    test.write_text(trace_test(tell(tape.recording())), encoding="utf-8")
+    assert differences(test) == ""
+    assert "# program_77 was program-77@abc\n" in test.read_text(encoding="utf-8")
 
 
 def test_what_the_machines_would_not_do_is_no_test() -> None:

@@ -25,11 +25,13 @@ from ..records import TraceError
 from ..replay import Player
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..records import Record
     from ..story import Story
 
+LONGEST = 80
+"""Characters of a command that an error repeats: a `given` has whole tables."""
 _OUTSIDE = {"at", "kind", "time", "number", "user", "label", "by", "do", "relays", "elsewhere"}
 """Fields that are for people, or said otherwise."""
 
@@ -104,7 +106,8 @@ class _Writer:
             try:
                 run(self._world, command)
             except (AssertionError, BadCommandError) as error:
-                raise TraceError(f"it cannot become a test: {command}: {error}") from error
+                short = command if len(command) <= LONGEST else f"{command[:LONGEST]} ..."
+                raise TraceError(f"it cannot become a test: {short}: {error}") from error
             output += summarize(self._world.lines)
         if commands:
             block = Block(0, commands=[(0, command) for command in commands])
@@ -173,6 +176,20 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
+def _in_tables(tables: Any) -> Iterator[str]:
+    """The endpoints that *tables* speak of, some of which nothing else does: who died before."""
+    match tables:
+        case str():
+            end, slash, number = tables[1:].rpartition("/")  # a letter says of what it is the id
+            yield end if slash and number.isdecimal() else tables[1:]
+        case list():
+            for each in tables:
+                yield from _in_tables(each)
+        case dict():
+            for each in tables.values():
+                yield from _in_tables(each)
+
+
 def _names(trace: Story) -> dict[str, str]:
     """A name for each endpoint that the language can read; in the order of the real ones.
 
@@ -183,6 +200,7 @@ def _names(trace: Story) -> dict[str, str]:
     ends |= {record.peer for record in trace.records if record.peer}
     ends |= {each.owner for each in trace.objects.values()}
     ends |= {each.holder for each in trace.forks.values()}
+    ends |= {end for record in trace.records for end in _in_tables(record.fields.get("tables"))}
     ends = {end for end in ends if re.fullmatch(r".+@[0-9a-f]+", end)}
     order = sorted(ends, key=lambda end: (end.rpartition("@")[0], int(end.rpartition("@")[2], 16)))
     wanted = [re.sub(r"[^A-Za-z0-9_]", "_", trace.names.of(end)) for end in order]
