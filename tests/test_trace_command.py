@@ -128,8 +128,9 @@ def test_what_cannot_be_done_is_said(
         (b'{"kind":"do","at":"A@1"}\n', "it has no proper 'do'"),
         (b'{"kind":"jo', "holds no steps"),
         (b"", "holds no steps"),
+        (b'{"kind":"join","at":"A@1","format":5,"sharing":"lend"}\n', "nothing happened while"),
     ],
-    ids=["binary", "text", "newer", "half-a-step", "torn", "empty"],
+    ids=["binary", "text", "newer", "half-a-step", "torn", "empty", "quiet"],
 )
 def test_what_is_no_trace_is_said(tmp_path: Path, content: bytes, says: str) -> None:
     bad = tmp_path / "bad.jsonl"

@@ -135,11 +135,7 @@ def _recording(
     if as_json and only != EVERYTHING:
         raise typer.BadParameter("the lines of a running system come whole: without a filter")
     recording = watch(name, only, seconds, show=_print_line if as_json else None)
-    if as_json:
-        return None
-    if not recording.steps:
-        raise TraceError(f"nothing happened in {name} while it was watched")
-    return recording
+    return None if as_json else recording
 
 
 def _system(source: str | None) -> str:
@@ -156,7 +152,11 @@ def _told(recording: Recording, only: Only) -> Story:
     with bar("telling") as progress:
         story = tell(recording, only=only, progress=progress)
     if not story.rows:
-        raise TraceError("no step of the trace fits")
+        raise TraceError(
+            "no step of the trace fits"
+            if only != EVERYTHING
+            else "nothing happened while it was recorded: nothing was called, sent or freed"
+        )
     return story
 
 
