@@ -171,6 +171,9 @@ def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path
         'f.dispatchEvent(new Event("input"));'
         'out.push(document.getElementById("count").textContent);'
         'out.push(document.querySelectorAll(".row").length);' + step
+        + 'const pen=document.createElement("canvas").getContext("2d"),s=getComputedStyle(f);'
+        'pen.font=s.font;const room=f.clientWidth-parseFloat(s.paddingLeft)-'
+        'parseFloat(s.paddingRight);out.push(pen.measureText(f.placeholder).width<=room);'
     )  # fmt: skip
     out = list(seen(html, tmp_path, script))
     rows = len(recorded.rows)
@@ -187,6 +190,7 @@ def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path
     assert out[9] == f"{deletes} of {rows} steps"
     assert out[10] == deletes
     assert "delete" in str(out[11])
+    assert out[12], "what the filter takes is written in it, whole"
 
 
 # ---- an incident becomes a test
