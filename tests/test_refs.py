@@ -176,7 +176,7 @@ def test_names_and_ids_are_completed(shop: System, stock: dict[str, RRef[Any]]) 
         )
         return run.stdout.split()
 
-    assert completed("farref refs sh") == [NAME]
+    assert completed("farref refs sh") == completed("farref trace sh") == [NAME]
     assert sorted(completed(f"farref refs {NAME} --why program/")) == sorted(
         str(ref.id) for ref in stock.values()
     )

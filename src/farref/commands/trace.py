@@ -20,6 +20,7 @@ from ..trace.export.tracetest import trace_test
 from .bar import bar
 from .keys import NoTerminalError
 from .live import watch
+from .refs import complete_name
 from .stage import check_suffix, save_story
 from .stepping import step_through
 
@@ -49,6 +50,7 @@ def trace(
             metavar="[SYSTEM|FILE|FOLDER]",
             help="A running system by its name (default: the only one that runs), a saved .jsonl, "
             "or the folder given as System(trace=...).",
+            autocompletion=complete_name,
             show_default=False,
         ),
     ] = None,
