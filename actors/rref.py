@@ -148,7 +148,8 @@ class RRef(Reference, Generic[T]):
         try:
             return future.result()
         finally:
-            future.cancel()  # after a timeout: a program that polls must not fill the owner's queue
+            if not future.done():  # a program that polls must not fill the owner's queue
+                future.cancel()
             del future, self  # an error's traceback holds this frame
 
     def local_value(self) -> T:
