@@ -214,6 +214,8 @@ def test_the_leak_of_the_page_is_found_as_it_says(tmp_path: Path) -> None:
     asked = "$ farref refs --why program/2\n"
     (expected,) = (block.body for block in STORY if block.body.startswith(asked))
     assert _without_figures(asked + run.stdout) == _without_figures(expected)
+    (legend,) = re.findall("^held by: h .*", table, re.MULTILINE)
+    assert all(legend in each.body for each in STORY if "held by: h " in each.body)
     assert len(re.findall(r"^program/\d owner loader dict ", table, re.MULTILINE)) == 3
     assert len(re.findall(r"^program/\d user +reader dict ", table, re.MULTILINE)) == 3
 
