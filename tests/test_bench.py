@@ -135,6 +135,31 @@ def test_a_peer_that_is_restless_is_stopped_between_its_turns() -> None:
     assert PEERS["torch"].restless
 
 
+KILLED = """
+import signal
+from dataclasses import replace
+from farref.bench.peers import PEERS
+from farref.bench.session import Session
+
+session = Session(replace(PEERS["base"], restless=True), 2)
+print(session.do("call", 2, 0) > 0, flush=True)
+signal.pause()
+"""
+"""A command that has stopped a peer."""
+
+
+@pytest.mark.processes
+def test_a_peer_that_is_stopped_ends_when_the_command_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == b"True\n"
+        command.kill()
+    end = time.monotonic() + 60
+    while left := marked():
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
 @pytest.mark.processes
 def test_without_colours_in_a_pipe() -> None:
     command = [sys.executable, "-m", "farref", "bench", "call", "--quick", "--peers", "base"]
@@ -162,8 +187,9 @@ def test_without_colours_in_a_pipe() -> None:
         (["--peers", ","], "no peer is named"),
         (["--rounds", "0"], "Invalid value for '--rounds'"),
         (["--json", "no/such/folder/figures.json"], "there is no folder"),
+        (["--json", "/"], "Is a directory: '/'"),
     ],
-    ids=["benchmark", "peer", "nobody", "rounds", "folder"],
+    ids=["benchmark", "peer", "nobody", "rounds", "folder", "file"],
 )
 def test_mistakes_are_named(arguments: list[str], message: str) -> None:
     code, said = bench(*arguments)
@@ -176,6 +202,16 @@ def test_plots_need_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     code, said = bench("call", "--plots", str(tmp_path))
     assert code == 2
     assert "farref[bench]" in said
+
+
+def test_a_folder_that_cannot_be_made_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plots, "pyplot", lambda: None)
+    (tmp_path / "file").touch()
+    code, said = bench("call", "--plots", str(tmp_path / "file"))
+    assert code == 2
+    assert "File exists" in said
 
 
 def test_what_is_not_installed_is_skipped_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
 A peer that fails, or is silent for too long, is ended and said to have failed; the others go on.
 A peer whose processes compute while they wait is stopped between its turns: it would have the cores
-that the others are measured on. Every process of it inherits a token in its environment, by which
-those that outlive it are found: some peers' daemons are nobody's children.
+that the others are measured on. Who is stopped cannot see that the command was killed, so a shell
+waits for that beside it. Every process of a peer inherits a token in its environment, by which those
+that outlive it are found: some peers' daemons are nobody's children.
 """
 
 from __future__ import annotations
@@ -29,6 +30,16 @@ START_PATIENCE = 120.0
 """Seconds; importing torch in nine processes on a busy machine takes a while."""
 WORK_PATIENCE = 300.0
 END_PATIENCE = 20.0
+WAKER = f"""
+read -r end
+kill -s CONT -- -"$1"
+for second in $(seq {END_PATIENCE:.0f}); do
+    sleep 1
+    kill -s 0 -- -"$1" || exit
+done
+kill -s KILL -- -"$1"
+"""
+"""A shell's, of a stopped peer's process group: when our end of its input is closed, it ends it."""
 
 
 class PeerFailed(Exception):
@@ -61,7 +72,10 @@ class Session:
             env={**os.environ, TOKEN: self._token},
             start_new_session=True,  # Ctrl-C is for the command, which ends them in order
         )
+        self._waker: subprocess.Popen[bytes] | None = None
         try:
+            if spec.restless:
+                self._waker = self._wait_for_our_end()
             self._answer(START_PATIENCE)
             self._rest_from_work()
         except BaseException:
@@ -107,7 +121,19 @@ class Session:
             self._process.stdout.close()
         end_all(self._token)
         self._process.wait(END_PATIENCE)
+        if self._waker is not None:
+            self._waker.communicate()
         self._said.close()
+
+    def _wait_for_our_end(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", WAKER, "sh", str(self._process.pid)],
+            stdin=subprocess.PIPE,  # which the kernel closes, however we end
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, TOKEN: self._token},
+            start_new_session=True,
+        )
 
     def _rest_from_work(self) -> None:
         if self.spec.restless:
