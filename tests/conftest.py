@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from farref.actors import bases
 from farref.serialization import shared
 
 if TYPE_CHECKING:
@@ -31,9 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the trace tests see into tests/traces; commit only diffs you understand",
     )
+    parser.addoption(
+        "--base", help="what `System()` is on in the tests that name no base: `make test-bases`"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    bases.DEFAULT = config.getoption("--base") or bases.DEFAULT
     # A run in the background ignores SIGINT, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Thespian's TCP transport leaves it to the garbage collector to close its sockets.

@@ -214,6 +214,29 @@ def test_a_folder_that_cannot_be_made_is_said_at_once(
     assert "File exists" in said
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--json", "/no/such/figures.json"], "there is no folder /no/such"),
+        (["--plot", "scale.png"], "farref[bench]"),
+        (["--most", "0"], "--most must be 1 or more"),
+    ],
+    ids=["folder", "matplotlib", "most"],
+)
+def test_mistakes_of_the_script_are_named_before_it_measures(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(sys, "argv", ["scale.py", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        script("scale").main()
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
+
+
 def test_what_is_not_installed_is_skipped_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = Spec("absent", "Absent", "absent", "Absent", ("no_such_module",), "farref")
     monkeypatch.setitem(PEERS, "absent", absent)
@@ -233,8 +256,13 @@ def test_the_list_names_every_benchmark_and_peer() -> None:
 
 def page() -> ModuleType:
     """bench/page.py."""
-    path = Path(__file__).parent.parent / "bench" / "page.py"
-    spec = importlib.util.spec_from_file_location("page", path)
+    return script("page")
+
+
+def script(name: str) -> ModuleType:
+    """One of bench/."""
+    path = Path(__file__).parent.parent / "bench" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

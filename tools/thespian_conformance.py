@@ -116,7 +116,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--bases", nargs="+", default=["ours"], help="ours, ours-tcp, stock names")
     parser.add_argument("--files", nargs="*", help="only these test files")
     parser.add_argument("--timeout", type=float, default=240.0, help="seconds per file")
-    parser.add_argument("--budget", type=float, default=3000.0, help="seconds altogether")
+    parser.add_argument("--budget", type=float, default=6000.0, help="seconds altogether")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     parser.add_argument("--verbose", action="store_true", help="show what pytest says on failure")
     arguments = parser.parse_args()

@@ -127,7 +127,7 @@ def test_a_torn_loopback_key_is_made_anew(tmp_path: Path, torn: bytes) -> None:
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "224.0.0.1", "255.255.255.255", "no such host"])
 def test_hosts_that_nobody_can_dial(host: str) -> None:
-    with pytest.raises(InvalidAddress, match="the address that others dial|cannot resolve"):
+    with pytest.raises(InvalidAddress, match=r"that others dial|cannot resolve"):
         numeric(host)
 
 

@@ -3,8 +3,8 @@
 A peer that fails, or is silent for too long, is ended and said to have failed; the others go on.
 A peer whose processes compute while they wait is stopped between its turns: it would have the cores
 that the others are measured on. Who is stopped cannot see that the command was killed, so a shell
-waits for that beside it. Every process of a peer inherits a token in its environment, by which those
-that outlive it are found: some peers' daemons are nobody's children.
+waits for that beside it. Every process of a peer inherits a token in its environment, by which
+those that outlive it are found: some peers' daemons are nobody's children.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Session:
         self._said.close()
 
     def _wait_for_our_end(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 (a constant script, and a number)
             ["/bin/sh", "-c", WAKER, "sh", str(self._process.pid)],
             stdin=subprocess.PIPE,  # which the kernel closes, however we end
             stdout=subprocess.DEVNULL,
