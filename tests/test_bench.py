@@ -137,6 +137,18 @@ def test_a_peer_that_is_restless_is_stopped_between_its_turns() -> None:
     assert PEERS["torch"].restless
 
 
+@pytest.mark.processes
+def test_ctrl_c_ends_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(session: Session, work: str, amount: int, point: int) -> float:
+        assert marked()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "do", interrupted)
+    code, said = bench("call", "--quick", "--peers", "base")
+    assert (code, said.strip()) == (130, "")
+    assert marked() == []
+
+
 KILLED = """
 import signal
 from dataclasses import replace

@@ -30,11 +30,12 @@ START_PATIENCE = 120.0
 """Seconds; importing torch in nine processes on a busy machine takes a while."""
 WORK_PATIENCE = 300.0
 END_PATIENCE = 20.0
+WAKER_STEP = 0.2
 WAKER = f"""
 read -r end
 kill -s CONT -- -"$1"
-for second in $(seq {END_PATIENCE:.0f}); do
-    sleep 1
+for moment in $(seq {END_PATIENCE / WAKER_STEP:.0f}); do
+    sleep {WAKER_STEP}
     kill -s 0 -- -"$1" || exit
 done
 kill -s KILL -- -"$1"
