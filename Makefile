@@ -12,6 +12,15 @@ SMOKE_TESTS = -m "not processes and not slow" tests/actors tests/serialization t
 # but pytest's own.
 JOBS = 3
 PARALLEL = -n $(JOBS) --dist loadfile
+# Those that name no base: the default one runs them in `make test`. What needs a process to kill,
+# or a system that goes on by itself, is no matter of the in-process base.
+ON_TCP_TOO = $(addprefix tests/,actors/test_gathering.py actors/test_review.py \
+	actors/test_sharing_deaths.py actors/test_silence.py actors/test_snapshot.py \
+	rendezvous/test_backends.py rendezvous/test_service.py test_programs.py test_refs.py \
+	test_trace_files.py)
+ON_SIMPLE_TOO = $(addprefix tests/,actors/test_gathering.py rendezvous/test_backends.py)
+# Which bases Thespian's own tests run on.
+CONFORMANCE_BASES = ours ours-tcp simpleSystemBase multiprocTCPBase
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =
@@ -32,8 +41,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fmt docs docs-serve smoke soak simulate conformance bench bench-plots \
-	bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values clean
+.PHONY: help demo test test-bases lint types fmt docs docs-serve smoke soak simulate conformance bench \
+	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values clean
 
 help: ## show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +88,10 @@ smoke: $(STAMP) ## the wheel and its quick tests on the other Pythons found (PYT
 	done; \
 	echo "== smoke: done, Pythons seen:$$seen"
 
+test-bases: $(STAMP) ## the tests that name no base, on Thespian's bases too (5 minutes)
+	$(BIN)/pytest $(PARALLEL) --base multiprocTCPBase $(ON_TCP_TOO)
+	$(BIN)/pytest $(PARALLEL) --base simpleSystemBase $(ON_SIMPLE_TOO)
+
 soak: $(STAMP) ## the tests of minutes, which no other run includes; then 10 minutes of kills
 	$(BIN)/pytest -m slow
 	$(BIN)/python -m tests.faults --seconds $(SOAK_SECONDS) $(SOAK_OPTIONS)
@@ -86,8 +99,8 @@ soak: $(STAMP) ## the tests of minutes, which no other run includes; then 10 min
 simulate: $(STAMP) ## as many random programs in virtual time as fit into 2 minutes
 	$(BIN)/python -m tests.simulation $(SIMULATE_OPTIONS)
 
-conformance: $(STAMP) ## Thespian's own tests on our system base (about 20 minutes)
-	$(BIN)/python tools/thespian_conformance.py --bases ours ours-tcp
+conformance: $(STAMP) ## Thespian's own tests on our system base, and on its own (about 40 minutes)
+	$(BIN)/python tools/thespian_conformance.py --bases $(CONFORMANCE_BASES)
 
 bench: $(STAMP) ## every benchmark, beside those peers that are installed (pip install '.[bench]')
 	$(BIN)/farref bench $(BENCH_OPTIONS)

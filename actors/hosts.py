@@ -50,7 +50,7 @@ class Reach:
             raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
         numeric = addresses.numeric(host)
         secret = shared_key(key, numeric) if base == FARREF else b""
-        return cls(numeric, DEFAULT_PORT if port is None else port, secret)
+        return cls(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
 
 
 def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> tuple[Any, str]:

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from farref.bench.growth import Part, forks, references, workers
 from farref.bench.machine import about, machine
-from farref.bench.plots import pyplot
+from farref.bench.plots import NoMatplotlib, pyplot
 from farref.bench.report import dropped, grown, shown
 
 if TYPE_CHECKING:
@@ -59,10 +59,18 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="|".join(PARTS))
     parser.add_argument("--most", type=int, help="instead of a million, 100,000 and 200")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path, help="a PNG, if matplotlib is there")
+    parser.add_argument("--plot", type=Path, help="draw a PNG, by matplotlib")
     options = parser.parse_args()
     if options.most is not None and options.most < 1:
         parser.error("--most must be 1 or more")
+    for path in (options.json, options.plot):  # now, not in seven minutes
+        if path is not None and not path.parent.is_dir():
+            parser.error(f"there is no folder {path.parent}")
+    if options.plot is not None:
+        try:
+            pyplot()
+        except NoMatplotlib as error:
+            parser.error(str(error))
     console, where, parts = Console(width=130), machine(), []
     console.print(about(where))
     for name in options.parts or PARTS:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from farref.actors import bases
 from farref.serialization import shared
 
 if TYPE_CHECKING:
@@ -31,9 +32,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what the trace tests see into tests/traces; commit only diffs you understand",
     )
+    parser.addoption(
+        "--base", help="what `System()` is on in the tests that name no base: `make test-bases`"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    bases.DEFAULT = config.getoption("--base") or bases.DEFAULT
     # A run in the background ignores SIGINT, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Thespian's TCP transport leaves it to the garbage collector to close its sockets.
@@ -65,9 +70,9 @@ def nothing_left_behind() -> Iterator[None]:
     said = [f"process {p.pid}: {' '.join(p.cmdline())[:200]}" for p in left]
     for process in left:
         process.kill()
+    gc.collect()  # Thespian's TCP transport leaves it to that to close its sockets
     said += [f"listening on port {port}" for port in listening_ports() - ports]
     said += [f"entry {path.name}" for path in (runtime / "farref").glob("*.json")]
-    gc.collect()
     shared.recycler.empty()
     said += [f"shared memory {name}" for name in shared_memory()]
     os.environ.clear()

@@ -138,6 +138,43 @@ def test_a_peer_that_is_restless_is_stopped_between_its_turns() -> None:
 
 
 @pytest.mark.processes
+def test_ctrl_c_ends_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(session: Session, work: str, amount: int, point: int) -> float:
+        assert marked()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "do", interrupted)
+    code, said = bench("call", "--quick", "--peers", "base")
+    assert (code, said.strip()) == (130, "")
+    assert marked() == []
+
+
+KILLED = """
+import signal
+from dataclasses import replace
+from farref.bench.peers import PEERS
+from farref.bench.session import Session
+
+session = Session(replace(PEERS["base"], restless=True), 2)
+print(session.do("call", 2, 0) > 0, flush=True)
+signal.pause()
+"""
+"""A command that has stopped a peer."""
+
+
+@pytest.mark.processes
+def test_a_peer_that_is_stopped_ends_when_the_command_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == b"True\n"
+        command.kill()
+    end = time.monotonic() + 60
+    while left := marked():
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
+@pytest.mark.processes
 def test_without_colours_in_a_pipe() -> None:
     command = [sys.executable, "-m", "farref", "bench", "call", "--quick", "--peers", "base"]
     run = subprocess.run(
@@ -164,8 +201,9 @@ def test_without_colours_in_a_pipe() -> None:
         (["--peers", ","], "no peer is named"),
         (["--rounds", "0"], "Invalid value for '--rounds'"),
         (["--json", "no/such/folder/figures.json"], "there is no folder"),
+        (["--json", "/"], "Is a directory: '/'"),
     ],
-    ids=["benchmark", "peer", "nobody", "rounds", "folder"],
+    ids=["benchmark", "peer", "nobody", "rounds", "folder", "file"],
 )
 def test_mistakes_are_named(arguments: list[str], message: str) -> None:
     code, said = bench(*arguments)
@@ -178,6 +216,39 @@ def test_plots_need_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     code, said = bench("call", "--plots", str(tmp_path))
     assert code == 2
     assert "farref[bench]" in said
+
+
+def test_a_folder_that_cannot_be_made_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(plots, "pyplot", lambda: None)
+    (tmp_path / "file").touch()
+    code, said = bench("call", "--plots", str(tmp_path / "file"))
+    assert code == 2
+    assert "File exists" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--json", "/no/such/figures.json"], "there is no folder /no/such"),
+        (["--plot", "scale.png"], "farref[bench]"),
+        (["--most", "0"], "--most must be 1 or more"),
+    ],
+    ids=["folder", "matplotlib", "most"],
+)
+def test_mistakes_of_the_script_are_named_before_it_measures(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(sys, "argv", ["scale.py", *arguments])
+    with pytest.raises(SystemExit) as exit_:
+        script("scale").main()
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_what_is_not_installed_is_skipped_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,8 +270,13 @@ def test_the_list_names_every_benchmark_and_peer() -> None:
 
 def page() -> ModuleType:
     """bench/page.py."""
-    path = Path(__file__).parent.parent / "bench" / "page.py"
-    spec = importlib.util.spec_from_file_location("page", path)
+    return script("page")
+
+
+def script(name: str) -> ModuleType:
+    """One of bench/."""
+    path = Path(__file__).parent.parent / "bench" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -15,6 +15,7 @@ own directory) is dialled by its Unix socket, any other by TCP.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 import socket
@@ -25,6 +26,8 @@ from .errors import InvalidAddress
 from .settings import Settings
 
 DEFAULT_PORT = 1900  # Thespian's own default
+MAX_PORT = 65535
+BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 OUTSIDE = "x"  # what the keys of outside programs start with, instead of a system's id
 
 
@@ -82,11 +85,27 @@ def is_loopback(host: str) -> bool:
 
 
 def numeric(host: str) -> str:
-    """*host* as a numeric IPv4 address, so that two spellings of one host compare equal."""
+    """*host* as a numeric IPv4 address, so that two spellings of one host compare equal.
+
+    Raises :class:`InvalidAddress` for one that nobody can dial.
+    """
     try:
-        return socket.gethostbyname(host)
-    except OSError as error:
+        found = socket.gethostbyname(host)
+    except (OSError, TypeError, UnicodeError) as error:
         raise InvalidAddress(f"cannot resolve host {host!r}: {error}") from error
+    address = ipaddress.IPv4Address(found)
+    if address.is_unspecified or address.is_multicast or address == BROADCAST:
+        raise InvalidAddress(
+            f"{host!r} is {found}, which is not one host's: give the address that others dial"
+        )
+    return found
+
+
+def checked_port(port: object) -> int:
+    """*port* if others can dial it.  Raises :class:`InvalidAddress`."""
+    if type(port) is not int or not 0 < port <= MAX_PORT:
+        raise InvalidAddress(f"{port!r} is no port: use a whole number from 1 to {MAX_PORT}")
+    return port
 
 
 def parse(settings: Settings, spec: object) -> Address:
@@ -126,6 +145,6 @@ def split(spec: object) -> tuple[str, int]:
         number = int(port or DEFAULT_PORT)
     except (TypeError, ValueError):
         number = -1
-    if not 0 < number < 65536:
+    if not 0 < number <= MAX_PORT:
         raise InvalidAddress(f"{spec!r} is not an address: use 'host:port'")
     return host or "", number

@@ -32,7 +32,7 @@ import ipaddress
 from collections.abc import Callable
 from typing import Final
 
-from .addresses import Address
+from .addresses import MAX_PORT, Address
 from .errors import HandshakeError
 
 MAGIC: Final = b"FARREF1\n"
@@ -41,7 +41,6 @@ KEYED: Final = b"K"
 NONCE: Final = 32
 PROOF: Final = hashlib.sha256().digest_size
 MAX_INTRODUCTION: Final = 1024
-MAX_PORT: Final = 65535
 _LENGTH: Final = 2
 
 

@@ -1,15 +1,17 @@
 """Where others reach us: listening sockets, and strangers until they have introduced themselves.
 
 A stranger costs one descriptor and a few hundred bytes: at most ``max_handshakes`` may be in
-the handshake at a time, each for at most ``handshake_timeout`` seconds from accept to the last
-byte, however slowly it dribbles.  On a Unix socket a peer with another uid is closed before a
-byte is read.
+the handshake at one door at a time, each for at most ``handshake_timeout`` seconds from accept to
+the last byte, however slowly it dribbles.  On a Unix socket a peer with another uid is closed
+before a byte is read.  Each door has strangers of its own: those who crowd the one to other hosts
+keep nobody of this host waiting.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import secrets
 import socket
@@ -82,13 +84,15 @@ def bind(settings: Settings, address: Address) -> Sockets:
 class _Door:
     """One listening socket in the poller."""
 
-    def __init__(self, sock: socket.socket, accept: Callable[[socket.socket], None]) -> None:
+    def __init__(self, sock: socket.socket, accept: Callable[[_Door], None]) -> None:
         self.sock = sock
         self._accept = accept
+        self.strangers: dict[InConnection, float] = {}  # and their deadlines, oldest first
+        self.paused_until = 0.0
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of Owner)
         """Somebody knocks."""
-        self._accept(self.sock)
+        self._accept(self)
 
 
 class Listener:
@@ -100,13 +104,11 @@ class Listener:
         self._poller = poller
         self._inbox = inbox
         self._scratch = memoryview(bytearray(READ_SIZE))
-        self._strangers: dict[InConnection, float] = {}  # and their deadlines, oldest first
         self._doors = [
             _Door(sock, self._accept)
             for sock in (sockets.local, sockets.remote)
             if sock is not None
         ]
-        self._paused_until = 0.0
         self.connections: set[InConnection] = set()
         self.refused = 0
         """Connections closed for what came on them, or for what did not come in time."""
@@ -121,23 +123,23 @@ class Listener:
             me.well_known and (want == me.path or want.endswith(f":{me.port}"))
         )
 
-    def _accept(self, door: socket.socket) -> None:
+    def _accept(self, door: _Door) -> None:
         for _ in range(ACCEPTS_PER_TURN):
-            if len(self._strangers) >= self._settings.limits.max_handshakes:
-                self._pause(perf_counter() + PAUSE)
+            if len(door.strangers) >= self._settings.limits.max_handshakes:
+                self._pause(door)
                 return
             try:
-                sock, _ = door.accept()
+                sock, _ = door.sock.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     thesplog("cannot accept connections: %s", error, level=40)
-                    self._pause(perf_counter() + PAUSE)
+                    self._pause(door)
                 return  # else the caller hung up before we answered
-            self._admit(sock)
+            self._admit(door, sock)
 
-    def _admit(self, sock: socket.socket) -> None:
+    def _admit(self, door: _Door, sock: socket.socket) -> None:
         sock.setblocking(False)
         key = b""
         if sock.family == socket.AF_UNIX:
@@ -160,41 +162,49 @@ class Listener:
             scratch=self._scratch,
             on_change=self._changed,
         )
-        self._strangers[connection] = perf_counter() + limits.handshake_timeout
+        door.strangers[connection] = perf_counter() + limits.handshake_timeout
         # The usual peer has introduced itself already: that saves a turn of the loop.
         connection.on_event(READABLE)
 
     def _changed(self, connection: InConnection) -> None:
-        self._strangers.pop(connection, None)
+        for door in self._doors:
+            door.strangers.pop(connection, None)
         if connection.closed:
             self.refused += connection.refused
             self.connections.discard(connection)
         else:
             self.connections.add(connection)
 
-    def _pause(self, until: float) -> None:
-        if not self._paused_until:
-            for door in self._doors:
-                self._poller.change(door.sock.fileno(), 0)
-        self._paused_until = until
+    def _pause(self, door: _Door) -> None:
+        door.paused_until = perf_counter() + PAUSE
+        self._poller.change(door.sock.fileno(), 0)
 
     def tick(self, now: float) -> None:
         """Hang up on strangers that took too long; open the doors again."""
-        late = [stranger for stranger, deadline in self._strangers.items() if deadline <= now]
-        for stranger in late:
-            stranger.refused = True
-            stranger.close()
-        if self._paused_until and self._paused_until <= now:
-            self._paused_until = 0.0
-            for door in self._doors:
+        for door in self._doors:
+            late = [stranger for stranger, deadline in door.strangers.items() if deadline <= now]
+            for stranger in late:
+                stranger.refused = True
+                stranger.close()
+            if door.paused_until and door.paused_until <= now:
+                door.paused_until = 0.0
                 self._poller.change(door.sock.fileno(), READABLE)
 
     @property
     def next_due(self) -> float | None:
         """When :meth:`tick` wants to be called, on the clock of ``perf_counter``."""
-        if self._paused_until:
-            return self._paused_until
-        return next(iter(self._strangers.values()), None)
+        due = math.inf
+        for door in self._doors:  # asked in every turn: mostly there is nobody
+            if door.paused_until:
+                due = min(due, door.paused_until)
+            if door.strangers:
+                due = min(due, next(iter(door.strangers.values())))
+        return None if due == math.inf else due
+
+    @property
+    def strangers(self) -> list[InConnection]:
+        """Those who have not introduced themselves yet."""
+        return [stranger for door in self._doors for stranger in door.strangers]
 
     def close(self, *, unlink: bool) -> None:
         """Close every connection and stop listening; *unlink* our socket if it is ours."""
@@ -202,7 +212,7 @@ class Listener:
             # Before closing: nobody can have taken the name of a socket that still answers.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._sockets.address.path)
-        for connection in [*self.connections, *self._strangers]:
+        for connection in [*self.connections, *self.strangers]:
             connection.close()
         for door in self._doors:
             self._poller.remove(door.sock.fileno())
@@ -210,6 +220,6 @@ class Listener:
 
     def abandon(self) -> None:
         """In a forked child: close the parent's sockets, without a word to anybody."""
-        for connection in [*self.connections, *self._strangers]:
+        for connection in [*self.connections, *self.strangers]:
             connection.abandon()
         self._sockets.close()

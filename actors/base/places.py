@@ -37,6 +37,7 @@ from .errors import InvalidAddress, PathTooLong, UnsafeDirectory
 MAX_SOCKET_PATH = 107  # sun_path is 108 bytes with its final NUL
 LONGEST_NAME = 40  # the longest file name this module makes, ".new-" included
 BACKLOG = 4096
+LOOPBACK_KEY = 32  # bytes
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 
 
@@ -218,12 +219,18 @@ def loopback_key(directory: Path) -> bytes:
     """The secret that authenticates TCP over loopback when no key was given.
 
     Any user of this host may connect to a loopback port.  Only this user can read the key,
-    so only this user gets in.
+    so only this user gets in.  It is there whole or not at all: without one, strangers would be
+    let in.
     """
     path = directory / "key"
     with claiming(directory):
-        if not path.exists():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "wb") as file:
-                file.write(secrets.token_bytes(32))
+        if not path.exists() or path.stat().st_size != LOOPBACK_KEY:
+            hidden = directory / f".new-{secrets.token_hex(8)}"
+            descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                with open(descriptor, "wb") as file:
+                    file.write(secrets.token_bytes(LOOPBACK_KEY))
+                os.replace(hidden, path)
+            finally:
+                hidden.unlink(missing_ok=True)
         return path.read_bytes()

@@ -275,6 +275,8 @@ def make_settings(
     numeric_host = addresses.numeric(host) if host else ""
     if numeric_host and port is None:
         raise InvalidAddress("a system with a host needs a port that others can dial")
+    if port is not None:
+        addresses.checked_port(port)
     return Settings(
         name=places.checked_name(name),
         directory=directory,
@@ -300,8 +302,9 @@ def shared_key(
                 f"without a shared key only loopback may be used, not {host}: whoever reaches"
                 " that address could run code here; pass key=... (bytes or a file)"
             )
-        return places.loopback_key(directory or places.private_directory())
-    secret = key if isinstance(key, bytes) else Path(key).read_bytes().strip()
+        secret = places.loopback_key(directory or places.private_directory())
+    else:
+        secret = key if isinstance(key, bytes) else Path(key).read_bytes().strip()
     if len(secret) < MIN_KEY:
         raise KeyRequired(f"a shared key of {len(secret)} bytes; use at least {MIN_KEY}")
     return secret

@@ -54,9 +54,13 @@ def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
 
 def _prove(sock: socket.socket, want: str, key: bytes) -> None:
     dialler = Dialler(want, Address("x-knock"), key, secrets.token_bytes(NONCE))
+    end = monotonic() + ANSWER  # of all of it, however it dribbles
     sock.sendall(dialler.opening)
     while not dialler.done:
+        sock.settimeout(max(AGAIN, end - monotonic()))
         data = sock.recv(4096)
+        if monotonic() > end:
+            raise TimeoutError(f"in {ANSWER:g} s it has not proved that it knows the key")
         if not data:
             raise HandshakeError(f"at {want} is no system like ours: it hung up on us")
         try:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import socket
+import sys
 
 import pytest
 
 from farref import System, SystemDownError, rpc_sync
 from farref.actors import bases
+from farref.actors.base.system import FarrefBase
 
 pytestmark = pytest.mark.processes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="our base is Linux's")
+def test_the_default_is_our_own() -> None:
+    with System() as system:
+        assert isinstance(system._asys._systemBase, FarrefBase)
 
 
 def test_a_port_that_somebody_else_took_first_is_no_failure(

@@ -139,7 +139,7 @@ class Talker(RefActor):
 @pytest.mark.processes
 def test_last_words_leave_before_an_actor_exits() -> None:
     """On our own base; Thespian's loses, when an actor ends, what it has not written yet."""
-    with System(timeout=20) as system:
+    with System("farrefBase", timeout=20) as system:
         heir, talker = system.create(Heir, "heir"), system.create(Talker, "talker")
         system.tell(talker, heir)
         assert until(system, lambda: system.ask(heir, "all") == [-1])

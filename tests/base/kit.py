@@ -71,6 +71,14 @@ def alive(pid: int) -> bool:
         return False
 
 
+class Sizer(Actor):
+    """Says how many bytes an array has, and what the last one is."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if not isinstance(message, ActorSystemMessage):
+            self.send(sender, (message.nbytes, int(message[-1])))
+
+
 class Echo(Actor):
     """Sends back what it gets; ``"pid"`` gets its process id."""
 

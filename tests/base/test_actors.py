@@ -28,6 +28,7 @@ from .kit import (
     Introducer,
     Parent,
     Sender,
+    Sizer,
     Waker,
     Watcher,
     alive,
@@ -44,6 +45,15 @@ def test_messages_of_every_size(system: ActorSystem) -> None:
         assert system.ask(echo, bytes(size), PATIENCE) == bytes(size)
     array = np.arange(1_000_000)
     assert (system.ask(echo, {"array": array}, PATIENCE)["array"] == array).all()
+
+
+@pytest.mark.slow
+def test_a_message_of_gigabytes(system: ActorSystem) -> None:
+    """Of more bytes than 31 bits count: it takes ten seconds, and 7 GB of memory."""
+    sizer = system.createActor(Sizer)
+    array = np.zeros((1 << 31) + (1 << 28), np.uint8)
+    array[-1] = 7
+    assert system.ask(sizer, array, 5 * PATIENCE) == (array.nbytes, 7)
 
 
 def test_a_child_is_addressed_before_it_runs(system: ActorSystem) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from farref.actors.base import InvalidAddress, PathTooLong, UnsafeDirectory, places
-from farref.actors.base.addresses import Address, admin_address, parse
+from farref.actors.base import (
+    InvalidAddress,
+    PathTooLong,
+    UnsafeDirectory,
+    places,
+    system_base,
+)
+from farref.actors.base.addresses import Address, admin_address, numeric, parse
 from farref.actors.base.settings import Limits, Settings
+from farref.actors.base.system import shared_key
 
 
 def test_it_is_made_for_us_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +112,29 @@ def test_the_loopback_key_is_made_once_and_ours(tmp_path: Path) -> None:
     assert len(key) == 32
     assert places.loopback_key(directory) == key
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("torn", [b"", b"half of"])
+def test_a_torn_loopback_key_is_made_anew(tmp_path: Path, torn: bytes) -> None:
+    """By an empty one, every user of this host would be let in."""
+    directory = short(tmp_path)
+    (tmp_path / "key").write_bytes(torn)
+    key = shared_key(None, "127.0.0.1", directory)
+    assert len(key) == 32
+    assert key == (tmp_path / "key").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"key", "lock"}
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "224.0.0.1", "255.255.255.255", "no such host"])
+def test_hosts_that_nobody_can_dial(host: str) -> None:
+    with pytest.raises(InvalidAddress, match=r"that others dial|cannot resolve"):
+        numeric(host)
+
+
+@pytest.mark.parametrize("port", [0, -1, 70_000, True, "1900"])
+def test_ports_that_nobody_can_dial(port: Any) -> None:
+    with pytest.raises(InvalidAddress, match="is no port: use a whole number from 1 to 65535"):
+        system_base(host="127.0.0.1", port=port)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "x-1", "n" * 25, "ü"])

@@ -181,6 +181,19 @@ def test_the_slow_are_hung_up_on_and_do_not_shut_others_out(
             stranger.close()
 
 
+def test_who_crowds_the_port_keeps_nobody_of_this_host_waiting() -> None:
+    port = free_port("127.0.0.1")
+    limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5)
+    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
+        crowd = [dial(port) for _ in range(20)]  # who stay until nobody is patient any more
+        try:
+            with system.private() as newcomer:
+                assert serves(newcomer)
+        finally:
+            for stranger in crowd:
+                stranger.close()
+
+
 def test_an_oversized_length_is_refused(guarded: ActorSystem) -> None:
     _, target, key = actor_port(guarded)
     dialler = Dialler(key, ME, KEY, os.urandom(NONCE))

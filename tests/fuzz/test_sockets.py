@@ -72,7 +72,7 @@ class Victim:
         return bool(self.system.ask(self.echo, "hello", PATIENCE) == "hello")
 
     def strangers(self) -> int:
-        return len(self.transport._listener._strangers)
+        return len(self.transport._listener.strangers)
 
 
 @pytest.fixture(scope="module")

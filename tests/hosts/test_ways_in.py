@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -135,6 +137,30 @@ def test_somebody_else_is_there() -> None:
         thread.join()
 
 
+def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then buys no time."""
+    monkeypatch.setattr(bases, "KNOCKING", 0.3)
+    monkeypatch.setattr(tcp, "ANSWER", 0.3)
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        first = f"127.0.0.2:{server.getsockname()[1]}"
+
+        def dribble() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    guest, _ = server.accept()
+                    with guest, contextlib.suppress(OSError):
+                        while True:
+                            guest.send(b"x")
+                            time.sleep(0.05)
+
+        thread = threading.Thread(target=dribble)
+        thread.start()
+        with pytest.raises(SystemDownError, match="has not proved that it knows the key"):
+            System.join(first, host="127.0.0.3")
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
 @pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
 def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bases, "KNOCKING", 0.3)
@@ -148,6 +174,8 @@ def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"host": "10.77.1.1"}, "without a shared key only loopback"),
         ({"host": "10.77.1.1", "key": b"short"}, "use at least 16"),
+        ({"host": "0.0.0.0", "key": b"long enough, is it"}, "the address that others dial"),
+        ({"host": "127.0.0.1", "port": 0}, "is no port"),
         ({"host": "no such host", "key": b"long enough, is it"}, "cannot resolve"),
         ({"host": "127.0.0.1", "base": "simpleSystemBase"}, "several hosts work on"),
         ({"host": "127.0.0.1", "base": "multiprocTCPBase", "key": b"k"}, "knows no keys"),

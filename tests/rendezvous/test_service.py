@@ -106,12 +106,13 @@ def test_another_system_of_that_name_is_not_taken_for_it() -> None:
     """It knows nothing of who is in a round."""
     name = f"again-{uuid.uuid4().hex[:8]}"
     with System(name=name):
-        backend = embedded.backend(lambda _: System.attach(name), "run", 10, 5)
+        backend: Any = embedded.backend(lambda _: System.attach(name), "run", 10, 5)
         backend.set_state(b"before")
     with System(name=name):
         ServiceRendezvousBackend("run").set_state(b"of another group")
         with pytest.raises(RendezvousConnectionError, match="known to nobody"):
             backend.get_state()
+    backend._system.shutdown()
 
 
 def test_a_service_by_hand_ends_in_order() -> None:

@@ -44,13 +44,12 @@ def pyplot() -> Any:
 
 
 def draw(rows: Iterable[Row], folder: Path) -> list[Path]:
-    """Write the pictures of *rows* into *folder*; returns which."""
+    """Write the pictures of *rows* into *folder*, which is there; returns which."""
     plt = pyplot()
     by_name: dict[str, list[Row]] = {}
     for row in rows:
         if row.figures:
             by_name.setdefault(row.benchmark.name, []).append(row)
-    folder.mkdir(parents=True, exist_ok=True)
     single = [found[0] for found in by_name.values() if len(found) == 1]
     lines = [found for found in by_name.values() if len(found) > 1]
     written = []

@@ -2,7 +2,8 @@
 
 A peer that fails, or is silent for too long, is ended and said to have failed; the others go on.
 A peer whose processes compute while they wait is stopped between its turns: it would have the cores
-that the others are measured on. Every process of it inherits a token in its environment, by which
+that the others are measured on. Who is stopped cannot see that the command was killed, so a shell
+waits for that beside it. Every process of a peer inherits a token in its environment, by which
 those that outlive it are found: some peers' daemons are nobody's children.
 """
 
@@ -29,6 +30,17 @@ START_PATIENCE = 120.0
 """Seconds; importing torch in nine processes on a busy machine takes a while."""
 WORK_PATIENCE = 300.0
 END_PATIENCE = 20.0
+WAKER_STEP = 0.2
+WAKER = f"""
+read -r end
+kill -s CONT -- -"$1"
+for moment in $(seq {END_PATIENCE / WAKER_STEP:.0f}); do
+    sleep {WAKER_STEP}
+    kill -s 0 -- -"$1" || exit
+done
+kill -s KILL -- -"$1"
+"""
+"""A shell's, of a stopped peer's process group: when our end of its input is closed, it ends it."""
 
 
 class PeerFailed(Exception):
@@ -59,7 +71,10 @@ class Session:
             env={**os.environ, TOKEN: self._token},
             start_new_session=True,  # Ctrl-C is for the command, which ends them in order
         )
+        self._waker: subprocess.Popen[bytes] | None = None
         try:
+            if spec.restless:
+                self._waker = self._wait_for_our_end()
             self._answer(START_PATIENCE)
             self._rest_from_work()
         except BaseException:
@@ -104,7 +119,19 @@ class Session:
             self._process.stdout.close()
         end_all(self._token)
         self._process.wait(END_PATIENCE)
+        if self._waker is not None:
+            self._waker.communicate()
         self._said.close()
+
+    def _wait_for_our_end(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 (a constant script, and a number)
+            ["/bin/sh", "-c", WAKER, "sh", str(self._process.pid)],
+            stdin=subprocess.PIPE,  # which the kernel closes, however we end
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, TOKEN: self._token},
+            start_new_session=True,
+        )
 
     def _rest_from_work(self) -> None:
         if self.spec.restless:

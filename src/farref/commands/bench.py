@@ -84,10 +84,16 @@ def bench(
     if pictures is not None:
         try:
             plots.pyplot()
-        except plots.NoMatplotlib as error:
+            pictures.mkdir(parents=True, exist_ok=True)
+        except (plots.NoMatplotlib, OSError) as error:  # now, not after half an hour
             raise typer.BadParameter(str(error), param_hint="--plots") from error
     if save is not None and not save.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {save.parent}", param_hint="--json")
+    if save is not None:
+        try:
+            save.open("a").close()
+        except OSError as error:
+            raise typer.BadParameter(str(error), param_hint="--json") from error
     absent = {spec.name: why for spec in specs if (why := spec.missing())}
     present = [spec for spec in specs if spec.name not in absent]
     plan = Plan(rounds=min(rounds, 2), seconds=0.01, quick=True) if quick else Plan(rounds=rounds)
