@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from farref.serialization import shared
 
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 RUN = "FARREF_TEST_RUN"
 """Environment variable that every process of this run inherits, and no other has."""
+
+
+# How long an example takes says how busy the machine is, and nothing of what is tested; and every
+# run has the same examples. `--hypothesis-profile=default` draws others.
+settings.register_profile(
+    "farref", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("farref")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
