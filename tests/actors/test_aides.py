@@ -121,6 +121,7 @@ def test_a_signal_handler_calls_while_its_thread_waits() -> None:
 
 INTERRUPTED = """
 import random, signal, time
+from threading import Thread
 import farref
 from farref import System
 
@@ -156,6 +157,11 @@ if __name__ == "__main__":
                     assert future.result(timeout=30) == turn**number
                 except Interrupt:
                     pass  # it hit the very reply that was being unpickled
+        said = []  # and no lock is left taken that another thread needs
+        other = Thread(target=lambda: said.append(farref.rpc_sync("B", len, args=("four",))))
+        other.start()
+        other.join(30)
+        assert said == [4], said
     assert interrupts > 50, interrupts
     assert signal.getsignal(signal.SIGALRM) is interrupt
     print("all came")
