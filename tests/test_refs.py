@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,6 @@ from .test_cli import farref as command
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TMUX = ["tmux", "-L", f"farref-refs-{os.getpid()}", "-f", "/dev/null"]
 NAME = "shop"
 KEPT: list[Any] = []
 
@@ -253,23 +253,30 @@ def test_no_color_is_obeyed(shop: System, stock: dict[str, RRef[Any]]) -> None:
     assert "38;5" not in text
 
 
-def tmux(*arguments: str) -> str:
-    return subprocess.run([*TMUX, *arguments], capture_output=True, check=True, text=True).stdout
+class Terminal:
+    """A real one, of a server of its own: one that was told to end is there for a moment yet."""
 
+    def __init__(self) -> None:
+        self._command = ["tmux", "-L", f"farref-refs-{uuid.uuid4().hex[:8]}", "-f", "/dev/null"]
 
-def screen(until_it_has: str, seconds: float = 30) -> str:
-    """What the terminal shows, as soon as it shows that."""
-    shown = glimpse(until_it_has, seconds)
-    assert until_it_has in shown, shown
-    return shown
+    def tmux(self, *arguments: str) -> str:
+        command = [*self._command, *arguments]
+        done = subprocess.run(command, capture_output=True, check=False, text=True)
+        assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}"
+        return done.stdout
 
+    def screen(self, until_it_has: str, seconds: float = 30) -> str:
+        """What it shows, as soon as it shows that."""
+        shown = self.glimpse(until_it_has, seconds)
+        assert until_it_has in shown, shown
+        return shown
 
-def glimpse(text: str, seconds: float) -> str:
-    """What the terminal shows, as soon as it shows *text*, or after so many seconds."""
-    end = time.monotonic() + seconds
-    while text not in (shown := tmux("capture-pane", "-p", "-t", "w")) and time.monotonic() < end:
-        time.sleep(0.05)
-    return shown
+    def glimpse(self, text: str, seconds: float) -> str:
+        """What it shows, as soon as it shows *text*, or after so many seconds."""
+        end = time.monotonic() + seconds
+        while text not in (shown := self.tmux("capture-pane", "-p")) and time.monotonic() < end:
+            time.sleep(0.05)
+        return shown
 
 
 @pytest.mark.processes
@@ -283,9 +290,10 @@ def test_watching_in_a_real_terminal(
     if "PYTHONPATH" in os.environ:
         environment.append(f"-ePYTHONPATH={os.environ['PYTHONPATH']}")
     shell = f"{run}; echo $? > {code}; echo left; sleep 60"
-    tmux("new-session", "-d", "-s", "w", "-x", str(width), "-y", "30", *environment, shell)
+    terminal = Terminal()
+    terminal.tmux("new-session", "-d", "-s", "w", "-x", str(width), "-y", "30", *environment, shell)
     try:
-        shown = screen("Ctrl-C ends")
+        shown = terminal.screen("Ctrl-C ends")
         assert max(map(len, shown.splitlines())) <= width
         assert f"{stock['bread'].id} " in shown
         marked = False
@@ -293,18 +301,18 @@ def test_watching_in_a_real_terminal(
         while not marked and time.monotonic() < end:  # a mark stays for one look, and may be missed
             new = farref.remote("cook", sorted, args=("cab",))
             name = str(new.id)
-            marked = f"+ {name} " in glimpse(f"+ {name} ", 2)
-            screen(f"  {name} ")  # not new any more
+            marked = f"+ {name} " in terminal.glimpse(f"+ {name} ", 2)
+            terminal.screen(f"  {name} ")  # not new any more
             del new
-            marked &= f"- {name} " in glimpse(f"- {name} ", 2)
+            marked &= f"- {name} " in terminal.glimpse(f"- {name} ", 2)
         assert marked
-        tmux("send-keys", "-t", "w", "C-c")
-        after = screen("left")
+        terminal.tmux("send-keys", "-t", "w", "C-c")
+        after = terminal.screen("left")
         assert code.read_text() == "0\n"
         assert "Traceback" not in after
         assert "Ctrl-C ends" in after  # the last table stays
     finally:
-        tmux("kill-server")
+        terminal.tmux("kill-server")
 
 
 @pytest.mark.processes
