@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 RUN = "FARREF_TEST_RUN"
 """Environment variable that every process of this run inherits, and no other has."""
+TASTE = (
+    *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"),
+    *("TTY_COMPATIBLE", "TTY_INTERACTIVE", "FARREF_LOG"),
+)
+"""Environment variables by which output differs. Tests that are about them set them."""
 
 
 # How long an example takes says how busy the machine is, and nothing of what is tested; and every
@@ -43,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name in TASTE:  # before anything is imported that looks at them
+        os.environ.pop(name, None)
     # A run in the background ignores SIGINT, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Thespian's TCP transport leaves it to the garbage collector to close its sockets.
