@@ -68,7 +68,8 @@ def rewrite(pytestconfig: pytest.Config) -> bool:
 def nothing_left_behind() -> Iterator[None]:
     """No process, listening port, directory entry or shared memory outlives the tests."""
     run = uuid.uuid4().hex
-    runtime = Path(tempfile.mkdtemp(prefix="farref-run-"))  # short: sockets have short paths
+    # Not where TMPDIR says: sockets have short paths, and where they do not fit all runs share one.
+    runtime = Path(tempfile.mkdtemp(prefix="farref-run-", dir="/tmp"))
     before = dict(os.environ)
     os.environ.update({RUN: run, "XDG_RUNTIME_DIR": str(runtime)})
     ports = listening_ports()
