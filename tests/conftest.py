@@ -26,7 +26,7 @@ RUN = "FARREF_TEST_RUN"
 """Environment variable that every process of this run inherits, and no other has."""
 TASTE = (
     *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"),
-    *("TTY_COMPATIBLE", "TTY_INTERACTIVE", "FARREF_LOG"),
+    *("TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "FARREF_LOG"),
 )
 """Environment variables by which output differs. Tests that are about them set them."""
 
