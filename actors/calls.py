@@ -133,12 +133,17 @@ class Calls:
             lambda: endpoint.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
         )
 
-    def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
+    def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Any:
         """What was fetched once and never changes. Raises what a fetch from the dead does."""
+        check_timeout(timeout, self._endpoint.settings.timeout)
         self._endpoint.check_open()
         self._endpoint.owner(rref)
+        return frozen.thaw()
+
+    def known_already(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
+        """The same as a future, which is done."""
         future = self._future(f"the value of {rref}", timeout, rref)
-        future.known(frozen.thaw())
+        future.known(self.known(rref, timeout, frozen))
         return future
 
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
+from .box import Box
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Freezing:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns, `ToFreeze`, maybe when it has been awaited."""
         result = self.function(*args, **kwargs)
-        return _awaited(result) if inspect.iscoroutine(result) else ToFreeze(result)
+        return _awaited(Box(result)) if inspect.iscoroutine(result) else ToFreeze(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +38,5 @@ class ToFreeze:
     value: Any
 
 
-async def _awaited(coroutine: Coroutine[Any, Any, Any]) -> ToFreeze:
-    return ToFreeze(await coroutine)
+async def _awaited(box: Box) -> ToFreeze:
+    return ToFreeze(await box.take())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ..serialization.failures import Failure
+from .box import Box
 from .current import running_in
 from .wire import ReplyAddress
 
@@ -98,14 +99,14 @@ class Handlers:
         except BaseException as error:  # `sys.exit()` in a handler must not end the loop
             self._report(message, sender, error)
         if inspect.iscoroutine(result):
-            return self._finish(result, message, sender, descriptors)
+            return self._finish(Box(result), message, sender, descriptors)
         del message
         endpoint.release(descriptors)
         return None
 
     async def _finish(
         self,
-        handler: Any,
+        handler: Box,
         message: Any,
         sender: ActorAddress,
         descriptors: tuple[Descriptor, ...],
@@ -113,7 +114,7 @@ class Handlers:
         endpoint = self.endpoint
         try:
             with running_in(endpoint):
-                await handler
+                await handler.take()
         except BaseException as error:  # a CancelledError too: nothing else tells the sender
             self._report(message, sender, error)
         del message

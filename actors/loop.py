@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from . import ports
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from .endpoint import Endpoint
 
@@ -34,7 +34,7 @@ class Loop:
         self._inbox: deque[Callable[[], Any]] = deque()
         self._starting = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        """Handlers that await; the loop itself holds tasks only weakly."""
+        """What awaits; the loop itself holds tasks only weakly."""
 
     # ---- any thread
 
@@ -42,7 +42,8 @@ class Loop:
         """Begin to run what is queued, for *endpoint*."""
         self._endpoint = endpoint
         self._context = contextvars.copy_context()
-        self._loop = endpoint.server.loop = asyncio.new_event_loop()
+        self._loop = asyncio.new_event_loop()
+        endpoint.server.loop = self
         threading.Thread(
             target=self._run,
             args=(self._loop, endpoint),
@@ -57,6 +58,13 @@ class Loop:
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
                 loop.call_soon_threadsafe(self._begin, context=self._context.copy())
+
+    def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run the coroutine that *work* makes, beside everything else. None is made at the end."""
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(lambda: self._keep(loop.create_task(work())))
 
     def full(self) -> bool:
         """Whether so much is queued that whoever sends more shall wait."""
@@ -77,10 +85,13 @@ class Loop:
         try:
             loop.run_forever()
         finally:
-            # Who still waits waits for nothing any more. The loop has no word for that but a
-            # complaint, made by the collector wherever it happens to run.
+            # Who still waits waits for nothing any more. Python has no word for that but
+            # complaints, made by the collector wherever it happens to run.
             for task in asyncio.all_tasks(loop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
+                coroutine = task.get_coro()
+                if inspect.iscoroutine(coroutine) and _unstarted(coroutine):
+                    coroutine.close()
             loop.close()
 
     def _begin(self) -> None:
@@ -99,10 +110,16 @@ class Loop:
                 self._endpoint.wake()  # those who wait may send again
             result = work()
             if inspect.iscoroutine(result):
-                task = loop.create_task(result)
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._keep(loop.create_task(result))
         finally:  # whatever happened to one, the next gets its turn
             self._starting = bool(self._inbox)
             if self._starting:
                 loop.call_soon(self._next)
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _unstarted(coroutine: Coroutine[Any, Any, Any]) -> bool:
+    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId
+    from .box import Box
     from .effects import Later
     from .endpoint import Endpoint
     from .rref import RRef
-    from .serving import Box
 
 _LOSSES: dict[Loss, type[ReferenceLostError]] = {
     Loss.CREATOR: RefLostError,

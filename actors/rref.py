@@ -140,11 +140,16 @@ class RRef(Reference, Generic[T]):
             Exception: what the creating function raised, with the remote traceback.
         """
         self._endpoint.check_may_block(f"the value of {self._id}")
+        if self._frozen is not None:
+            calls, seconds = self._endpoint.calls, self._seconds(timeout)
+            known: T = calls.known(self._id, seconds, self._frozen)
+            return known
         future = self._fetch(timeout, chain_in(self._endpoint), direct=True)
         try:
             return future.result()
         finally:
-            future.cancel()  # after a timeout: a program that polls must not fill the owner's queue
+            if not future.done():  # a program that polls must not fill the owner's queue
+                future.cancel()
             del future, self  # an error's traceback holds this frame
 
     def local_value(self) -> T:
@@ -181,13 +186,15 @@ class RRef(Reference, Generic[T]):
         direct: bool = False,
         follow: bool = True,
     ) -> Future[T]:
-        seconds = self._timeout if timeout is None else timeout
-        calls = self._endpoint.calls
+        seconds, calls = self._seconds(timeout), self._endpoint.calls
         if self._frozen is not None:
-            return calls.known(self._id, seconds, self._frozen)
+            return calls.known_already(self._id, seconds, self._frozen)
         future = calls.fetch(self._id, seconds, chain, direct=direct, follow=follow)
         future.asker = weakref.ref(self)
         return future
+
+    def _seconds(self, timeout: float | None) -> float | None:
+        return self._timeout if timeout is None else timeout
 
     # ---- methods of the value
 

@@ -29,6 +29,7 @@ from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
 from ..serialization.plain import size_class
+from .box import Box
 from .current import running_in
 from .freezing import Freezing, ToFreeze
 from .packing import HEAD
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from ..protocol.messages import Descriptor, Request
     from .effects import Later
     from .endpoint import Endpoint
+    from .loop import Loop
     from .pool import Job
     from .resolving import Invocation
 
@@ -57,20 +59,6 @@ MAX_WAITING = 100_000
 """Calls and creations that wait for a thread of one endpoint; a further one is refused."""
 
 
-class Box:
-    """A value on its way through several calls, of which none may keep it."""
-
-    __slots__ = ("content",)
-
-    def __init__(self, content: Any) -> None:
-        self.content = content
-
-    def take(self) -> Any:
-        """The value; the box is empty after that."""
-        content, self.content = self.content, None
-        return content
-
-
 class Server:
     """Carries out the requests of one endpoint."""
 
@@ -80,7 +68,7 @@ class Server:
         self._stopped: set[CallId] = set()
         self._resolving: dict[CallId, Resolving] = {}
         """Requests whose arguments are being fetched."""
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self.loop: Loop | None = None
         """Where `async def` functions run; None makes each run in a loop of its own."""
 
     def start(self, sender: WorkerId, request: Request, later: Later) -> None:
@@ -281,15 +269,10 @@ class Server:
             # Pickling a large result would hold up the loop: a thread does it.
             self._endpoint.pool.submit(self._finish, request, box)
 
-        running = run()
         if self.loop is None:
-            asyncio.run(running)
-            return
-        try:
-            asyncio.run_coroutine_threadsafe(running, self.loop)
-        except RuntimeError:  # the loop has ended, and nobody waits for the result any more
-            running.close()
-            box.take().close()
+            asyncio.run(run())
+        else:
+            self.loop.spawn(run)
 
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store; then free the request's object for the next one."""

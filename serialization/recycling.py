@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 """How long a segment is kept for a value to come, about."""
 MOST_BYTES = 256 << 20
-"""Bytes that one process keeps at most."""
+"""Bytes that one process keeps at most, unless it is a single segment."""
 MOST = 16
 """Segments that it keeps at most."""
 SPARE = 1 << 16
@@ -68,7 +68,7 @@ class Recycler:
         self._kept.append(one)  # before it is asked who looks: that thread ends where nothing is
         if not self._watch() and self._take(one):
             return False
-        while len(kept := self._now()) > MOST or sum(k.size for k in kept) > MOST_BYTES:
+        while _too_many(kept := self._now()):
             if self._take(kept[0]):
                 self._close_soon(kept[0].descriptor, kept[0].size)
         return True
@@ -129,6 +129,11 @@ class Recycler:
                 self._watched = False
                 if self._kept:  # another one has been kept just now
                     self._watched = True
+
+
+def _too_many(kept: list[Kept]) -> bool:
+    size = sum(each.size for each in kept)
+    return len(kept) > MOST or (len(kept) > 1 and size > MOST_BYTES)
 
 
 def _locked(descriptor: int) -> bool:

@@ -66,6 +66,8 @@ THRESHOLD = 128 << 10
 """Bytes of a buffer from which on it is shared. Of smaller ones, copies cost less than mappings."""
 LOOKED_AT = 16 << 20
 """Bytes of one message from which on it is asked first whether there is memory for them."""
+KEPT_SHARE, KEPT_SHARE_ALONE = 4, 16
+"""A segment is kept only where so many times its size is free; the latter beyond `MOST_BYTES`."""
 SLOW_TO_FREE = 4 << 20
 """Bytes of a segment that is closed in a thread of its own: freeing a gigabyte takes 0.5 s."""
 
@@ -345,7 +347,8 @@ def _with_descriptors(opening: Any) -> int:
 
 def _again(descriptor: int, size: int) -> mmap.mmap | None:
     """The segment's bytes, to be written to when it is sealed, if it is to be kept for that."""
-    if size > MOST_BYTES or (size >= LOOKED_AT and size > available() // 4):
+    share = KEPT_SHARE if size <= MOST_BYTES else KEPT_SHARE_ALONE
+    if size >= LOOKED_AT and size > available() // share:
         return None
     try:
         return mapped_to_write(descriptor, size)

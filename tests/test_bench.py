@@ -28,7 +28,7 @@ from farref.bench.session import TOKEN, PeerFailed, PeerRefused, Session
 from farref.bench.targets import TARGETS, verdicts
 from farref.cli import app
 
-OURS = "farref,base"
+OURS = "farref,base,least"
 MARK = "FARREF_BENCH_TEST"
 
 
@@ -78,6 +78,8 @@ def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(tmp_path
     assert all(each["peers"]["farref"]["median"] > 0 for each in results.values())
     assert results["call"]["ours : raw"] > 0
     assert results["call"]["best peer"] is None  # ours is not compared with ours
+    assert results["call"]["peers"]["least"]["median"] > 0
+    assert [name for name in results if "least" in results[name]["peers"]] == ["call"]
     assert "raw messages have no references" in results["create-drop"]["without"]["base"]
     assert figures["machine"]["cores"] == os.cpu_count()
     assert [name for name in BY_NAME if BY_NAME[name].named(0).split()[0] not in said] == []

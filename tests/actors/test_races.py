@@ -12,11 +12,20 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from thespian.actors import ActorExitRequest
 
 import farref
-from farref import Future, ProtocolError, RefActor, System, SystemDownError, WorkerDiedError
-from farref.actors import current, directory
-from farref.actors.serving import Box
+from farref import (
+    Future,
+    OwnerDiedError,
+    ProtocolError,
+    RefActor,
+    System,
+    SystemDownError,
+    WorkerDiedError,
+)
+from farref.actors import current, directory, mailbox
+from farref.actors.box import Box
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
 
@@ -24,6 +33,8 @@ from .helpers import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from thespian.actors import ActorAddress
 
 
 @pytest.fixture
@@ -313,13 +324,20 @@ def test_a_program_is_in_its_system_while_it_enters_it_again(
     assert current.frame().endpoint is alone.endpoint
 
 
+def mailbox_of(system: System, address: ActorAddress) -> Any:
+    """That of an actor of this very process."""
+    return system._asys._systemBase.actorRegistry[str(address.addressDetails)].instance._mailbox
+
+
+def loop_runs(of: Any) -> bool:
+    name = f"farref loop {of.endpoint.me}"
+    return any(thread.name == name for thread in threading.enumerate())
+
+
 def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone: System) -> None:
-    mailbox = alone._asys._systemBase.actorRegistry[
-        str(farref.get_worker_info("B").address.addressDetails)
-    ].instance._mailbox
-    loop = mailbox.endpoint.server.loop
-    mailbox.close()
-    assert until(alone, loop.is_closed)
+    b = mailbox_of(alone, farref.get_worker_info("B").address)
+    b.close()
+    assert until(alone, lambda: not loop_runs(b))
     ended: list[str] = []
 
     async def late() -> None:
@@ -327,9 +345,57 @@ def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone:
 
     request = Call(call=CallId(alone.endpoint.me, 1), cargo=Cargo(), chain=())
     coroutine = late()
-    mailbox.endpoint.server._await(request, Box(coroutine), ())
+    b.endpoint.server._await(request, Box(coroutine), ())
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
     assert not ended
+
+
+gone_on = threading.Event()
+"""The loop of B, in this very process, is held up until then."""
+made: list[Any] = []
+
+
+class HoldsUp(RefActor):
+    """Holds up its own loop; what awaits there waits for that."""
+
+    def receiveMsg_str(self, _message: str, _sender: Any) -> None:
+        made.append("held up")
+        gone_on.wait(30)
+
+
+async def answer() -> int:
+    return 1
+
+
+def late() -> Any:
+    """The test sees what becomes of what is to be awaited."""
+    made.append(coroutine := answer())
+    return coroutine
+
+
+def test_what_was_to_be_awaited_when_the_loop_ended_is_closed(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python complains of a coroutine that nobody started, in whatever the collector interrupts."""
+    monkeypatch.setattr(mailbox, "LAST_HANDLERS", 0.05)
+    gone_on.clear()
+    made.clear()
+    actor = alone.create(HoldsUp)
+    try:
+        alone.tell(actor, "hold")
+        assert until(alone, lambda: made == ["held up"])
+        calls = [farref.rpc_async(actor, late), farref.remote(actor, late, frozen=True).future()]
+        assert until(alone, lambda: len(made) == 3)
+        stopped = mailbox_of(alone, actor)._loop
+        alone.tell(actor, ActorExitRequest())
+        assert until(alone, lambda: stopped._loop is None)
+    finally:
+        gone_on.set()
+    for call in calls:
+        with pytest.raises((WorkerDiedError, OwnerDiedError)):
+            call.result(10)
+    states = {inspect.CORO_CLOSED}
+    assert until(alone, lambda: set(map(inspect.getcoroutinestate, made[1:])) == states)
 
 
 def test_a_system_that_ends_while_it_is_looked_up_is_said_to_have_ended(

@@ -296,17 +296,35 @@ def test_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept() == 2  # each is a little larger than its value
 
 
-def test_what_is_too_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_larger_than_all_that_is_kept_is_kept_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recycling, "MOST_BYTES", SIZE)
     monkeypatch.setattr(shared, "MOST_BYTES", SIZE)
     packed(filled(1))
-    assert kept() == 0
+    assert kept() == 1
+    (descriptor,) = shared._written
+    small = packed(filled(1, shared.THRESHOLD))
+    packed(filled(2))
+    assert kept() == 1
+    assert descriptor in shared._written, "it has been written to again"
+    del small
+    assert kept() == 1, "the smaller one came last, and the other made room"
+    assert descriptor not in shared._written
 
 
-def test_nothing_is_kept_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("most", "share"), [(1 << 30, 4), (SIZE, 16)], ids=["some", "alone"])
+def test_nothing_is_kept_where_memory_is_short(
+    monkeypatch: pytest.MonkeyPatch, most: int, share: int
+) -> None:
     monkeypatch.setattr(shared, "LOOKED_AT", SIZE)
-    monkeypatch.setattr(shared, "available", lambda: 3 * SIZE)
-    packed(filled(1))
+    monkeypatch.setattr(shared, "MOST_BYTES", most)
+    monkeypatch.setattr(shared, "available", lambda: share * SIZE)
+    packed(filled(1))  # which is a little larger
     assert kept() == 0
+    monkeypatch.setattr(shared, "available", lambda: share * (SIZE + 1000))
+    packed(filled(1))
+    assert kept() == 1
 
 
 def test_what_is_kept_is_given_up_before_there_is_no_memory(

@@ -20,6 +20,7 @@ COLOURS = {
     "no-spin": "#7fb0e0",
     "base": "#8a8a8a",
     "base-no-spin": "#bbbbbb",
+    "least": "#5c5c5c",
     "thespian": "#c2a24a",
     "torch": "#d8572a",
     "torch-tensor": "#eb9d80",

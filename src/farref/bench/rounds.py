@@ -252,8 +252,6 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
         amount = min(fixed or 3, 20)
         session.do(benchmark.work, amount, point)
         return amount
-    if benchmark.work in session.done and 1 in (fixed, benchmark.most_at(point)):
-        return 1  # it has done as much of something smaller
     if fixed is not None and row.more_is_better:
         tenth = max(1, fixed // 10)
         if session.do(benchmark.work, tenth, point) > plan.warm:

@@ -51,8 +51,6 @@ class Session:
         self._token = secrets.token_hex(8)
         self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (`end` closes it)
         self._rest = b""
-        self.done: set[str] = set()
-        """The works that it has done here, at whatever point."""
         self._process = subprocess.Popen(  # noqa: S603 (this very interpreter)
             [sys.executable, "-m", "farref.bench.peer", spec.name, str(workers)],
             stdin=subprocess.PIPE,
@@ -93,7 +91,6 @@ class Session:
             raise PeerRefused(answer["no"])
         if "error" in answer:
             raise PeerFailed(answer["error"])
-        self.done.add(work)
         return float(answer["figure"])
 
     def end(self) -> None:

@@ -70,6 +70,7 @@ _SPECS = (
         {"base": "ours, no spin"},
         ours=True,
     ),
+    Spec("least", "the least call", "least", "Least", (), "farref", works=("call",), ours=True),
     Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
     Spec("torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch", restless=True),
     Spec(
