@@ -217,6 +217,7 @@ def test_it_comes_home(system: System, ref: RRef[Any]) -> None:
     if ref.is_owner():
         assert farref.rpc_sync("B", _lend_to, (home, same, ref)) == ref
     else:
+        farref.wait([ref])  # functions run side by side: the next could be there before the value
         assert farref.rpc_sync(home, _is_owner, (ref,))
         assert farref.rpc_sync("B", _lend_to, (home, _is_owner, ref))
 
