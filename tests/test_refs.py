@@ -61,6 +61,7 @@ def shop() -> Iterator[System]:
 def stock(shop: System) -> dict[str, RRef[Any]]:
     """What is held in it while these tests run."""
     bread = farref.remote("baker", bytes, args=(5000,))
+    farref.wait([bread])
     farref.rpc_sync("cook", keep, args=([bread],))
     one, other = farref.remote("baker", make_box), farref.remote("cook", make_box)
     one.rpc_sync().put(other)

@@ -68,6 +68,7 @@ def forget() -> None:
 
 def test_every_row_of_every_endpoint(system: System) -> None:
     ref = farref.remote("B", list, args=(range(1000),))
+    farref.wait([ref])
     farref.rpc_sync("C", keep, args=([ref],))
     mine = RRef([ref])
     assert until(system, lambda: row(system.references(), ref, "C").state == "confirmed")
