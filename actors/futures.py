@@ -211,15 +211,17 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         super().add_done_callback(done)
         left = max(0.0, self._deadline - time.monotonic())
         try:
-            yield from asyncio.wait_for(self._come(waiter), left).__await__()
+            yield from self._come(waiter, left).__await__()
         except TimeoutError:
             raise self._late(self._timeout) from None
 
-    async def _come(self, waiter: asyncio.Future[None]) -> None:
-        # In-process actors run only while the program calls in.
-        while not waiter.done() and self._endpoint.port.call_in():  # noqa: ASYNC110 - nobody else would
-            await asyncio.sleep(0.002)
-        await waiter
+    async def _come(self, waiter: asyncio.Future[None], seconds: float) -> None:
+        # Not `asyncio.wait_for`: that of Python 3.11 loses a cancel that comes with the answer.
+        async with asyncio.timeout(seconds):
+            # In-process actors run only while the program calls in.
+            while not waiter.done() and self._endpoint.port.call_in():  # noqa: ASYNC110 - nobody else would
+                await asyncio.sleep(0.002)
+            await waiter
 
     def _block(self, timeout: float | None) -> None:
         if self.done():

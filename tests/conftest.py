@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from hypothesis import HealthCheck, settings
 
 from farref.actors import bases
 from farref.serialization import shared
@@ -24,6 +25,19 @@ if TYPE_CHECKING:
 
 RUN = "FARREF_TEST_RUN"
 """Environment variable that every process of this run inherits, and no other has."""
+TASTE = (
+    *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"),
+    *("TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "FARREF_LOG"),
+)
+"""Environment variables by which output differs. Tests that are about them set them."""
+
+
+# How long an example takes says how busy the machine is, and nothing of what is tested; and every
+# run has the same examples. `--hypothesis-profile=default` draws others.
+settings.register_profile(
+    "farref", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("farref")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +52,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name in TASTE:  # before anything is imported that looks at them
+        os.environ.pop(name, None)
     bases.DEFAULT = config.getoption("--base") or bases.DEFAULT
     # A run in the background ignores SIGINT, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,7 +73,8 @@ def rewrite(pytestconfig: pytest.Config) -> bool:
 def nothing_left_behind() -> Iterator[None]:
     """No process, listening port, directory entry or shared memory outlives the tests."""
     run = uuid.uuid4().hex
-    runtime = Path(tempfile.mkdtemp(prefix="farref-run-"))  # short: sockets have short paths
+    # Not where TMPDIR says: sockets have short paths, and where they do not fit all runs share one.
+    runtime = Path(tempfile.mkdtemp(prefix="farref-run-", dir="/tmp"))
     before = dict(os.environ)
     os.environ.update({RUN: run, "XDG_RUNTIME_DIR": str(runtime)})
     ports = listening_ports()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 
 SAYING = """
-import logging, sys, time
+import logging, sys
 import farref
 def say():
     for name in ("app", "Thespian.Admin", "farref.actors.x"):
@@ -31,25 +32,37 @@ def say():
 with farref.System(sys.argv[1]) as system:
     system.worker("B")
     farref.rpc_sync("B", say)
-    time.sleep(0.3)
+    sys.stdin.read()
 logging.getLogger("farref.actors.x").error("of the program's own")
 """
 
 
-def said(tmp_path: Path, base: str, **env: str) -> list[str]:
-    """What a program without any configuration of logging has on its standard error."""
-    program = tmp_path / "program.py"
+def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
+    """What a program without any configuration of logging has on its standard error.
+
+    It goes on until there are *number* lines, but not for ever.
+    """
+    program, errors = tmp_path / "program.py", tmp_path / "errors"
     program.write_text(SAYING)
 
-    run = subprocess.run(
-        [sys.executable, str(program), base],
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "TMPDIR": str(tmp_path), **env},
-    )
-    return re.findall(r"^\w+ [\w.]+: (\w+ of [\w.]+)$", run.stderr, re.MULTILINE)
+    def lines() -> list[str]:
+        return re.findall(r"^\w+ [\w.]+: (\w+ of [\w.]+)$", errors.read_text(), re.MULTILINE)
+
+    with (
+        errors.open("w") as file,
+        subprocess.Popen(
+            [sys.executable, str(program), base],
+            stdin=subprocess.PIPE,
+            stderr=file,
+            env={**os.environ, "TMPDIR": str(tmp_path), **env},
+        ) as run,
+    ):
+        end = time.monotonic() + 30
+        while len(lines()) < number and run.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        run.communicate(timeout=30)
+    assert run.returncode == 0, errors.read_text()
+    return lines()
 
 
 @pytest.mark.processes
@@ -57,7 +70,7 @@ def said(tmp_path: Path, base: str, **env: str) -> list[str]:
 def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
     tmp_path: Path, base: str
 ) -> None:
-    assert sorted(said(tmp_path, base)) == [
+    assert sorted(said(tmp_path, base, 5)) == [
         "error of Thespian.Admin",
         "error of app",
         "error of farref.actors.x",
@@ -69,7 +82,7 @@ def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
 
 @pytest.mark.processes
 def test_another_level_by_the_environment(tmp_path: Path) -> None:
-    heard = said(tmp_path, "farrefBase", FARREF_LOG="info")
+    heard = said(tmp_path, "farrefBase", 9, FARREF_LOG="info")
     assert len(heard) == 9
     assert "info of Thespian.Admin" in heard
 

@@ -35,7 +35,7 @@ from farref.tracetest.files import differences
 
 from .recordings import user_to_user
 
-PATIENCE = 20.0
+PATIENCE = 60.0  # seconds; `farref` alone takes several to start on a busy machine
 SHOP = f"shop-{os.getpid()}"
 
 
@@ -289,14 +289,18 @@ def test_a_system_is_recorded_only_while_it_is_watched(shop: System) -> None:
 @pytest.mark.processes
 def test_the_command_watches_and_an_incident_becomes_a_test(shop: System, tmp_path: Path) -> None:
     file, page = tmp_path / "live.jsonl", tmp_path / "live.txt"
-    viewer = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "farref", "trace", "--seconds", "4", "--save", str(file)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    until(recorded_anywhere)
-    for _ in range(5):
-        work()
-    out, err = viewer.communicate(timeout=60)
+    ) as viewer:  # fmt: skip
+        try:
+            until(recorded_anywhere)
+            while viewer.poll() is None:  # for as long as it watches
+                work()
+                time.sleep(0.2)
+            out, err = viewer.communicate(timeout=60)
+        finally:
+            viewer.kill()
     assert viewer.returncode == 0, err
     assert f"watching {SHOP}" in err
     assert f"{SHOP}, while it was watched." in out
@@ -310,16 +314,19 @@ def test_the_command_watches_and_an_incident_becomes_a_test(shop: System, tmp_pa
 @pytest.mark.processes
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_stays_on_when_the_viewer_dies(shop: System, how: signal.Signals) -> None:
-    viewer = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "farref", "trace", SHOP, "--json"],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert viewer.stdout is not None
-    first = json.loads(viewer.stdout.readline())
-    assert first["kind"] == "join"
-    assert recorded_anywhere()
-    viewer.send_signal(how)
-    viewer.communicate(timeout=30)
+    ) as viewer:  # fmt: skip
+        try:
+            assert viewer.stdout is not None
+            first = json.loads(viewer.stdout.readline())
+            assert first["kind"] == "join"
+            assert recorded_anywhere()
+            viewer.send_signal(how)
+            viewer.communicate(timeout=PATIENCE)
+        finally:
+            viewer.kill()
     until(lambda: not recorded_anywhere())
 
 

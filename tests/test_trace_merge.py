@@ -43,7 +43,7 @@ def random_run(seed: int, endpoints: int, steps: int) -> Tape:
     return tape
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 120))
 def test_any_run_is_merged_by_cause(seed: int, endpoints: int, steps: int) -> None:
     recording = random_run(seed, endpoints, steps).recording()
@@ -56,7 +56,7 @@ def test_any_run_is_merged_by_cause(seed: int, endpoints: int, steps: int) -> No
             assert sent[record.name] < place
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(0, 10**6), st.randoms(use_true_random=False))
 def test_the_same_run_is_always_merged_the_same_way(seed: int, dice: random.Random) -> None:
     recording = random_run(seed, 4, 60).recording()

@@ -36,6 +36,7 @@ class Lead:
         "_claims",
         "_leader",
         "_leads",
+        "_lock",
         "_urgent",
         "_wake",
         "_yields",
@@ -44,7 +45,10 @@ class Lead:
     def __init__(self, wake: Callable[[], None]) -> None:
         """*wake* has the leader look around."""
         self._wake = wake
-        self._changed = threading.Condition()  # reentrant: a finalizer may run anywhere, and call
+        # Reentrant: a finalizer may run anywhere, and call. Taken by itself: between the taking of
+        # a condition and the block below, a signal handler may raise, and it would stay taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._leader = 0  # a thread's identity, or 0
         self._yields = True
         self._claims = 0  # threads that wait for the leader to give way
@@ -70,7 +74,7 @@ class Lead:
 
     def claim(self) -> None:
         """The resident leads, as soon as whoever leads now has left."""
-        with self._changed:
+        with self._lock:
             if self._leader:
                 self._displace(None)
             self._begin(yields=True)
@@ -80,7 +84,7 @@ class Lead:
 
         The aide leads only where nobody does, and nobody who does already leads once more.
         """
-        with self._changed:
+        with self._lock:
             if self._claims or self._bystanders or self.mine:
                 return False
             if self._leader and (yields or not self._yields or not self._displace(patience)):
@@ -90,7 +94,7 @@ class Lead:
 
     def leave(self, *, urgent: bool = False) -> None:
         """Lead no more.  *urgent*: there is work for the next one."""
-        with self._changed:
+        with self._lock:
             self._leader = 0
             self._urgent = urgent or self._bystanders > 0
             if self._claims or self._asleep or self._urgent:
@@ -101,7 +105,7 @@ class Lead:
 
         *end*: leads then, at the latest.
         """
-        with self._changed:
+        with self._lock:
             seen = -1
             while not over():
                 now = perf_counter()
@@ -125,22 +129,24 @@ class Lead:
 
     def tell(self) -> None:
         """Something may be over: have the resident look."""
-        with self._changed:
+        with self._lock:
             self._changed.notify_all()
 
     @contextmanager
     def beside(self) -> Iterator[None]:
         """For a thread that waits for what whoever leads brings."""
-        with self._changed:
-            self._bystanders += 1
-            if not self._leader:
-                self._urgent = True
-                self._changed.notify_all()
+        counted = 0
         try:
+            with self._lock:
+                self._bystanders += 1
+                counted = 1
+                if not self._leader:
+                    self._urgent = True
+                    self._changed.notify_all()
             yield
         finally:
-            with self._changed:
-                self._bystanders -= 1
+            with self._lock:
+                self._bystanders -= counted
 
     @contextmanager
     def lent(self) -> Iterator[None]:
@@ -150,7 +156,7 @@ class Lead:
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 if self._leader:
                     self._displace(None)
                 self._begin(yields=yields)

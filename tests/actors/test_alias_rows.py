@@ -43,7 +43,7 @@ def test_an_alias_that_waits(gate: Path, system: System) -> None:
     assert target is not None
     held = rows_at("B")[target]
     assert (held.role, held.handles, held.names) == ("user", 1, {})  # the alias's own
-    assert until(system, lambda: rows_at("C")[target].aliases)
+    assert until(system, lambda: (row := rows_at("C").get(target)) and row.aliases)
     there = rows_at("C")[target]
     assert there.aliases == {name: held_by("B")}
     assert (there.state, there.target, there.canonical) == ("created", None, None)

@@ -17,7 +17,7 @@ from farref import AliasCycleError, OwnerDiedError, RefActor, RRef, System, refe
 from farref.trace.records import load
 
 from .conftest import BASES, GRACE
-from .helpers import PATIENCE, Box, hold, idle, make_box, references_everywhere, until
+from .helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -258,11 +258,18 @@ def test_a_second_fetch_through_ten_links_costs_one_round_trip(tmp_path: Path) -
             system.worker(name)
         ref = aliases("BC" * 5)
         ref.to_here()
-        assert until(system, lambda: not held_at("B"))
-        idle(system, 0.1)  # all has been acknowledged
+        assert until(system, lambda: not held_at("B") and held_at("C") == [str(ref.canonical())])
+        assert until(system, lambda: all_came(tmp_path))
         began = time.time()
         ref.to_here()
         assert until(system, lambda: sent(tmp_path, began) == ["Fetch", "Reply"])
+
+
+def all_came(folder: Path) -> bool:
+    """Whether every message that was sent has arrived."""
+    records = [record for steps in load(folder).steps.values() for record in steps]
+    names = {kind: {r.name for r in records if r.kind == kind} for kind in ("send", "receive")}
+    return names["send"] == names["receive"]
 
 
 def sent(folder: Path, since: float = 0.0) -> list[str]:

@@ -34,12 +34,14 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("FAMILY", mark)
     entries, ports = set(directory.folder().glob("*.json")), listening_ports()
     yield mark
-    left = [" ".join(process.cmdline()) for process in family(mark)]
-    for process in family(mark):
+    gone = all_gone(mark)
+    left = family(mark)
+    for process in left:
         process.kill()
-    assert not left
-    assert set(directory.folder().glob("*.json")) == entries
-    assert listening_ports() == ports
+    assert gone, left
+    # The collector may close a socket of an earlier test's, and a start sweep away what is dead.
+    assert set(directory.folder().glob("*.json")) <= entries
+    assert listening_ports() <= ports
 
 
 @pytest.mark.parametrize("base", BASES)

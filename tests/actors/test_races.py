@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import contextlib
 import inspect
 import logging
 import threading
@@ -13,7 +15,15 @@ import pytest
 from thespian.actors import ActorExitRequest
 
 import farref
-from farref import Future, OwnerDiedError, RefActor, System, SystemDownError, WorkerDiedError
+from farref import (
+    Future,
+    OwnerDiedError,
+    ProtocolError,
+    RefActor,
+    System,
+    SystemDownError,
+    WorkerDiedError,
+)
 from farref.actors import current, directory, mailbox
 from farref.actors.box import Box
 from farref.protocol.ids import CallId
@@ -77,6 +87,33 @@ def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
         assert until(alone, ran.done)
     assert chained.cancelled()
     assert not caplog.records
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_cancel_that_comes_with_the_answer_is_not_lost(
+    alone: System, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a deadline around the await is none: what comes after it may wait for ever (G6)."""
+    monkeypatch.setattr(alone._port, "call_in", lambda: False)  # it only waits to be woken
+    future: Future[Any] = Future(alone.endpoint, "the test's", 20)
+    went_on: list[bool] = []
+
+    async def waits() -> None:
+        with contextlib.suppress(ProtocolError):  # there is nothing in the answer
+            await future
+        went_on.append(True)
+
+    async def main() -> None:
+        task = asyncio.create_task(waits())
+        await asyncio.sleep(0)
+        future.arrived(Cargo())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        cancelled = task.cancel()
+        await asyncio.wait([task])
+        assert cancelled == task.cancelled() == (not went_on)
+
+    asyncio.run(main())
 
 
 def test_a_callback_of_a_cancel_may_cancel_when_the_system_has_ended(alone: System) -> None:

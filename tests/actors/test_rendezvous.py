@@ -262,9 +262,9 @@ def test_an_order_can_be_asked_for(own_system: System) -> None:
 
 
 def test_a_late_one_waits_and_all_meet_again_with_their_ranks(own_system: System) -> None:
-    b, c = (node_on(own_system, name, "run", 2, 3) for name in "BC")
+    b, c = (node_on(own_system, name, "run", 2, 3, timeouts=FAIR) for name in "BC")
     assert meet(b, c) == [(0, 0, ["B", "C"]), (0, 1, ["B", "C"])]
-    late = node_on(own_system, "A", "run", 2, 3)
+    late = node_on(own_system, "A", "run", 2, 3, timeouts=FAIR)
     future = late.rpc_async(timeout=30).meet()
     assert b.rpc_sync().news() == "waiting: A"
     assert c.rpc_sync().call("num_nodes_waiting") == 1
@@ -297,7 +297,7 @@ def test_survivors_of_a_kill_are_told_and_meet_again(processes: System) -> None:
     assert [future.result() for future in waiting] == ["lost: A"] * 2
     assert nodes[1].rpc_sync().call("num_nodes_waiting") == 1
     assert meet(*nodes[1:]) == [(1, 1, ["C", "B"]), (1, 0, ["C", "B"])]
-    again = node_on(processes, "D", "run", 2, 3)
+    again = node_on(processes, "D", "run", 2, 3, timeouts=FAIR)
     coming = again.rpc_async(timeout=30).meet()
     assert nodes[1].rpc_sync().news() == "waiting: D"
     assert meet(*nodes[1:]) == [(2, 1, ["C", "B", "D"]), (2, 0, ["C", "B", "D"])]
@@ -328,7 +328,7 @@ def test_one_that_is_stopped_is_given_up_and_the_others_go_on(ours: System) -> N
 
 def test_one_whose_keep_alives_stop_is_given_up(ours: System) -> None:
     """The service's own clock decides; the endpoint lives."""
-    quick = RendezvousTimeouts(join=20, last_call=10, keep_alive=0.1, attempts=5)
+    quick = RendezvousTimeouts(join=20, last_call=10, keep_alive=0.1, attempts=20)
     nodes = [node_on(ours, name, "run", 1, 2, timeouts=quick) for name in "AB"]
     meet(*nodes)
     farref.rpc_sync("A", stop_beating)
@@ -349,14 +349,26 @@ def test_one_that_dies_while_they_meet_is_not_waited_for(ours: System) -> None:
     dies, b, c = (node_on(ours, name, "run", 2, 3) for name in "ABC")
     pid = dies.rpc_sync().pid()
     never = dies.rpc_async(timeout=30).meet()
-    idle(ours, 0.5)
+
+    def come() -> list[str]:
+        return farref.rpc_sync(NAME, seated, ("run",)) if services(ours) else []
+
+    assert until(ours, lambda: come() == ["A"])
     assert not never.done()
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(farref.OwnerDiedError):
         never.result()
-    idle(ours, 0.3)  # the service hears of it at its own time
+    assert until(ours, lambda: come() == [])  # the service hears of it at its own time
     for _, _, names in meet(b, c):
         assert names == ["B", "C"]
+
+
+async def seated(run: str) -> list[str]:
+    """Of the service: who is there."""
+    from farref.actors.rendezvous.service import _service
+
+    hosted = _service().runs.get(run)
+    return [] if hosted is None else [node.name for node in hosted.state.seats()]
 
 
 # ---- the service dies
@@ -367,10 +379,10 @@ def services(system: System) -> list[str]:
 
 
 def test_a_standby_takes_over_when_the_service_is_killed(processes: System) -> None:
-    b, c = (node_on(processes, name, "run", 2, 3) for name in "BC")
+    b, c = (node_on(processes, name, "run", 2, 3, timeouts=FAIR) for name in "BC")
     meet(b, c)
     assert b.rpc_sync().store("add", "n", 1) == 1
-    late = node_on(processes, "A", "run", 2, 3).rpc_async(timeout=30).meet()
+    late = node_on(processes, "A", "run", 2, 3, timeouts=FAIR).rpc_async(timeout=30).meet()
     assert b.rpc_sync().news() == "waiting: A"
     key = c.rpc_async(timeout=30).store("get", "later")
     os.kill(pid_of(processes, NAME), signal.SIGKILL)

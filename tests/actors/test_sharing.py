@@ -217,6 +217,7 @@ def test_it_comes_home(system: System, ref: RRef[Any]) -> None:
     if ref.is_owner():
         assert farref.rpc_sync("B", _lend_to, (home, same, ref)) == ref
     else:
+        farref.wait([ref])  # functions run side by side: the next could be there before the value
         assert farref.rpc_sync(home, _is_owner, (ref,))
         assert farref.rpc_sync("B", _lend_to, (home, _is_owner, ref))
 
@@ -322,20 +323,22 @@ class _Unreadable:
         return int, ("no number",)
 
 
-def test_a_caller_that_stopped_waiting_keeps_its_pin(system: System, ref: RRef[Any]) -> None:
+def test_a_caller_that_stopped_waiting_keeps_its_pin(
+    system: System, ref: RRef[Any], gate: Path
+) -> None:
     mine = farref.remote("D", list, ((7,),))
-    future = farref.rpc_async("B", _slowly, (mine,))
+    future = farref.rpc_async("B", _read_when_open, (mine, gate))
     with pytest.raises(farref.FetchTimeoutError):
         future.result(timeout=0.01)
     del mine
     gc.collect()
+    gate.touch()
     assert until(system, future.done)
     assert future.result() == [7]
 
 
-def _slowly(ref: RRef[Any]) -> Any:
-    time.sleep(0.1)
-    return ref.to_here()
+def _read_when_open(ref: RRef[Any], gate: Path) -> Any:
+    return hold(gate, ref).to_here()
 
 
 def test_a_cancelled_call_that_runs_keeps_what_it_was_lent(
@@ -457,12 +460,13 @@ def test_a_program_that_attaches_shares_as_the_system_does(sharing: Any) -> None
             del mine
 
 
-def test_the_lender_shows_its_pins(system: System, ref: RRef[Any]) -> None:
-    future = farref.rpc_async("B", _slowly, (ref,))
+def test_the_lender_shows_its_pins(system: System, ref: RRef[Any], gate: Path) -> None:
+    future = farref.rpc_async("B", _read_when_open, (ref, gate))
     if system.endpoint.settings.sharing != "fork":
         here = row_of(farref.references(), ref)
         assert list(here.pins.values()) == ["B"]
         assert here.tasks >= 1
+    gate.touch()
     assert future.result() == [1]
 
 

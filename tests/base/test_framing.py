@@ -80,7 +80,7 @@ def test_one_byte_at_a_time() -> None:
     ),
     sizes=st.lists(st.integers(1, 2 * DIRECT), max_size=30),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_messages_in_any_pieces(messages: list[object], sizes: list[int]) -> None:
     frames = received(FrameDecoder(LIMIT), on_the_wire(*messages), sizes)
     assert len(frames) == len(messages)
@@ -89,7 +89,7 @@ def test_any_messages_in_any_pieces(messages: list[object], sizes: list[int]) ->
 
 
 @given(garbage=st.binary(max_size=300), sizes=st.lists(st.integers(1, 50), max_size=20))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_garbage_is_refused_or_waits_for_more(garbage: bytes, sizes: list[int]) -> None:
     decoder = FrameDecoder(1000)
     try:

@@ -13,6 +13,8 @@ import pytest
 from farref.actors.base.interrupts import Interrupts
 from farref.actors.base.poller import Poller
 
+from .kit import PATIENCE, eventually
+
 
 @pytest.fixture
 def poller() -> Iterator[Poller]:
@@ -47,11 +49,17 @@ def test_a_handler_runs_when_the_turn_is_over(poller: Poller, came: list[int]) -
 def test_a_handler_that_interrupts_the_sleep_runs_at_once(poller: Poller, came: list[int]) -> None:
     interrupts = Interrupts(poller)
     assert interrupts.hold()
-    killing = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGALRM))
-    killing.start()
-    threading.Timer(1.0, poller.wake).start()
-    poller.wait(10)
-    killing.join()
+
+    def interrupt() -> None:
+        eventually(lambda: poller.asleep)
+        os.kill(os.getpid(), signal.SIGALRM)
+        eventually(lambda: came)
+        poller.wake()
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    poller.wait(PATIENCE)
+    interrupting.join()
     assert came == [signal.SIGALRM]
     assert not interrupts.came
     interrupts.release()

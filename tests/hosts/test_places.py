@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -134,8 +135,14 @@ def test_a_trace_is_written_on_each_host(first: Starting, joined: Joining, tmp_p
         assert [path for path in folder.iterdir() if path.name.startswith("B-")]
 
 
+def in_a_hurry(system: System) -> None:
+    """From now on the program waits for nothing that does not come soon."""
+    system.endpoint.settings = replace(system.endpoint.settings, timeout=0.3)
+
+
 def test_hosts_that_are_not_there(first: Starting) -> None:
-    with first(timeout=0.3) as system:
+    with first() as system:
+        in_a_hurry(system)
         with pytest.raises(FetchTimeoutError, match=r"10\.77\.3\.1 joined.*there are: 10\.77\.1"):
             system.worker("B", on=address("C"))
         with pytest.raises(FetchTimeoutError, match="gpu"):
@@ -149,9 +156,10 @@ def test_hosts_that_are_not_there(first: Starting) -> None:
 
 @pytest.mark.parametrize("base", ["farrefBase", "simpleSystemBase"])
 def test_one_host_has_capabilities_too(base: str) -> None:
-    with System(base, timeout=0.3, capabilities={"gpu": True}) as system:
+    with System(base, capabilities={"gpu": True}) as system:
         assert [host.address for host in system.hosts()] == [""]
         if base == "farrefBase":
             system.worker("B", on={"gpu": True})
+        in_a_hurry(system)
         with pytest.raises(FetchTimeoutError, match="this host"):
             system.worker("C", on={"gpu": False})

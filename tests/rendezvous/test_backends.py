@@ -11,7 +11,7 @@ from farref.elastic import DynamicRendezvousHandler, RendezvousStateError
 from farref.elastic.c10d import C10dRendezvousBackend
 from farref.elastic.etcd import EtcdRendezvousBackend
 
-from .kit import SHORT, MemoryStore, eventually
+from .kit import FAIR, SHORT, MemoryStore, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +126,7 @@ def test_a_state_that_is_none_is_named(backend_of: Backends) -> None:
 def test_a_run_over_it(backend_of: Backends) -> None:
     store = MemoryStore()
     nodes = [
-        DynamicRendezvousHandler.from_backend("run", store, backend_of("run"), 2, 3, name, SHORT)
+        DynamicRendezvousHandler.from_backend("run", store, backend_of("run"), 2, 3, name, FAIR)
         for name in ("node10", "node2", "node1")
     ]
     a, b, c = nodes

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from farref.elastic import (
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.protocol.rendezvous import decode
 
-from .kit import SHORT, Line, MemoryBackend, MemoryStore, eventually, free_ports
+from .kit import FAIR, SHORT, Line, MemoryBackend, MemoryStore, eventually, free_ports
 from .test_backends import Meeting, meet
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def test_the_store_of_a_round_is_of_its_members_alone(run_of: Callable[..., Run]
 
 
 def test_a_lost_member_is_a_reason_to_meet_again(run_of: Callable[..., Run]) -> None:
-    run = run_of(1, 3)
+    run = run_of(1, 3, FAIR)
     lines = [Line(run.backend) for _ in range(3)]
     nodes = [run.node(name, line) for name, line in zip("abc", lines, strict=True)]
     ranks = {info.rank: node for info, node in zip(meet(*nodes), nodes, strict=True)}
@@ -145,7 +146,7 @@ def test_a_lost_member_is_a_reason_to_meet_again(run_of: Callable[..., Run]) -> 
 
 
 def test_a_node_that_leaves_is_missed_at_once(run_of: Callable[..., Run]) -> None:
-    run = run_of(1, 2, Timeouts(join=30, last_call=0.3, keep_alive=60))
+    run = run_of(1, 2, replace(FAIR, keep_alive=60))
     a, b = run.node("a"), run.node("b")
     meet(a, b)
     b._attendance.end(close=False)

@@ -181,11 +181,15 @@ class Session:
 
 def end_all(token: str) -> None:
     """Kill every process that inherited *token*, and wait until it is gone."""
-    left = [process for process in psutil.process_iter() if _carries(process, token)]
-    for process in left:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(left, timeout=END_PATIENCE)
+    end = time.monotonic() + END_PATIENCE
+    # Again, because one of them may have forked while we looked.
+    while left := [process for process in psutil.process_iter() if _carries(process, token)]:
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(left, timeout=max(0.0, end - time.monotonic()))
+        if time.monotonic() > end:
+            return
 
 
 def _carries(process: psutil.Process, token: str) -> bool:
