@@ -92,6 +92,7 @@ class Loop:
                 coroutine = task.get_coro()
                 if inspect.iscoroutine(coroutine) and _unstarted(coroutine):
                     coroutine.close()
+                    self._tasks.discard(task)  # what it was to await goes with it
             loop.close()
 
     def _begin(self) -> None:

@@ -77,6 +77,14 @@ def test_a_mermaid_diagram_has_every_row() -> None:
     assert "p1-->>p2: ACK A/2 (a)" in lines
 
 
+def test_a_page_says_how_long_a_table_is_that_it_does_not_show(
+    recorded: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "`farref trace --step` shows them" not in page(recorded)
+    monkeypatch.setattr("farref.trace.export.page.MOST", 1)
+    assert "(2 lines; `farref trace --step` shows them)" in page(recorded)
+
+
 @pytest.mark.parametrize("export", [mermaid, page, perfetto, trace_test])
 def test_an_export_says_how_far_it_is(export: Callable[..., str], recorded: Story) -> None:
     said: list[tuple[int, int]] = []

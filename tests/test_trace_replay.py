@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from farref.protocol.context import Context
 from farref.protocol.sharing import DISCIPLINES
 from farref.simulation.plan import WEATHERS, Plan, draw
 from farref.simulation.world import World
-from farref.trace import read
+from farref.trace import read, replay
 from farref.trace.export.tracetest import trace_test
 from farref.trace.inputs import worker_of
 from farref.trace.merge import merge
@@ -55,7 +57,8 @@ def test_replayed_tables_are_those_that_were(plan: Plan, tmp_path: Path) -> None
     assert any(node.context.owners for node in nodes)
     for node in nodes:
         mine = player.contexts[spell(node.me)]
-        assert table_lines(mine) == table_lines(node.context)
+        assert table_lines(mine) == table_lines(node.context) == player.tables(spell(node.me))
+        assert player.length(spell(node.me)) == len(table_lines(mine))
         assert normal(tables_of(mine)) == normal(tables_of(node.context))
     world.close()
 
@@ -92,6 +95,29 @@ def test_tables_that_nobody_wrote_are_refused(change: Any, tmp_path: Path) -> No
     with pytest.raises(SnapshotError):
         context_of(node.me, PLANS[0].sharing, tables, worker_of)
     world.close()
+
+
+def test_the_states_that_are_kept_take_no_more_than_the_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "EVERY", 5)
+    played(PLANS[0], tmp_path).close()
+    story = read(tmp_path)
+    steps = replay.Steps(story)
+
+    def tables(row: int) -> list[list[str]]:
+        player = steps.at(row)
+        return [player.tables(lane) for lane in story.lanes]
+
+    told = [tables(row) for row in range(len(story.rows))]
+    kept = sorted(steps._kept)
+    gaps = [after - before for before, after in pairwise(kept)]
+    lines = [pickle.loads(steps._kept[at]).lines for at in kept[1:]]
+    assert len(gaps) > 5
+    assert max(gaps) > replay.EVERY
+    assert all(gap >= has for gap, has in zip(gaps, lines, strict=True))
+    for row in reversed(range(len(story.rows))):
+        assert tables(row) == told[row]
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.sharing}-{plan.weather}")

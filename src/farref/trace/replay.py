@@ -21,7 +21,7 @@ from ..protocol.context import Context
 from ..protocol.effects import Send
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import DISCIPLINES
-from ..tracetest.show import table_lines
+from ..tracetest.show import number_of_lines, table_lines
 from .inputs import InputError, input_of, message_of, perform, worker_of
 from .progress import silent
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .story import Story
 
 EVERY = 1000
-"""Records from one remembered state to the next."""
+"""Records from one remembered state to the next, or more, where the tables have more lines."""
 
 
 class Player:
@@ -104,6 +104,16 @@ class Player:
         context = self.contexts.get(at)
         return table_lines(context) if context is not None else ["(it does not record yet)"]
 
+    @property
+    def lines(self) -> int:
+        """How many lines all tables have."""
+        return sum(map(number_of_lines, self.contexts.values()))
+
+    def length(self, at: str) -> int:
+        """How many lines `tables` has."""
+        context = self.contexts.get(at)
+        return 1 if context is None or at in self.broken else number_of_lines(context)
+
 
 def _said(to: str, message: object) -> tuple[str, str]:
     """What a message says, without what is the user's."""
@@ -144,4 +154,6 @@ class Steps:
             self._played += 1
             self._progress(self._played - begun, count - begun)
             if self._played % EVERY == 0 and self._played not in self._kept:
-                self._kept[self._played] = pickle.dumps(self._player)
+                since = self._played - max(k for k in self._kept if k < self._played)
+                if since >= self._player.lines:  # all of them take as much as the trace, about
+                    self._kept[self._played] = pickle.dumps(self._player)

@@ -266,6 +266,13 @@ def table_lines(context: Context) -> list[str]:
     return lines or [f"{me} (nothing)"]
 
 
+def number_of_lines(context: Context) -> int:
+    """How many `table_lines` there are, which take time to write."""
+    held = sum(map(len, context._held.values()))
+    entries = len(context.owners) + len(context.users) + len(context.names)
+    return entries + held + len(context.waiting) or 1
+
+
 def owner_text(me: WorkerId, owner: Owner) -> str:
     """``B owns A/1: resolved; known fork A/1 of A``."""
     stage = "resolved" if owner.resolved else "created" if owner.created else "placeholder"

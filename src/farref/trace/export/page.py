@@ -88,13 +88,16 @@ def _tables(story: Story, progress: Progress) -> list[list[list[Any]]]:
         for number, lane in enumerate(story.lanes):
             if lane not in acted and place:
                 continue
-            now = player.tables(lane)
-            if len(now) > MOST:
-                now = [f"({len(now):,} lines; `farref trace --step` shows them)"]
+            length = player.length(lane)
+            if length > MOST:
+                now = [f"({length:,} lines; `farref trace --step` shows them)"]
+            else:
+                now = player.tables(lane)
             before, known[lane] = known[lane], now
             if now != before:
-                went = [line for line in before if line not in set(now)]
-                came = [line for line in now if line not in set(before)]
+                gone, new = set(before) - set(now), set(now) - set(before)
+                went = [line for line in before if line in gone]
+                came = [line for line in now if line in new]
                 changed.append([number, went, came])
         tables.append(changed)
     return tables
