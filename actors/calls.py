@@ -135,8 +135,7 @@ class Calls:
 
     def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Any:
         """What was fetched once and never changes. Raises what a fetch from the dead does."""
-        check_timeout(timeout, self._endpoint.settings.timeout)
-        self._endpoint.check_open()
+        self._patience(timeout)
         self._endpoint.owner(rref)
         return frozen.thaw()
 
@@ -210,9 +209,13 @@ class Calls:
     # ---- inside
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
+        return Future(self._endpoint, what, self._patience(timeout), rref)
+
+    def _patience(self, timeout: float | None) -> float:
+        """The seconds that a wait may take. Raises `ValueError`, or why the endpoint has ended."""
         seconds = check_timeout(timeout, self._endpoint.settings.timeout)
         self._endpoint.check_open()  # first: what has died with the system is no news
-        return Future(self._endpoint, what, seconds, rref)
+        return seconds
 
     def _pack_request(self, to: WorkerInfo, what: Invocation, *, replies: bool = True) -> Cargo:
         """Pickle a request; the references in it are lent."""

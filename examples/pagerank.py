@@ -34,6 +34,7 @@ from farref.commands.program import (
     told,
 )
 from farref.commands.stage import SharingOption, chosen
+from farref.plurals import plural
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -169,7 +170,7 @@ class PageRank(Program[Ranks]):
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for node, rank in top:
             table.add_row(f"{rank:.4f}", node)
-        says = f"{nodes:,} nodes, {edges:,} directed edge{'' if edges == 1 else 's'}"
+        says = f"{nodes:,} nodes, {edges:,} {plural('directed edge', edges)}"
         check = f"ranks at most {apart:.1e} from networkx.pagerank's"
         return Verdict(
             found.keys() == expected.keys() and apart < 1e-8, figures, [table, says], check

@@ -34,6 +34,7 @@ from farref.commands.program import (
     told,
 )
 from farref.commands.stage import SharingOption, chosen
+from farref.plurals import plural
 
 WORD = re.compile(r"[^\W\d_]+")
 TEXTS = {".html", ".md", ".py", ".pyi", ".rst", ".txt"}
@@ -180,7 +181,7 @@ class WordCount(Program[Counter[str]]):
         table.add_column(no_wrap=True)
         for word, number in top:
             table.add_row(f"{number:,}", word)
-        files = f"{len(self.files):,} file{'' if len(self.files) == 1 else 's'}"
+        files = f"{len(self.files):,} {plural('file', len(self.files))}"
         says = f"{found.total():,} words ({len(found):,} different) in {files}, {size / 1e6:.1f} MB"
         same = found == expected
         return Verdict(same, figures, [table, says], "the same" if same else "NOT the same")

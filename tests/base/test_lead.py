@@ -303,7 +303,7 @@ def test_the_aide_receives_and_does_the_work(
     monkeypatch.setattr(lead, "PATIENCE", PATIENCE)  # however late it gets up
     for count in range(1, 20):
         here.tell(Brief())
-        eventually(lambda: len(jobs.done) == count)  # noqa: B023
+        eventually(lambda: len(jobs.done) == count)  # noqa: B023 (asked in this turn only)
     assert len(set(jobs.done)) == 1
     assert jobs.done[0] not in {here.resident.ident, threading.get_ident()}
     assert jobs.dispersed == 0
@@ -355,9 +355,9 @@ def test_work_while_a_guest_leads_is_done_by_others(here: Endpoint, jobs: Jobs) 
 def test_a_guest_takes_over_from_the_aide_and_gives_back(here: Endpoint, jobs: Jobs) -> None:
     for turn in range(5):
         here.tell(Brief())  # others do it if the aide gets up late
-        eventually(lambda: len(jobs.done) + jobs.dispersed == turn + 1)  # noqa: B023
+        eventually(lambda: len(jobs.done) + jobs.dispersed == turn + 1)  # noqa: B023 (asked in this turn only)
         here.tell(turn)
-        assert here.transport.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023
+        assert here.transport.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023 (asked in this turn only)
     assert jobs.done
 
 

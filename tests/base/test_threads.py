@@ -61,7 +61,7 @@ def test_no_wake_is_lost() -> None:
             with answer:
                 asked += 1
                 poller.wake()
-                assert answer.wait_for(lambda: answered == asked, PATIENCE)  # noqa: B023
+                assert answer.wait_for(lambda: answered == asked, PATIENCE)  # noqa: B023 (asked in this turn only)
 
     asker = threading.Thread(target=ask)
     asker.start()

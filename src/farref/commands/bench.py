@@ -87,9 +87,9 @@ def bench(
             pictures.mkdir(parents=True, exist_ok=True)
         except (plots.NoMatplotlib, OSError) as error:  # now, not after half an hour
             raise typer.BadParameter(str(error), param_hint="--plots") from error
-    if save is not None and not save.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {save.parent}", param_hint="--json")
     if save is not None:
+        if not save.parent.is_dir():
+            raise typer.BadParameter(f"there is no folder {save.parent}", param_hint="--json")
         try:
             save.open("a").close()
         except OSError as error:

@@ -34,6 +34,7 @@ from rich.progress import (
 )
 
 from ..actors.system import System
+from ..plurals import counted
 from ..protocol.errors import FarrefError
 from .stage import SharingOption, chosen
 
@@ -119,7 +120,7 @@ class Done:
         """All of it, for readers."""
         for each in self.verdict.found:
             console.print(each)
-        workers = f"{self.workers} worker{'' if self.workers == 1 else 's'}"
+        workers = counted(self.workers, "worker")
         console.print(
             f"{workers} {self.together:.2f} s, starting and ending them included; "
             f"one process alone {self.alone:.2f} s"

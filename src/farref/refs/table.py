@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ..actors.counters import Counters
 from ..actors.why import seconds_text, size_text
+from ..plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -246,11 +247,11 @@ def summary(snapshot: Snapshot, rows: Sequence[ReferenceInfo]) -> Iterable[Text]
     said = totals(snapshot, rows)
     hidden = len(snapshot) - len(rows)
     text = (
-        f"{_count(said['rows'], 'row')}{f' of {len(snapshot)}' if hidden else ''}: "
-        f"{_count(said['objects'], 'object')} of {size_text(said['bytes'])}, "
-        f"{_count(said['handles'], 'handle')}, {said['unsettled']} not settled; "
-        f"{_count(said['endpoints'], 'endpoint')}; "
-        f"{_count(said['control_messages'], 'control message')}, "
+        f"{counted(said['rows'], 'row')}{f' of {len(snapshot)}' if hidden else ''}: "
+        f"{counted(said['objects'], 'object')} of {size_text(said['bytes'])}, "
+        f"{counted(said['handles'], 'handle')}, {said['unsettled']} not settled; "
+        f"{counted(said['endpoints'], 'endpoint')}; "
+        f"{counted(said['control_messages'], 'control message')}, "
         f"{said['retransmissions']} sent again"
     )
     yield Text(text, style="bold")
@@ -258,15 +259,11 @@ def summary(snapshot: Snapshot, rows: Sequence[ReferenceInfo]) -> Iterable[Text]
         yield Text(f"{worker}: {why}; its references are not shown", style=BAD)
     if said["leaks"]:
         yield Text(
-            f"{_count(said['leaks'], 'suspected leak')}: no variable, message or call leads there; "
-            "see farref refs --why ID",
+            f"{counted(said['leaks'], 'suspected leak')}: no variable, message or call leads "
+            "there; see farref refs --why ID",
             style=BAD,
         )
     for cycle in snapshot.cycles[:5]:
         yield Text(f"cycle of references: {' -> '.join([*cycle, cycle[0]])}", style=BAD)
     if len(snapshot.cycles) > 5:
         yield Text(f"and {len(snapshot.cycles) - 5} cycles more", style=BAD)
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from ..plurals import counted, plural
 from .lanes import part, plan
 from .listing import item
 from .look import QUIET, STAGE, glyphs
@@ -60,7 +61,7 @@ def show(
         console.print()
     first = max(0, len(story.rows) - rows) if rows is not None else 0
     if first:
-        _print(console, Text(f"({_count(first, 'step')} before these: --all shows them)"))
+        _print(console, Text(f"({counted(first, 'step')} before these: --all shows them)"))
         console.print()
     heads, lines = window(story, console.width, look, first, len(story.rows))
     for line in (*heads, *(line for row in lines for line in row)):
@@ -125,11 +126,11 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
     dot = " · " if look.more == "…" else ", "
     for name, counts in (("user", said.user), ("control", said.control)):
         total = sum(counts.values())
-        text = Text(f"{total:4} {name} message{'' if total == 1 else 's'}", style="bold")
+        text = Text(f"{total:4} {plural(f'{name} message', total)}", style="bold")
         if counts:
             text.append(f"  {_counts(counts, dot)}", style="not bold")
         yield text
-    text = Text(f"{said.freed:4} of {_count(said.objects, 'object')} freed", style="bold")
+    text = Text(f"{said.freed:4} of {counted(said.objects, 'object')} freed", style="bold")
     if not said.left:
         text.append("  nothing left", style="color(71)")
     yield text
@@ -143,14 +144,10 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
             yield Text(f"     {what}: {len(things) - named:,} more, which --all shows", style=style)
     if said.noted or said.missing:
         steps = said.noted + len(said.missing)
-        yield Text(f"{said.noted:4} of {_count(steps, 'step')} of the note found", style="bold")
+        yield Text(f"{said.noted:4} of {counted(steps, 'step')} of the note found", style="bold")
     for line in said.missing:
         yield Text(f"     missing: {line}", style="color(167)")
 
 
 def _counts(counts: Counter[str], dot: str) -> str:
     return dot.join(f"{n} {WORDS.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..plurals import plural
 from ..protocol.delivery import Channel, Packet
 from ..protocol.errors import ProtocolError
 from .reasons import why_dropped
@@ -133,4 +134,4 @@ def packet_text(
 
 
 def _messages(count: int) -> str:
-    return f"{count:,} message{'' if count == 1 else 's'}"
+    return f"{count:,} {plural('message', count)}"
