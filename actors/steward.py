@@ -30,6 +30,8 @@ from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..serialization.failures import text_of
 from . import bases, processes
+from .base import signals
+from .children import Children
 from .making import UnfitError, UnmadeError, make
 from .registrar import REGISTRAR, Registrar
 from .settings import Settings
@@ -87,6 +89,7 @@ class Steward(Actor):
         self._asking: list[ActorAddress] = []
         """Programs that wait until the host has joined."""
         self._made: dict[WorkerId, ActorAddress] = {}
+        self._children = Children(self)
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Handle one message; an exception here would only make the framework repeat it."""
@@ -119,8 +122,7 @@ class Steward(Actor):
                 for worker, known in list(self._made.items()):
                     if known == address:
                         del self._made[worker]
-                        reason = "it exited before it had started (see the log)"
-                        self._say(Unmade(worker, reason))
+                        self._say(Unmade(worker, self._children.cause(address) or "it exited"))
             case Look(me=worker, pid=pid):
                 process = processes.Watched.of(pid)
                 self._say(Looked(worker, process is not None and process.running()))
@@ -140,6 +142,7 @@ class Steward(Actor):
 
     def _serve(self, message: Serve, sender: ActorAddress) -> None:
         if not self._owner:
+            signals.die_of_faults()
             self._owner = message.pid
             self._program = processes.Watched.of(message.pid)
             place = bases.capabilities_of(self).get(bases.HOST, "")
@@ -161,6 +164,7 @@ class Steward(Actor):
             self._say(Unmade(message.me, str(error), isinstance(error, UnfitError)))
             return
         self._made[message.me] = address
+        self._children.made(address)
         self.send(address, Welcome(message.me, self._registrar, self._settings, message.threads))
 
     def _say(self, message: object) -> None:
