@@ -102,8 +102,10 @@ class Registrar(Actor):
         self._here = HostInfo("", {})
         self._hosts: dict[str, Host] = {}
         """The others, by their addresses."""
-        self._doubted: set[str] = set()
+        self._doubted: set[WorkerId] = set()
         """Hosts of which Thespian said that they left, unless it takes that back."""
+        self._disowned: set[str] = set()
+        """Addresses of hosts that Thespian was told to forget, and has not said that it has."""
         self._dead: deque[WorkerId] = deque(maxlen=REMEMBERED)
         self._dead_addresses: deque[ActorAddress] = deque(maxlen=REMEMBERED)
         self._creating: dict[WorkerId, Creating] = {}
@@ -158,8 +160,7 @@ class Registrar(Actor):
             case ActorSystemConventionUpdate():
                 self._convention(message)
             case WakeupMessage(payload=WorkerId(name=place) as worker):
-                host = self._hosts.get(place)
-                if place in self._doubted and host is not None and host.me == worker:
+                if worker in self._doubted:
                     log.warning("host %s has left the convention", place)
                     self._host_gone(place)
             case WakeupMessage():
@@ -240,6 +241,7 @@ class Registrar(Actor):
             raise ProtocolError(f"a HostJoin of {place!r}, which cannot join")
         known = self._hosts.get(place)
         if known is not None and known.me != message.me:
+            known.admin = None  # Thespian's is the new one's already, or will be
             self._host_gone(place)  # it was started again sooner than its silence told
         self._hosts[place] = Host(message.me, message.info, sender)
         if self._liveness:
@@ -363,7 +365,6 @@ class Registrar(Actor):
 
     def _host_gone(self, place: str) -> None:
         host = self._hosts.pop(place)
-        self._doubted.discard(place)
         if self._liveness:
             self._liveness.forget(host.me)
         for worker, creating in list(self._creating.items()):
@@ -373,19 +374,25 @@ class Registrar(Actor):
                 self._not_created(worker, f"its host, {place}, is gone")
         there = (w for w, member in self._members.items() if member.place == place)
         self._gone(*there, cause=f"its host, {place}, is gone")
-        if host.admin is not None:  # or Thespian goes on sending there for minutes
-            self.deRegisterRemoteSystem(host.admin)
+        if host.admin is not None and host.me not in self._doubted:
+            self._disowned.add(place)
+            self.deRegisterRemoteSystem(host.admin)  # or Thespian goes on sending there for minutes
+        self._doubted.discard(host.me)
 
     def _convention(self, message: ActorSystemConventionUpdate) -> None:
-        place: str = (message.remoteCapabilities or {}).get(bases.HOST, "")
+        capabilities = message.remoteCapabilities or {}
+        place: str = capabilities.get(bases.HOST, "")
+        disowned = not message.remoteAdded and place in self._disowned
+        if disowned:  # it may have hit the next life of the host, which has the same address
+            self._disowned.remove(place)
         host = self._hosts.get(place)
-        if host is None:
+        if host is None or host.me.incarnation != capabilities.get(bases.LIFE) or disowned:
             return
         if message.remoteAdded:
             host.admin = message.remoteAdminAddress
-            self._doubted.discard(place)
+            self._doubted.discard(host.me)
         else:  # Thespian also says so just before it lets in again one that it knows
-            self._doubted.add(place)
+            self._doubted.add(host.me)
             self.wakeupAfter(timedelta(seconds=DOUBT), payload=host.me)
 
     # ---- watching processes

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import traceback
 from datetime import timedelta
 from typing import Any
@@ -145,8 +144,8 @@ class Steward(Actor):
             signals.die_of_faults()
             self._owner = message.pid
             self._program = processes.Watched.of(message.pid)
-            place = bases.capabilities_of(self).get(bases.HOST, "")
-            self._me = WorkerId(place, secrets.randbits(63))
+            capabilities = bases.capabilities_of(self)
+            self._me = WorkerId(capabilities[bases.HOST], capabilities[bases.LIFE])
             self._turn()
         if self._joined:
             self._answer(sender)
