@@ -6,7 +6,7 @@ import concurrent.futures
 import queue
 from typing import TYPE_CHECKING, Any
 
-from . import ports
+from . import ports, versions
 from .wire import (
     Died,
     Down,
@@ -38,6 +38,7 @@ class Receiver:
         self.endpoint: Endpoint | None = None
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
+        self.versions: concurrent.futures.Future[object] = concurrent.futures.Future()
         self.serving: concurrent.futures.Future[Serving] = concurrent.futures.Future()
 
     def full(self) -> bool:
@@ -65,6 +66,8 @@ class Receiver:
                 endpoint.take(message)
             case Inspect() | Inspected():
                 endpoint.take(message)
+            case (versions.TELL, theirs) if not self.versions.done():
+                self.versions.set_result(theirs)
             case Serving():
                 if not self.serving.done():
                     check_wire(message)

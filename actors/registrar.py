@@ -41,7 +41,7 @@ from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..serialization.failures import text_of
-from . import bases, directory, processes, simple
+from . import bases, directory, processes, simple, versions
 from .base import signals
 from .children import Children
 from .making import UnfitError, UnmadeError, make
@@ -135,6 +135,11 @@ class Registrar(Actor):
                 self._open(message)
             case Join():
                 self._join(message, sender)
+            case (versions.ASK, theirs):
+                reason = versions.conflict(theirs, "a host that would join")
+                if reason:
+                    log.warning("%s", reason)
+                self.send(sender, (versions.TELL, versions.mine()))
             case HostJoin():
                 self._host_joins(message, sender)
             case Beat(me=worker, answer=answer):

@@ -28,7 +28,7 @@ from thespian.actors import (
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..serialization.failures import text_of
-from . import bases, processes
+from . import bases, processes, versions
 from .base import signals
 from .children import Children
 from .making import UnfitError, UnmadeError, make
@@ -77,6 +77,10 @@ class Steward(Actor):
         self._tries = 0
         self._settings = Settings()
         self._me = WorkerId("", 0)
+        self._compared = False
+        """The registrar has told its versions."""
+        self._refused = ""
+        """Why this host may not join."""
         self._joined = False
         self._lost = False
         """The system has ended, has given this host up, or cannot be reached; or it has left."""
@@ -107,14 +111,20 @@ class Steward(Actor):
         match message:
             case Serve():
                 self._serve(message, sender)
+            case (versions.ASK, _):
+                self.send(sender, (versions.TELL, versions.mine()))
+            case (versions.TELL, theirs) if not self._compared:
+                self._compared = True
+                self._refused = versions.conflict(theirs, self._leader())
+                if self._refused:
+                    self._lost = True
+                    self._answer_all()
             case HostJoined(settings=settings) if not self._joined:
                 self._registrar = sender
                 self._settings = settings
                 self._joined = True
                 self._unheard = 0
-                asking, self._asking = self._asking, []
-                for program in asking:
-                    self._answer(program)
+                self._answer_all()
             case Make():
                 self._make(message)
             case ChildActorExited(childAddress=address):
@@ -147,14 +157,20 @@ class Steward(Actor):
             capabilities = bases.capabilities_of(self)
             self._me = WorkerId(capabilities[bases.HOST], capabilities[bases.LIFE])
             self._turn()
-        if self._joined:
-            self._answer(sender)
-        else:
-            self._asking.append(sender)
+        self._asking.append(sender)
+        if self._joined or self._refused:
+            self._answer_all()
 
-    def _answer(self, program: ActorAddress) -> None:
-        pids = (os.getpid(), os.getppid())
-        self.send(program, Serving(self._registrar, self._owner, os.getsid(0), pids))
+    def _answer_all(self) -> None:
+        """Tell the programs that wait whether this host has joined."""
+        pids, session = (os.getpid(), os.getppid()), os.getsid(0)
+        for program in self._asking:
+            serving = Serving(self._registrar, self._owner, session, pids, self._refused)
+            self.send(program, serving)
+        self._asking.clear()
+
+    def _leader(self) -> str:
+        return f"the system at {bases.capabilities_of(self)[bases.CONVENTION]}"
 
     def _make(self, message: Make) -> None:
         try:
@@ -180,12 +196,17 @@ class Steward(Actor):
         if self._ending:
             processes.end_session()
         silence = self._settings.silence
+        if self._refused:
+            return
         if not self._joined:
             if self._tries % ASK_AGAIN == 0:
                 self._registrar = bases.of_the_system(self, Registrar, REGISTRAR)
             self._tries += 1
             capabilities = dict(bases.capabilities_of(self))
-            self._say(HostJoin(self._me, HostInfo(self._me.name, capabilities)))
+            if self._compared:
+                self._say(HostJoin(self._me, HostInfo(self._me.name, capabilities)))
+            else:
+                self._say((versions.ASK, versions.mine()))
         elif silence is not None and not self._lost:
             self._unheard += 1
             self._say(Beat(self._me, answer=True))

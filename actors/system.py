@@ -17,10 +17,10 @@ import cloudpickle
 import psutil
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
-from ..protocol.errors import FetchTimeoutError, SystemDownError
+from ..protocol.errors import FetchTimeoutError, SystemDownError, VersionError
 from ..protocol.ids import WorkerId, is_name
 from ..protocol.sharing import DISCIPLINES
-from . import bases, directory, hosts, ports, processes
+from . import bases, directory, hosts, ports, processes, versions
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
@@ -140,6 +140,7 @@ class System:
             "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
             "started": psutil.Process().create_time(),
+            "versions": versions.mine(),
         }
         directory.add(settings.system, entry)
         try:
@@ -162,9 +163,11 @@ class System:
         Raises:
             ValueError: the timeout is 0 or less.
             SystemDownError: none of that name runs, or it is an in-process one.
+            VersionError: it runs on another version of Python, farref or cloudpickle.
         """
         check_timeout(timeout, DEFAULT_TIMEOUT)
         entry = directory.find(name)
+        versions.check(entry.get("versions"), f"system {name!r}")
         with _start_errors(name, entry["base"]):
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
@@ -201,6 +204,7 @@ class System:
 
         Raises:
             SystemDownError: no such system answers, or it has another key.
+            VersionError: it runs on another version of Python, farref or cloudpickle.
         """
         check_timeout(timeout, DEFAULT_TIMEOUT)
         base = base or bases.DEFAULT
@@ -239,11 +243,11 @@ class System:
             beats = self._port.runs_by_itself
             join = Join(me, os.getpid(), processes.host(), True, beats, place)
             self._port.post(registrar, join)
-            self._session = self._await(self._port.joined).session
-            if serving is not None:
-                self._session = serving.session
+            joined = self._await(self._port.joined)
+            if serving is None:
+                self._session = joined.session
+            else:
                 self.name = self.endpoint.settings.system
-                self._attached = serving.owner != os.getpid()
                 self.endpoint.deaths.live_with(serving.pids)
             if attached or place:  # its own waits are the program's to bound
                 self.endpoint.settings = replace(self.endpoint.settings, timeout=settings.timeout)
@@ -255,8 +259,15 @@ class System:
     def _serve(self) -> Serving:
         """Have this host's steward join; returns once the registrar knows the host."""
         steward = self._asys.createActor(Steward, globalName=STEWARD)
+        self._port.post(steward, (versions.ASK, versions.mine()))
+        versions.check(self._await(self._port.versions), "this host's part of the system")
         self._port.post(steward, Serve(os.getpid()))
-        return self._await(self._port.serving)
+        serving = self._await(self._port.serving)
+        self._session = serving.session
+        self._attached = serving.owner != os.getpid()
+        if serving.refused:
+            raise VersionError(serving.refused)
+        return serving
 
     def _await(self, answer: concurrent.futures.Future[T]) -> T:
         if not self._port.wait(answer, START_PATIENCE):

@@ -256,6 +256,8 @@ class Serving:
     owner: int
     session: int
     pids: tuple[int, ...]
+    refused: str = ""
+    """Why this host may not join, if it may not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@
     │   ├── RendezvousStateError         the shared state is corrupt, or not what this node expects
     │   └── RendezvousConnectionError    the service or the backend cannot be reached
     └── SystemDownError         the actor system could not be started, found, or has ended
+        └── VersionError        it runs on another version of Python, farref or cloudpickle
 
 Every message says what happened, to which reference, and what to do.
 """
@@ -131,6 +132,14 @@ class ForeignReferenceError(FarrefError):
 
 class SystemDownError(FarrefError):
     """The actor system could not be started or found, or it has ended."""
+
+
+class VersionError(SystemDownError):
+    """The system runs on other versions than this program: they could not understand each other.
+
+    The text names both. Python's minor version, farref's version and cloudpickle's minor version
+    must be the same in all of a system.
+    """
 
 
 class RendezvousError(FarrefError):

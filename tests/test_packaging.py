@@ -91,6 +91,7 @@ PUBLIC_NAMES = [
     "Store",
     "System",
     "SystemDownError",
+    "VersionError",
     "Worker",
     "WorkerDiedError",
     "WorkerInfo",

@@ -26,7 +26,7 @@ from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError, HandshakeError
 from ..actors.base.system import shared_key
 from ..actors.system import System
-from ..protocol.errors import RendezvousConnectionError, SystemDownError
+from ..protocol.errors import RendezvousConnectionError, SystemDownError, VersionError
 from .api import RendezvousBackend, Token
 from .network import within
 from .service import ServiceRendezvousBackend
@@ -140,7 +140,7 @@ def backend(
     enters it when it is there, if it is not *enter* that does.
 
     Raises:
-        RendezvousConnectionError: it is not, or has another key.
+        RendezvousConnectionError: it is not, or has another key, or other versions.
     """
     end = time.monotonic() + patience
     while True:
@@ -148,7 +148,10 @@ def backend(
             system = enter(max(LOOK, end - time.monotonic()))
             return _Reentering(system, again or enter, run_id, timeout)
         except (SystemDownError, RendezvousConnectionError) as error:
-            if time.monotonic() >= end or isinstance(error.__cause__, HandshakeError):
+            hopeless = isinstance(error, VersionError) or isinstance(
+                error.__cause__, HandshakeError
+            )
+            if hopeless or time.monotonic() >= end:
                 raise RendezvousConnectionError(str(error)) from error
             log.info("%s; trying again", error)
             time.sleep(LOOK)
