@@ -14,6 +14,7 @@ delivery, bounded queues, dead letters in order.  ``docs/system-base.md`` has th
 from .addresses import Address
 from .errors import (
     BaseError,
+    CrowdedOut,
     FrameError,
     HandshakeError,
     InvalidAddress,
@@ -34,6 +35,7 @@ from .system import FarrefBase, system_base
 __all__ = [
     "Address",
     "BaseError",
+    "CrowdedOut",
     "FarrefBase",
     "FrameError",
     "HandshakeError",

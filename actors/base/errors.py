@@ -16,6 +16,7 @@
     +-- ProtocolError             the other end does not speak our protocol
         +-- FrameError            ... in the length-prefixed frames
         +-- HandshakeError        ... before it was authenticated
+            +-- CrowdedOut        ... because too many strangers were there
 
 Every message says what happened, to which address, and what to do about it.
 """
@@ -82,3 +83,7 @@ class FrameError(ProtocolError):
 
 class HandshakeError(ProtocolError):
     """The other end did not authenticate, or wanted somebody else."""
+
+
+class CrowdedOut(HandshakeError):
+    """The other end had too many strangers at its port, and hung up on us; try again."""

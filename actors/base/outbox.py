@@ -211,22 +211,31 @@ class Outbox:
             raise TransportClosed(f"{self._me} was closed; it cannot send to {address}")
         try:
             try:
-                connection = self._dial(address)
+                connection = OutConnection(self, address)
             except OSError as error:
                 if error.errno != errno.EMFILE or not self._make_descriptors():
                     raise
-                connection = self._dial(address)
+                connection = OutConnection(self, address)
         except OSError as error:
             if error.errno == errno.EMFILE:
                 raise  # our own trouble: the target may be well
             return None
         self._connections[address.key] = connection
         if not connection.settled:
-            self._unsettled.append(connection)
-            self.poller.wake()
+            self.unsettled(connection)
         return connection
 
-    def _dial(self, address: Address) -> OutConnection:
+    def unsettled(self, connection: OutConnection) -> None:
+        """*connection* is being made: :meth:`tick` looks after it."""
+        if connection not in self._unsettled:
+            self._unsettled.append(connection)
+        self.poller.wake()
+
+    def way_to(self, address: Address) -> tuple[socket.socket, str | tuple[str, int], Dialler]:
+        """A new socket for *address*, what to connect it to, and what to say there.
+
+        Raises OSError, and :class:`InvalidAddress` where there is no way.
+        """
         settings = self._settings
         near = (
             address.path
@@ -247,13 +256,8 @@ class Outbox:
             raise InvalidAddress(
                 f"{address} is on another host, and only one of us has a TCP address"
             )
-        try:
-            sock.setblocking(False)
-            dialler = Dialler(address.key, self._me, key, secrets.token_bytes(NONCE))
-            return OutConnection(self, address, target, sock, dialler)
-        except BaseException:
-            sock.close()
-            raise
+        sock.setblocking(False)
+        return sock, target, Dialler(address.key, self._me, key, secrets.token_bytes(NONCE))
 
     def _make_descriptors(self) -> bool:
         """Out of file descriptors: raise the soft limit, else close idle connections."""
