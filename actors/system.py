@@ -89,8 +89,8 @@ class System:
         faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
         host: the address of this machine that others dial; then they may `join` the system.
         port: theirs to dial, 1900 by default. Every actor listens on one of its own besides.
-        key: what all hosts know and nobody else: the path of a file, or at least 16 bytes. Without
-            one only loopback addresses are allowed.
+        key: what all hosts know and nobody else: the path of a file that `farref key` has made, or
+            32 random bytes. Without one only loopback addresses are allowed.
 
     Raises:
         ValueError: an argument is out of range.

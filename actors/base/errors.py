@@ -8,7 +8,7 @@
     +-- UnsupportedPlatform       no epoll, eventfd or pidfd here
     +-- NoSuchSystem              asked to join a system that does not run
     +-- SystemAlreadyRuns         asked to start a system that runs already
-    +-- KeyRequired               asked to listen beyond loopback without a key
+    +-- KeyRequired               asked to listen beyond loopback without a good key
     +-- InvalidAddress            a host, port or name that cannot be used
     +-- PeerStalled               a receiver has taken nothing for a long time
     +-- MessageTooLarge           a message of more bytes than this system sends
@@ -47,7 +47,7 @@ class SystemAlreadyRuns(BaseError):
 
 
 class KeyRequired(BaseError):
-    """Only loopback may be used between hosts without a shared key."""
+    """Only loopback may be used without a shared key that nobody else knows or guesses."""
 
 
 class InvalidAddress(BaseError):

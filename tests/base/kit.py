@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import os
 import pickle
@@ -29,6 +30,7 @@ from thespian.actors import (
 
 from farref.actors.base import places, system_base
 
+KEY = hashlib.sha256(b"the key of the tests").digest()
 PATIENCE = 20.0  # seconds that a test waits for what should take milliseconds
 
 

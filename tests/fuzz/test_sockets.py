@@ -23,7 +23,7 @@ from farref.actors.base.errors import FrameError, HandshakeError
 from farref.actors.base.framing import DATA, HEADER, Encoder, FrameDecoder
 from farref.actors.base.handshake import KEYED, LOCAL, MAGIC, NONCE, Acceptor, Dialler
 
-from ..base.kit import PATIENCE, Echo, eventually, free_port, running
+from ..base.kit import KEY, PATIENCE, Echo, eventually, free_port, running
 from .cases import cases, damaged
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorSystem
 
-KEY = b"a shared key of the tests"
 LIMIT = 1_000_000
 
 
