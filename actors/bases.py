@@ -27,7 +27,8 @@ from thespian.system.transport.UDPTransport import UDPTransport
 from thespian.system.utilis import thesplog_control
 
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
-from .base import system_base, tcp
+from . import directory
+from .base import places, system_base, tcp
 from .base.envelopes import Envelope, UserIntent
 from .base.settings import Limits
 from .base.system import HOST_CAPABILITY, Mode
@@ -254,8 +255,13 @@ def _open(
 
 
 def _hush_thespian() -> None:
-    """Keep Thespian from writing a file of its own, ``thespian.log``, unless it was asked to."""
-    if not any(name.startswith("THESPLOG_") for name in os.environ):
+    """Keep Thespian from writing a log of its own, unless it was asked to; then into our folder."""
+    ours = directory.folder()
+    places.log_for_thespian(ours)
+    asked = {name for name in os.environ if name.startswith("THESPLOG_")}
+    if os.environ[places.THESPIAN_LOG] == str(places.thespian_log(ours)):
+        asked.remove(places.THESPIAN_LOG)
+    if not asked:
         thesplog_control(logging.ERROR, useLogging=False, tmpFileMaxSize=0)
 
 

@@ -4,6 +4,7 @@
 
     BaseError                     everything below
     +-- UnsafeDirectory           the socket directory is not ours alone
+    |   +-- OtherUsersDirectory   ... another user owns it, or can replace it
     +-- PathTooLong               a socket path would not fit in 108 bytes
     +-- UnsupportedPlatform       no epoll, eventfd or pidfd here
     +-- NoSuchSystem              asked to join a system that does not run
@@ -28,6 +29,10 @@ class BaseError(Exception):
 
 class UnsafeDirectory(BaseError):
     """The directory for the sockets could be entered or replaced by another user."""
+
+
+class OtherUsersDirectory(UnsafeDirectory):
+    """The directory belongs to another user, or another user can put one in its place."""
 
 
 class PathTooLong(BaseError):

@@ -272,6 +272,7 @@ def make_settings(
     if name is None:
         name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
     directory = places.private_directory()
+    places.log_for_thespian(directory)
     numeric_host = addresses.numeric(host) if host else ""
     if numeric_host and port is None:
         raise InvalidAddress("a system with a host needs a port that others can dial")

@@ -55,8 +55,9 @@ def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> N
 
 def sockets() -> list[str]:
     """What lies in the directory of sockets, but for what stays there for ever."""
+    stay = {"lock", "key", "thespian.log"}
     names = (p.name for p in places.private_directory().iterdir())
-    return sorted(n for n in names if n not in {"lock", "key"} and not n.endswith(".json"))
+    return sorted(n for n in names if n not in stay and not n.endswith(".json"))
 
 
 def free_port(host: str) -> int:
