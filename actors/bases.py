@@ -2,8 +2,8 @@
 
 ==================  ==========================================================================
 ``farrefBase``      our own (`actors.base`): a process per actor, Unix sockets; the default
-                    where it runs (Linux)
-multiprocTCPBase    Thespian's: a process per actor, TCP on loopback
+multiprocTCPBase    Thespian's: a process per actor, TCP. It listens on every interface, and
+                    unpickles what comes before it knows from whom: it must be asked for by name
 simpleSystemBase    Thespian's: everything in this process; actors run while the program calls in
 ==================  ==========================================================================
 """
@@ -26,6 +26,7 @@ from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
 from thespian.system.utilis import thesplog_control
 
+from ..features import knows_peers
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
 from . import directory
 from .base import places, system_base, tcp
@@ -41,8 +42,7 @@ FARREF = "farrefBase"
 TCP = "multiprocTCPBase"
 SIMPLE = "simpleSystemBase"
 OBJECT = "(an object)"
-DEFAULT = FARREF if sys.platform == "linux" else TCP
-"""The fastest local one there is."""
+DEFAULT = FARREF
 
 MOST_BYTES = Limits().max_message_bytes
 """Of one message, on a base that sets no limit of its own."""
@@ -69,6 +69,23 @@ class NotThespian(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether *record* is to be shown."""
         return record.levelno >= logging.ERROR or record.name.split(".")[0] != "Thespian"
+
+
+def default() -> str:
+    """The base of a system that asks for none by name.
+
+    Raises:
+        SystemDownError: there is none here.
+    """
+    if not knows_peers():
+        raise SystemDownError(
+            f"{FARREF} does not run here, as there are no Unix sockets that tell which user is at "
+            f"their other end. Ask for another base by its name. System({SIMPLE!r}) runs all "
+            f"actors in this process. System({TCP!r}) starts a process for each, but listens on "
+            "every interface, and whoever reaches it can run code here: keep others away with a "
+            "firewall"
+        )
+    return DEFAULT
 
 
 def start(

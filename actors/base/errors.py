@@ -6,7 +6,7 @@
     +-- UnsafeDirectory           the socket directory is not ours alone
     |   +-- OtherUsersDirectory   ... another user owns it, or can replace it
     +-- PathTooLong               a socket path would not fit in 108 bytes
-    +-- UnsupportedPlatform       no epoll, eventfd or pidfd here
+    +-- UnsupportedPlatform       no Unix sockets that tell who is at their other end
     +-- NoSuchSystem              asked to join a system that does not run
     +-- SystemAlreadyRuns         asked to start a system that runs already
     +-- KeyRequired               asked to listen beyond loopback without a good key
@@ -40,7 +40,7 @@ class PathTooLong(BaseError):
 
 
 class UnsupportedPlatform(BaseError):
-    """This operating system lacks what the base is built on (Linux 5.3 or newer)."""
+    """This operating system has no Unix sockets that tell which user is at their other end."""
 
 
 class NoSuchSystem(BaseError):

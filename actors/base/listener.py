@@ -28,13 +28,13 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
+from ...features import peer_uid
 from . import places, tcp
 from ._thespian import thesplog
 from .addresses import Address
 from .handshake import CROWDED, NONCE, Acceptor
 from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection
-from .outbox import peer_uid
 from .poller import READABLE, Poller
 from .settings import Settings
 
@@ -160,8 +160,12 @@ class Listener:
         sock.setblocking(False)
         key = b""
         if sock.family == socket.AF_UNIX:
-            if peer_uid(sock) != os.getuid():
-                thesplog("refused a connection from uid %d", peer_uid(sock), level=30)
+            try:
+                uid = peer_uid(sock)
+            except OSError:  # it has hung up again
+                uid = -1
+            if uid != os.getuid():
+                thesplog("refused a connection from uid %d", uid, level=30)
                 sock.close()
                 self.refused += 1
                 return

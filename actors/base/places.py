@@ -27,8 +27,8 @@ belongs to root or to us, and who else may write there may not rename what is ou
 A socket file outlives a process that was killed, so the next one to start a system sweeps:
 sockets of systems whose ``.alive`` nobody locks, and sockets that refuse connections.
 To keep a sweeper from mistaking a socket that is bound but does not listen yet for a dead
-one, a socket is bound under a hidden name and published, listening, with ``link()``, which
-fails rather than replaces when the name is taken.
+one, a socket is bound under a hidden name, and gets its own one when it listens.  Names are random
+but for that of an admin, which is taken while :func:`claiming`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from pathlib import Path
 
 from .errors import BaseError, InvalidAddress, OtherUsersDirectory, PathTooLong, UnsafeDirectory
 
-MAX_SOCKET_PATH = 107  # sun_path is 108 bytes with its final NUL
+MAX_SOCKET_PATH = 103  # sun_path is 104 bytes on macOS with its final NUL, and 108 on Linux
 LONGEST_NAME = 40  # the longest file name this module makes, ".new-" included
 BACKLOG = 4096
 LOOPBACK_KEY = 32  # bytes
@@ -184,15 +184,18 @@ def listen_at(path: str) -> socket.socket:
     """A listening socket published at *path*; ``FileExistsError`` if the name is taken."""
     if len(os.fsencode(path)) > MAX_SOCKET_PATH:
         raise PathTooLong(f"{path}: longer than {MAX_SOCKET_PATH} bytes")
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "a socket has this name already", path)
     hidden = os.path.join(os.path.dirname(path), f".new-{secrets.token_hex(8)}")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(hidden)
         try:
             sock.listen(BACKLOG)
-            os.link(hidden, path)
-        finally:
+            os.rename(hidden, path)  # not `link`: macOS is not known to link sockets
+        except BaseException:
             os.unlink(hidden)
+            raise
     except BaseException:
         sock.close()
         raise

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, Literal
 
+from ...features import knows_peers
 from . import addresses, keys, places
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
@@ -26,7 +27,13 @@ from ._thespian import (
     TransmitIntent,
 )
 from .endpoints import CloneInit
-from .errors import InvalidAddress, KeyRequired, NoSuchSystem, SystemAlreadyRuns
+from .errors import (
+    InvalidAddress,
+    KeyRequired,
+    NoSuchSystem,
+    SystemAlreadyRuns,
+    UnsupportedPlatform,
+)
 from .outside import Outside, PrivateContext
 from .processes import start_admin
 from .settings import Limits, Settings
@@ -269,6 +276,11 @@ def make_settings(
     limits: Limits,
 ) -> Settings:
     """Check and complete the arguments of :func:`system_base`."""
+    if not knows_peers():
+        raise UnsupportedPlatform(
+            "this system base needs Unix sockets that tell which user is at their other end, and"
+            " there are none here; use a base of Thespian's, by its name"
+        )
     if name is None:
         name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
     directory = places.private_directory()

@@ -14,6 +14,7 @@ import socket
 from time import monotonic, sleep
 from typing import Final
 
+from ...features import has
 from .addresses import Address
 from .errors import CrowdedOut, HandshakeError, NoSuchSystem
 from .handshake import NONCE, Dialler
@@ -93,9 +94,11 @@ def way_to(host: str, port: int) -> str:
 def tune(sock: socket.socket, limits: Limits) -> None:
     """Set *sock*, connected or not, for a peer on another host."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if not has("tcp patience"):  # the system's own defaults must do
+        return
     patience = int(limits.stall_timeout * 1000)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, IDLE // 3)
     with contextlib.suppress(OSError):  # an older kernel
