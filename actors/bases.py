@@ -2,8 +2,8 @@
 
 ==================  ==========================================================================
 ``farrefBase``      our own (`actors.base`): a process per actor, Unix sockets; the default
-                    where it runs (Linux)
-multiprocTCPBase    Thespian's: a process per actor, TCP on loopback
+multiprocTCPBase    Thespian's: a process per actor, TCP. It listens on every interface, and
+                    unpickles what comes before it knows from whom: it must be asked for by name
 simpleSystemBase    Thespian's: everything in this process; actors run while the program calls in
 ==================  ==========================================================================
 """
@@ -27,8 +27,10 @@ from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from thespian.system.transport.UDPTransport import UDPTransport
 from thespian.system.utilis import thesplog_control
 
+from ..features import knows_peers
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
-from .base import system_base, tcp
+from . import directory
+from .base import places, system_base, tcp
 from .base.envelopes import Envelope, UserIntent
 from .base.settings import Limits
 from .base.system import HOST_CAPABILITY, Mode
@@ -41,8 +43,7 @@ FARREF = "farrefBase"
 TCP = "multiprocTCPBase"
 SIMPLE = "simpleSystemBase"
 OBJECT = "(an object)"
-DEFAULT = FARREF if sys.platform == "linux" else TCP
-"""The fastest local one there is."""
+DEFAULT = FARREF
 
 MOST_BYTES = Limits().max_message_bytes
 """Of one message, on a base that sets no limit of its own."""
@@ -71,6 +72,23 @@ class NotThespian(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether *record* is to be shown."""
         return record.levelno >= logging.ERROR or record.name.split(".")[0] != "Thespian"
+
+
+def default() -> str:
+    """The base of a system that asks for none by name.
+
+    Raises:
+        SystemDownError: there is none here.
+    """
+    if not knows_peers():
+        raise SystemDownError(
+            f"{FARREF} does not run here, as there are no Unix sockets that tell which user is at "
+            f"their other end. Ask for another base by its name. System({SIMPLE!r}) runs all "
+            f"actors in this process. System({TCP!r}) starts a process for each, but listens on "
+            "every interface, and whoever reaches it can run code here: keep others away with a "
+            "firewall"
+        )
+    return DEFAULT
 
 
 def start(
@@ -257,8 +275,13 @@ def _open(
 
 
 def _hush_thespian() -> None:
-    """Keep Thespian from writing a file of its own, ``thespian.log``, unless it was asked to."""
-    if not any(name.startswith("THESPLOG_") for name in os.environ):
+    """Keep Thespian from writing a log of its own, unless it was asked to; then into our folder."""
+    ours = directory.folder()
+    places.log_for_thespian(ours)
+    asked = {name for name in os.environ if name.startswith("THESPLOG_")}
+    if os.environ[places.THESPIAN_LOG] == str(places.thespian_log(ours)):
+        asked.remove(places.THESPIAN_LOG)
+    if not asked:
         thesplog_control(logging.ERROR, useLogging=False, tmpFileMaxSize=0)
 
 

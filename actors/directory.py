@@ -11,13 +11,13 @@ import json
 import os
 import re
 import secrets
-import stat
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from ..protocol.errors import SystemDownError
+from .base import places
+from .base.errors import BaseError
 from .processes import Watched
 
 DOORS = ({"Admin Port", "Convention Address.IPv4"}, {"host", "port", "key"})
@@ -27,24 +27,15 @@ START_PATIENCE = 10.0
 
 
 def folder() -> Path:
-    """The folder, made if need be: ``$XDG_RUNTIME_DIR/farref``, or one in the temporary folder.
+    """The folder, made if need be; see `base.places`.
 
     Raises:
-        SystemDownError: it exists, but is another user's or open to others.
+        SystemDownError: there is none that only the user may enter.
     """
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    path = (
-        Path(runtime) / "farref"
-        if runtime
-        else Path(tempfile.gettempdir()) / f"farref-{os.getuid()}"
-    )
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise SystemDownError(
-            f"{path} is not a folder of yours alone; remove it, or set XDG_RUNTIME_DIR"
-        )
-    return path
+    try:
+        return places.private_directory()
+    except BaseError as error:
+        raise SystemDownError(str(error)) from error
 
 
 def add(name: str, entry: dict[str, Any]) -> None:

@@ -41,6 +41,7 @@ class OwnPort(Receiver, SelfRunning):
         self._context = asys.private()
         self._base = self._context.__enter__()._systemBase
         self._transport = self._base.transport
+        self._main.transport.stop_listening()  # nobody would accept there
         self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="farref pump", daemon=True)

@@ -6,9 +6,7 @@ id, and a stuck or orphaned process of the system can be told from everybody els
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import signal
 import socket
 import threading
@@ -19,24 +17,23 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from ..features import has
+from .base import lives
 from .ports import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LOOK = 500
-"""Milliseconds between two looks at processes, where nothing tells of their end."""
 _STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 
 
 def host() -> str:
     """What all processes have in common that may look into each other, and nobody else has."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net")]
-        return " ".join((boot, *spaces, str(os.getuid())))
-    except OSError:  # another system than Linux
-        return f"{socket.gethostname()} {psutil.boot_time()}"
+    if not has("procfs"):
+        return f"{socket.gethostname()} {psutil.boot_time()} {os.getuid()}"
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net")]
+    return " ".join((boot, *spaces, str(os.getuid())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,44 +87,13 @@ class Vigil:
         self._bell.ring()
 
     def _wait(self) -> None:
-        poll = select.poll()
-        poll.register(self._bell.fileno(), select.POLLIN)
-        if hasattr(os, "pidfd_open"):
-            rung = self._rung(poll)
-        else:  # another system than Linux: look again and again
-            watched = [Watched.of(pid) for pid in self._pids]
-            rung = False
-            while not rung and all(process and process.alive() for process in watched):
-                rung = bool(poll.poll(LOOK))
-        if not rung:
+        if lives.wait_for_one(self._pids, self._bell.fileno()):
             self._ended()
-
-    def _rung(self, poll: select.poll) -> bool:
-        with contextlib.ExitStack() as opened:
-            for pid in self._pids:
-                try:
-                    descriptor = os.pidfd_open(pid)
-                except ProcessLookupError:
-                    return False
-                opened.callback(os.close, descriptor)
-                poll.register(descriptor, select.POLLIN)
-            return self._bell.fileno() in {ready for ready, _ in poll.poll()}
 
 
 def members(session: int) -> list[psutil.Process]:
     """The living processes of *session*, without this one."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if (
-                process.pid != os.getpid()
-                and os.getsid(process.pid) == session
-                and process.status() != psutil.STATUS_ZOMBIE
-            ):
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue  # it ended meanwhile
-    return found
+    return [process for process in lives.members(session) if process.pid != os.getpid()]
 
 
 def end(session: int, patience: float) -> list[str]:

@@ -70,10 +70,11 @@ class System:
             print(farref.rpc_sync("B", pow, args=(2, 10)))
 
     Args:
-        base: a Thespian system base by name. The default is ``"farrefBase"``, our own, where
-            it runs, else ``"multiprocTCPBase"``: a process per actor. ``"simpleSystemBase"`` runs
-            actors in this process, while the program calls in. Or a base object, made with its
-            capabilities; such a system cannot be attached to by name.
+        base: a Thespian system base by name. The default is ``"farrefBase"``, our own: a process
+            per actor. ``"simpleSystemBase"`` runs actors in this process, while the program calls
+            in. ``"multiprocTCPBase"`` runs a process per actor, too, but whoever reaches its ports
+            can run code in them. Or a base object, made with its capabilities; such a system cannot
+            be attached to by name.
         name: by which `System.attach` finds it; by default a random one.
         capabilities: of the Thespian system, for actors that require some.
         sharing: what references in the arguments of calls cost. ``"lend"``: nothing, unless
@@ -89,8 +90,8 @@ class System:
         faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
         host: the address of this machine that others dial; then they may `join` the system.
         port: theirs to dial, 1900 by default. Every actor listens on one of its own besides.
-        key: what all hosts know and nobody else: the path of a file, or at least 16 bytes. Without
-            one only loopback addresses are allowed.
+        key: what all hosts know and nobody else: the path of a file that `farref key` has made, or
+            32 random bytes. Without one only loopback addresses are allowed.
 
     Raises:
         ValueError: an argument is out of range.
@@ -133,7 +134,7 @@ class System:
             sites=asked_for() if sites is None else sites,
             faults=faults,
         )
-        base = base or bases.DEFAULT
+        base = base or bases.default()
         if host is None and (port is not None or key is not None):
             raise ValueError("a port or key is for other hosts: say host=, the address they dial")
         entry = {
@@ -207,7 +208,7 @@ class System:
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
         check_timeout(timeout, DEFAULT_TIMEOUT)
-        base = base or bases.DEFAULT
+        base = base or bases.default()
         with _start_errors(first, base):
             asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
         self = cls.__new__(cls)

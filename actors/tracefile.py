@@ -19,10 +19,11 @@ import contextlib
 import errno
 import mmap
 import os
-import sys
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ..features import has
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +94,7 @@ class FileSink:
 
 def _reserve(file: int, start: int, size: int) -> None:
     """Have the disk keep room for these bytes of *file*. Raises `OSError` if it has none."""
-    if hasattr(os, "posix_fallocate"):
+    if has("fallocate"):
         os.posix_fallocate(file, start, size)
         return
     there, end = os.fstat(file).st_size, start + size
@@ -103,7 +104,7 @@ def _reserve(file: int, start: int, size: int) -> None:
 
 def _populate(mapped: mmap.mmap) -> None:
     """Have its pages in memory, for a fault on each costs a multiple. Raises `OSError`."""
-    if sys.platform != "linux":
+    if not has("populate"):
         return
     try:
         mapped.madvise(_POPULATE_WRITE)

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from ..features import has
+
 GROUPS = Path("/sys/fs/cgroup")
 
 
@@ -39,10 +41,9 @@ def available() -> int:
 
 
 def _machine() -> int:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
+    if not has("procfs"):
         return sys.maxsize
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     known = dict(line.split(":", 1) for line in lines)
     return int(known["MemAvailable"].split()[0]) << 10 if "MemAvailable" in known else sys.maxsize
 
@@ -50,6 +51,8 @@ def _machine() -> int:
 def _groups() -> int:
     """The least that a group of this process, or one around it, has left."""
     try:
+        if not has("procfs"):
+            return sys.maxsize
         lines = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
     except OSError:
         return sys.maxsize

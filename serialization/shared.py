@@ -51,6 +51,7 @@ import resource
 import secrets
 from typing import Any
 
+from ..features import has
 from ..protocol.errors import (
     FarrefError,
     ProtocolError,
@@ -322,7 +323,7 @@ def _label(name: str, size: int) -> bytes:
 
 def _made() -> int | None:
     """A new segment's descriptor; None if there can be none."""
-    if not SEALS or not hasattr(os, "memfd_create"):
+    if not SEALS or not (has("memfd") and has("procfs")):
         return None
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:

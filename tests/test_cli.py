@@ -74,6 +74,22 @@ def test_version() -> None:
     assert re.fullmatch(r"farref \d+\.\d+\.\d+\S*\n", farref("--version").stdout)
 
 
+def test_a_key_is_made_once(tmp_path: Path) -> None:
+    file = tmp_path / "new.key"
+    made = farref("key", str(file))
+    assert (made.returncode, made.stderr) == (0, "")
+    assert f"farref join ADDRESS --key {file}" in made.stdout
+    content = file.read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o600
+    again = farref("key", str(file))
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "exists already" in again.stderr
+    assert file.read_bytes() == content
+    nowhere = farref("key", str(tmp_path / "no" / "folder"))
+    assert (nowhere.returncode, nowhere.stdout) == (1, "")
+    assert "No such file or directory" in nowhere.stderr
+
+
 def test_demos_are_listed() -> None:
     run = farref("demo")
     assert run.returncode == 0

@@ -21,9 +21,9 @@ LAYERS = ("actors", "examples", "protocol", "serialization")
 # Which parts of farref each layer may import; "" is the façade itself.
 ALLOWED_PARTS = {
     "protocol": {"protocol"},
-    "serialization": {"serialization", "protocol"},
-    "actors": {"actors", "actors/base", "serialization", "protocol"},
-    "actors/base": {"actors/base", "protocol"},
+    "serialization": {"serialization", "protocol", "features"},
+    "actors": {"actors", "actors/base", "serialization", "protocol", "features"},
+    "actors/base": {"actors/base", "protocol", "features"},
     "examples": {"", "actors/base", *LAYERS},
 }
 
@@ -130,7 +130,7 @@ class Import:
         names = self.module.split(".")[1:]
         if names[:2] == ["actors", "base"]:
             return "actors/base"
-        return names[0] if names and names[0] in LAYERS else ""
+        return names[0] if names and names[0] in {*LAYERS, "features"} else ""
 
 
 def imports_of(source: str, file: Path) -> Iterator[Import]:

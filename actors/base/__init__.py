@@ -14,12 +14,14 @@ delivery, bounded queues, dead letters in order.  ``docs/system-base.md`` has th
 from .addresses import Address
 from .errors import (
     BaseError,
+    CrowdedOut,
     FrameError,
     HandshakeError,
     InvalidAddress,
     KeyRequired,
     MessageTooLarge,
     NoSuchSystem,
+    OtherUsersDirectory,
     PathTooLong,
     PeerStalled,
     ProtocolError,
@@ -34,6 +36,7 @@ from .system import FarrefBase, system_base
 __all__ = [
     "Address",
     "BaseError",
+    "CrowdedOut",
     "FarrefBase",
     "FrameError",
     "HandshakeError",
@@ -42,6 +45,7 @@ __all__ = [
     "Limits",
     "MessageTooLarge",
     "NoSuchSystem",
+    "OtherUsersDirectory",
     "PathTooLong",
     "PeerStalled",
     "ProtocolError",

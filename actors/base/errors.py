@@ -4,11 +4,12 @@
 
     BaseError                     everything below
     +-- UnsafeDirectory           the socket directory is not ours alone
+    |   +-- OtherUsersDirectory   ... another user owns it, or can replace it
     +-- PathTooLong               a socket path would not fit in 108 bytes
-    +-- UnsupportedPlatform       no epoll, eventfd or pidfd here
+    +-- UnsupportedPlatform       no Unix sockets that tell who is at their other end
     +-- NoSuchSystem              asked to join a system that does not run
     +-- SystemAlreadyRuns         asked to start a system that runs already
-    +-- KeyRequired               asked to listen beyond loopback without a key
+    +-- KeyRequired               asked to listen beyond loopback without a good key
     +-- InvalidAddress            a host, port or name that cannot be used
     +-- PeerStalled               a receiver has taken nothing for a long time
     +-- MessageTooLarge           a message of more bytes than this system sends
@@ -16,6 +17,7 @@
     +-- ProtocolError             the other end does not speak our protocol
         +-- FrameError            ... in the length-prefixed frames
         +-- HandshakeError        ... before it was authenticated
+            +-- CrowdedOut        ... because too many strangers were there
 
 Every message says what happened, to which address, and what to do about it.
 """
@@ -29,12 +31,16 @@ class UnsafeDirectory(BaseError):
     """The directory for the sockets could be entered or replaced by another user."""
 
 
+class OtherUsersDirectory(UnsafeDirectory):
+    """The directory belongs to another user, or another user can put one in its place."""
+
+
 class PathTooLong(BaseError):
     """A Unix socket path would not fit in the kernel's 108 bytes."""
 
 
 class UnsupportedPlatform(BaseError):
-    """This operating system lacks what the base is built on (Linux 5.3 or newer)."""
+    """This operating system has no Unix sockets that tell which user is at their other end."""
 
 
 class NoSuchSystem(BaseError):
@@ -46,7 +52,7 @@ class SystemAlreadyRuns(BaseError):
 
 
 class KeyRequired(BaseError):
-    """Only loopback may be used between hosts without a shared key."""
+    """Only loopback may be used without a shared key that nobody else knows or guesses."""
 
 
 class InvalidAddress(BaseError):
@@ -82,3 +88,7 @@ class FrameError(ProtocolError):
 
 class HandshakeError(ProtocolError):
     """The other end did not authenticate, or wanted somebody else."""
+
+
+class CrowdedOut(HandshakeError):
+    """The other end had too many strangers at its port, and hung up on us; try again."""

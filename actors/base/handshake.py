@@ -9,12 +9,15 @@ enter, and the caller compares the uid that the kernel reports for the other end
 **Between hosts** both ends prove that they know the shared key, and neither ever sends it::
 
     dialler -> acceptor   MAGIC  'K'  nonce_d
-    acceptor -> dialler   nonce_a  HMAC(key, "acceptor", nonce_d, nonce_a)
+    acceptor -> dialler   nonce_a  HMAC(key, "acceptor", nonce_d, nonce_a, name)
     dialler -> acceptor   HMAC(key, "dialler", nonce_d, nonce_a, introduction)  introduction
 
 - Both nonces are fresh and random, so a recorded session proves nothing later.
 - The two proofs start with different labels, so neither can be reflected as the other.
 - The acceptor's proof comes first: the dialler introduces itself to nobody else.
+- The acceptor proves its own *name*, the key of its address: an admin's is ``host:port`` as other
+  hosts dial it.  The dialler checks the name that it dialled.  So nobody can pass the bytes of a
+  dialler on to another actor, or to the admin of another host, that has the same key.
 - Proofs are compared in constant time.
 
 What this does *not* give: the frames that follow are neither encrypted nor authenticated one
@@ -22,6 +25,9 @@ by one.  Whoever can alter packets between the hosts can alter messages; put a V
 
 The introduction says whom the dialler wants and who it is.  Wanting somebody else than the
 acceptor is an error: a TCP port may have been recycled for another actor.
+
+An acceptor that has no room for a dialler sends the notice :data:`CROWDED` in the place of its
+proof, and hangs up.  Anybody can send that notice: all it does is that the dialler tries again.
 """
 
 from __future__ import annotations
@@ -29,17 +35,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Callable
 from typing import Final
 
 from .addresses import MAX_PORT, Address
-from .errors import HandshakeError
+from .errors import CrowdedOut, HandshakeError
 
-MAGIC: Final = b"FARREF1\n"
+MAGIC: Final = b"FARREF2\n"
 LOCAL: Final = b"L"
 KEYED: Final = b"K"
 NONCE: Final = 32
 PROOF: Final = hashlib.sha256().digest_size
+CROWDED: Final = MAGIC + b"there is no room\n"
 MAX_INTRODUCTION: Final = 1024
 _LENGTH: Final = 2
 
@@ -47,7 +53,7 @@ _LENGTH: Final = 2
 def _proof(key: bytes, who: bytes, *transcript: bytes) -> bytes:
     # Every element of the transcript has a fixed length but the last, so that no two
     # transcripts concatenate to the same bytes.
-    message = b"farref.actors.base/1 " + who + b"\0" + b"".join(transcript)
+    message = b"farref.actors.base/2 " + who + b"\0" + b"".join(transcript)
     return hmac.new(key, message, hashlib.sha256).digest()
 
 
@@ -73,13 +79,14 @@ def _introduced(text: bytes) -> tuple[str, Address]:
 class Dialler:
     """The connecting end.  Send :attr:`opening`, then what :meth:`feed` returns."""
 
-    __slots__ = ("_introduction", "_key", "_nonce", "_received", "done", "opening")
+    __slots__ = ("_introduction", "_key", "_nonce", "_received", "_want", "done", "opening")
 
     def __init__(self, want: str, me: Address, key: bytes, nonce: bytes) -> None:
         """Dial the actor with key *want*.
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
         """
+        self._want = want
         self._introduction = _introduction(want, me)
         self._key = key
         self._nonce = nonce
@@ -90,16 +97,23 @@ class Dialler:
     def feed(self, data: bytes) -> bytes:
         """Take *data* from the acceptor; what to send now (empty: wait for more).
 
-        Raises :class:`HandshakeError` when the acceptor does not know the key.
+        Raises :class:`HandshakeError` when the acceptor does not prove that it knows the key and is
+        the one that was dialled, and :class:`CrowdedOut` when it has no room for us.
         """
         self._received += data
+        if self._received == CROWDED and not self.done:
+            raise CrowdedOut(f"there are too many strangers at {self._want}, and we had to go")
         if len(self._received) < NONCE + PROOF:
             return b""
         if self.done or len(self._received) > NONCE + PROOF:
             raise HandshakeError("the acceptor sent more than its proof")
         theirs, proof = self._received[:NONCE], self._received[NONCE:]
-        if not hmac.compare_digest(proof, _proof(self._key, b"acceptor", self._nonce, theirs)):
-            raise HandshakeError("the acceptor does not know the shared key")
+        expected = _proof(self._key, b"acceptor", self._nonce, theirs, self._want.encode())
+        if not hmac.compare_digest(proof, expected):
+            raise HandshakeError(
+                f"the acceptor does not know the shared key, or does not call itself {self._want}:"
+                " dial the address that its system was given as host=, not one that is forwarded"
+            )
         self.done = True
         return (
             _proof(self._key, b"dialler", self._nonce, theirs, self._introduction)
@@ -110,14 +124,14 @@ class Dialler:
 class Acceptor:
     """The accepting end.  Feed it until :attr:`peer` is set; :attr:`rest` is what came after."""
 
-    __slots__ = ("_challenge", "_is_me", "_key", "_nonce", "_received", "peer", "rest")
+    __slots__ = ("_challenge", "_key", "_me", "_nonce", "_received", "peer", "rest")
 
-    def __init__(self, is_me: Callable[[str], bool], key: bytes, nonce: bytes) -> None:
-        """Answer whoever wants a key for which *is_me* holds.
+    def __init__(self, me: Address, key: bytes, nonce: bytes) -> None:
+        """Answer whoever wants *me*.
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
         """
-        self._is_me = is_me
+        self._me = me
         self._key = key
         self._nonce = nonce
         self._received = b""
@@ -143,10 +157,16 @@ class Acceptor:
         if not self._challenge and len(self._received) >= theirs_end:
             theirs = self._received[len(preamble) : theirs_end]
             self._challenge = theirs + self._nonce
-            answer = self._nonce + _proof(self._key, b"acceptor", self._challenge)
+            name = self._me.key.encode()
+            answer = self._nonce + _proof(self._key, b"acceptor", self._challenge, name)
         if self._challenge:
             self._introduced(theirs_end, PROOF)
         return answer
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has come yet."""
+        return not self._received and self.peer is None
 
     def _introduced(self, start: int, proof_size: int) -> None:
         head = start + proof_size
@@ -163,7 +183,8 @@ class Acceptor:
             if not hmac.compare_digest(self._received[start:head], expected):
                 raise HandshakeError("the dialler does not know the shared key")
         want, peer = _introduced(self._received[length_end:end])
-        if not self._is_me(want):
+        # On its own host an admin is also known by the path of its socket.
+        if want != self._me.key and (self._key or not self._me.well_known or want != self._me.path):
             raise HandshakeError(f"{peer} wants {want}, which is not here (any more)")
         self.rest = self._received[end:]
         self._received = b""

@@ -12,6 +12,7 @@ top bit set means: this message could not be unpickled.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 from collections import deque
@@ -119,6 +120,20 @@ class InConnection:
     def peer(self) -> Address | None:
         """Who sends, once the handshake is over."""
         return self._acceptor.peer
+
+    def has_spoken(self) -> bool:
+        """Whether the peer has said anything by now: reads what has come, if nothing had yet."""
+        if self._acceptor.silent and not self._closed:
+            self.on_event(READABLE)
+        return not self._acceptor.silent
+
+    def refuse(self, notice: bytes = b"") -> None:
+        """Hang up on a stranger, with a *notice* if its socket takes one."""
+        self.refused = True
+        if notice:
+            with contextlib.suppress(OSError):
+                self._sock.send(notice)
+        self.close()
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of Owner)
         """Read once, so that every connection gets its turn."""

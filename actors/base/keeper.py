@@ -9,8 +9,7 @@ does anything else; the keeper leaves the system's session and sleeps until
 It then sends SIGTERM to every process of the admin's session (actors exit between two
 handlers), SIGKILL to those that are left after :data:`GRACE` seconds, removes the system's
 sockets, and exits.  After an orderly shutdown there is nobody left to signal, and it only
-sweeps.  It waits on *pidfds*, which need no polling, are not fooled by recycled process ids,
-and work for processes that are not its children.
+sweeps.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import select
 import signal
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Final, NoReturn
 
-from . import places
+import psutil
+
+from . import lives, places
 from .settings import Settings
 
 GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
@@ -54,13 +53,13 @@ def _keep(settings: Settings, admin: int, program: int) -> NoReturn:
     gc.freeze()
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     places.declare_alive(settings.directory, settings.system_id)
-    _wait_for_one([admin, program] if settings.die_with_parent else [admin])
-    if not _is_alive(admin):
+    lives.wait_for_one([admin, program] if settings.die_with_parent else [admin])
+    if admin not in {member.pid for member in lives.members(session)}:
         _wait_for_none(session, NATURAL)
     for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, FINAL)):
-        for member in members(session):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(member, number)
+        for member in lives.members(session):
+            with contextlib.suppress(psutil.Error):
+                member.send_signal(number)
         _wait_for_none(session, patience)
     places.remove_system(settings.directory, settings.system_id)
     with places.claiming(settings.directory):
@@ -68,44 +67,8 @@ def _keep(settings: Settings, admin: int, program: int) -> NoReturn:
     os._exit(0)
 
 
-def _is_alive(process: int) -> bool:
-    return _state_and_session(process) is not None
-
-
-def _wait_for_one(processes: list[int]) -> None:
-    """Sleep until one of *processes* has ended."""
-    waiting = select.poll()
-    for process in processes:
-        try:
-            waiting.register(os.pidfd_open(process), select.POLLIN)
-        except ProcessLookupError:
-            return
-    waiting.poll()
-
-
 def _wait_for_none(session: int, seconds: float) -> None:
     """Sleep until nobody of *session* is left, but at most *seconds*."""
     deadline = monotonic() + seconds
-    while members(session) and monotonic() < deadline:
+    while lives.members(session) and monotonic() < deadline:
         sleep(STEP)
-
-
-def members(session: int) -> list[int]:
-    """The processes of *session* that still run (zombies do not)."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            status = _state_and_session(int(entry.name))
-            if status is not None and status[1] == session:
-                found.append(int(entry.name))
-    return found
-
-
-def _state_and_session(process: int) -> tuple[str, int] | None:
-    """State and session of *process*; None if it has ended (or is a zombie)."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text()
-    except (OSError, ValueError):
-        return None
-    state, _, _, session = text.rpartition(")")[2].split()[:4]
-    return None if state in "ZX" else (state, int(session))

@@ -1,10 +1,18 @@
 """Where others reach us: listening sockets, and strangers until they have introduced themselves.
 
-A stranger costs one descriptor and a few hundred bytes: at most ``max_handshakes`` may be in
-the handshake at one door at a time, each for at most ``handshake_timeout`` seconds from accept to
-the last byte, however slowly it dribbles.  On a Unix socket a peer with another uid is closed
-before a byte is read.  Each door has strangers of its own: those who crowd the one to other hosts
-keep nobody of this host waiting.
+A stranger costs one descriptor and a few hundred bytes.  It may stay for ``handshake_timeout``
+seconds from accept to the last byte, however slowly it dribbles.
+
+*On a TCP port* at most ``max_handshakes`` strangers may be in the handshake at a time.  One more
+takes the place of the oldest that has said nothing yet, or of the oldest of all if each has said
+something: a peer of ours says its part at once, and needs no longer than a packet to and fro.  The
+one that has to go gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.
+So whoever connects and says nothing keeps nobody waiting.
+
+*On a Unix socket* a peer with another uid is closed before a byte is read.  Those that stay are
+this user's own processes, and as many may be in the handshake as there are descriptors.
+
+Where descriptors run out, a stranger goes, too; without one the door is shut for a moment.
 """
 
 from __future__ import annotations
@@ -20,13 +28,13 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
 
+from ...features import peer_uid
 from . import places, tcp
 from ._thespian import thesplog
 from .addresses import Address
-from .handshake import NONCE, Acceptor
+from .handshake import CROWDED, NONCE, Acceptor
 from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection
-from .outbox import peer_uid
 from .poller import READABLE, Poller
 from .settings import Settings
 
@@ -86,6 +94,7 @@ class _Door:
 
     def __init__(self, sock: socket.socket, accept: Callable[[_Door], None]) -> None:
         self.sock = sock
+        self.local = sock.family == socket.AF_UNIX
         self._accept = accept
         self.strangers: dict[InConnection, float] = {}  # and their deadlines, oldest first
         self.paused_until = 0.0
@@ -116,35 +125,47 @@ class Listener:
             door.sock.setblocking(False)
             poller.add(door.sock.fileno(), READABLE, door)
 
-    def _is_me(self, want: str) -> bool:
-        me = self._sockets.address
-        # An admin is also known by its path, and by its port under any name of this host.
-        return want == me.key or (
-            me.well_known and (want == me.path or want.endswith(f":{me.port}"))
-        )
-
     def _accept(self, door: _Door) -> None:
         for _ in range(ACCEPTS_PER_TURN):
-            if len(door.strangers) >= self._settings.limits.max_handshakes:
-                self._pause(door)
-                return
             try:
                 sock, _ = door.sock.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    if any(map(self._shed, reversed(self._doors))):
+                        continue
                     thesplog("cannot accept connections: %s", error, level=40)
                     self._pause(door)
                 return  # else the caller hung up before we answered
+            if not door.local and len(door.strangers) >= self._settings.limits.max_handshakes:
+                self._shed(door)
             self._admit(door, sock)
+
+    @staticmethod
+    def _shed(door: _Door) -> bool:
+        """Make room: one of the strangers at *door* has to go.  Whether one has gone."""
+        before = len(door.strangers)
+        # A local peer of ours takes what comes back for acknowledgements.
+        notice = b"" if door.local else CROWDED
+        for stranger in list(door.strangers):
+            if not stranger.has_spoken():
+                stranger.refuse(notice)
+                return True
+        if len(door.strangers) == before and door.strangers and not door.local:
+            next(iter(door.strangers)).refuse(notice)
+        return len(door.strangers) < before
 
     def _admit(self, door: _Door, sock: socket.socket) -> None:
         sock.setblocking(False)
         key = b""
         if sock.family == socket.AF_UNIX:
-            if peer_uid(sock) != os.getuid():
-                thesplog("refused a connection from uid %d", peer_uid(sock), level=30)
+            try:
+                uid = peer_uid(sock)
+            except OSError:  # it has hung up again
+                uid = -1
+            if uid != os.getuid():
+                thesplog("refused a connection from uid %d", uid, level=30)
                 sock.close()
                 self.refused += 1
                 return
@@ -152,7 +173,7 @@ class Listener:
             tcp.tune(sock, self._settings.limits)
             key = self._settings.key
         limits = self._settings.limits
-        acceptor = Acceptor(self._is_me, key, secrets.token_bytes(NONCE))
+        acceptor = Acceptor(self._sockets.address, key, secrets.token_bytes(NONCE))
         connection = InConnection(
             sock,
             acceptor,
@@ -184,8 +205,7 @@ class Listener:
         for door in self._doors:
             late = [stranger for stranger, deadline in door.strangers.items() if deadline <= now]
             for stranger in late:
-                stranger.refused = True
-                stranger.close()
+                stranger.refuse()
             if door.paused_until and door.paused_until <= now:
                 door.paused_until = 0.0
                 self._poller.change(door.sock.fileno(), READABLE)

@@ -26,12 +26,12 @@ import resource
 import secrets
 import select
 import socket
-import struct
 import threading
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
+from ...features import peer_uid
 from . import tcp
 from ._thespian import SendStatus, Status
 from .addresses import Address
@@ -46,21 +46,6 @@ FLUSH_BYTES: Final = 1 << 16
 HANDLER_PATIENCE: Final = 0.001  # seconds after which a handler's messages leave at once
 POLL_SLICE: Final = 0.1  # seconds
 SEND_BUFFER: Final = 1 << 20  # bytes that the kernel holds for one local peer
-_CREDENTIALS: Final = struct.Struct("3i")
-
-
-def peer_uid(sock: socket.socket) -> int:
-    """The uid of the process at the other end of a Unix socket, as the kernel knows it."""
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid: int = _CREDENTIALS.unpack(raw)[1]
-    return uid
-
-
-def peer_pid(sock: socket.socket) -> int:
-    """The pid of the process that listened at, or connected, the other end."""
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    pid: int = _CREDENTIALS.unpack(raw)[0]
-    return pid
 
 
 class Outbox:
@@ -211,22 +196,31 @@ class Outbox:
             raise TransportClosed(f"{self._me} was closed; it cannot send to {address}")
         try:
             try:
-                connection = self._dial(address)
+                connection = OutConnection(self, address)
             except OSError as error:
                 if error.errno != errno.EMFILE or not self._make_descriptors():
                     raise
-                connection = self._dial(address)
+                connection = OutConnection(self, address)
         except OSError as error:
             if error.errno == errno.EMFILE:
                 raise  # our own trouble: the target may be well
             return None
         self._connections[address.key] = connection
         if not connection.settled:
-            self._unsettled.append(connection)
-            self.poller.wake()
+            self.unsettled(connection)
         return connection
 
-    def _dial(self, address: Address) -> OutConnection:
+    def unsettled(self, connection: OutConnection) -> None:
+        """*connection* is being made: :meth:`tick` looks after it."""
+        if connection not in self._unsettled:
+            self._unsettled.append(connection)
+        self.poller.wake()
+
+    def way_to(self, address: Address) -> tuple[socket.socket, str | tuple[str, int], Dialler]:
+        """A new socket for *address*, what to connect it to, and what to say there.
+
+        Raises OSError, and :class:`InvalidAddress` where there is no way.
+        """
         settings = self._settings
         near = (
             address.path
@@ -247,13 +241,8 @@ class Outbox:
             raise InvalidAddress(
                 f"{address} is on another host, and only one of us has a TCP address"
             )
-        try:
-            sock.setblocking(False)
-            dialler = Dialler(address.key, self._me, key, secrets.token_bytes(NONCE))
-            return OutConnection(self, address, target, sock, dialler)
-        except BaseException:
-            sock.close()
-            raise
+        sock.setblocking(False)
+        return sock, target, Dialler(address.key, self._me, key, secrets.token_bytes(NONCE))
 
     def _make_descriptors(self) -> bool:
         """Out of file descriptors: raise the soft limit, else close idle connections."""
@@ -269,8 +258,8 @@ class Outbox:
 
     def verify(self, sock: socket.socket) -> None:
         """Refuse to talk to a Unix socket of another user."""
-        if sock.family == socket.AF_UNIX and peer_uid(sock) != os.getuid():
-            raise HandshakeError(f"{sock.getpeername()} is held by uid {peer_uid(sock)}")
+        if sock.family == socket.AF_UNIX and (uid := peer_uid(sock)) != os.getuid():
+            raise HandshakeError(f"{sock.getpeername()} is held by uid {uid}")
 
     def forget(self, connection: OutConnection) -> None:
         """*connection* is closed: the next message dials again."""

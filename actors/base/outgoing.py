@@ -3,8 +3,10 @@
 ::
 
     RETRYING --> CONNECTING --> SHAKING --> OPEN --> CLOSED
-     (backlog of the       (TCP only)                  any error, or the peer is gone
-      listener is full)
+     | (backlog of the     (TCP only) |                any error, or the peer is gone
+     |  listener is full)             |
+     +--------------------------------+
+       (the listener was crowded)
 
 Every method is called with the outbox's lock held, so any thread may send, write and read
 acknowledgements here; nobody blocks while holding it.  Completions are only collected; the
@@ -27,20 +29,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ._thespian import SendStatus, Status, thesplog
 from .envelopes import UserIntent
-from .errors import HandshakeError
+from .errors import CrowdedOut, HandshakeError
 from .framing import ACK_REQUEST, Part, control
 from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
 
 if TYPE_CHECKING:
     from .addresses import Address
-    from .handshake import Dialler
     from .outbox import Outbox
 
 PARTS_PER_WRITE: Final = 128
 BYTES_PER_TURN: Final = 1 << 20
 READ_ACKS_EVERY: Final = 256  # messages
 RETRY_DELAY: Final = 0.005  # seconds
+CROWDED_DELAY: Final = 0.1  # seconds
 
 
 class State(enum.Enum):
@@ -59,6 +61,7 @@ class OutConnection:
     __slots__ = (
         "_acked",
         "_acks",
+        "_again_at",
         "_dialler",
         "_ends",
         "_events",
@@ -76,28 +79,29 @@ class OutConnection:
         "written",
     )
 
-    def __init__(
-        self, outbox: Outbox, address: Address, target: Any, sock: socket.socket, dialler: Dialler
-    ) -> None:
-        """Dial *target* (as for ``socket.connect``).  Raises OSError if nobody is there."""
+    def __init__(self, outbox: Outbox, address: Address) -> None:
+        """Dial *address*.  Raises OSError if nobody is there."""
         self._outbox = outbox
         self.address = address
-        self._target = target
-        self.sock = sock
-        self._dialler = dialler
+        self.sock, self._target, self._dialler = outbox.way_to(address)
         self._parts: deque[Part] = deque()
         self._ends: deque[int] = deque()  # stream offsets at which unwritten messages end
         self._unacked: deque[Any] = deque()  # intents, oldest first
         self._acked = 0
         self._acks = b""
         self._events = 0
+        self._again_at = 0.0  # when to dial again after we were crowded out; 0: we never were
         self.enqueued = 0  # bytes of frames, ever
         self.written = 0  # of those
         self.dirty = False
         self.used = perf_counter()
         self.deadline = self.used + outbox.limits.connect_timeout
         self.state = State.RETRYING
-        self.connect()
+        try:
+            self.connect()
+        except BaseException:
+            self.sock.close()
+            raise
 
     # -- connecting -------------------------------------------------------------------
 
@@ -124,6 +128,20 @@ class OutConnection:
             self.state = State.SHAKING
             self.sock.send(opening)  # 41 bytes into an empty buffer
         self._listen_for(READABLE)
+
+    def _dial_again(self) -> None:
+        """The listener had no room for us: begin anew, soon, with all that waits to be sent."""
+        self._leave_socket()
+        self.sock, self._target, self._dialler = self._outbox.way_to(self.address)
+        self.state = State.RETRYING
+        self._again_at = perf_counter() + CROWDED_DELAY
+        self._outbox.unsettled(self)
+
+    def _leave_socket(self) -> None:
+        if self._events:
+            self._outbox.poller.remove(self.sock.fileno())
+            self._events = 0
+        self.sock.close()
 
     def _listen_for(self, events: int) -> None:
         if events != self._events:
@@ -248,10 +266,14 @@ class OutConnection:
 
     def _shake_hands(self) -> None:
         with contextlib.suppress(BlockingIOError):
-            data = self.sock.recv(4096)
+            try:
+                data = self.sock.recv(4096)
+                answer = self._dialler.feed(data)
+            except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
+                self._dial_again()
+                return
             if not data:
                 raise HandshakeError("the peer closed the connection; does it have the same key?")
-            answer = self._dialler.feed(data)
             if answer:
                 self.sock.send(answer)  # a few hundred bytes into an empty buffer
                 self.state = State.OPEN
@@ -288,8 +310,10 @@ class OutConnection:
     def tick(self, now: float) -> None:
         """Retry or give up connecting.  Called every few milliseconds until it is open."""
         if now > self.deadline:
+            if self._again_at:
+                thesplog("too many strangers at %s: no way in", self.address, level=40)
             self.fail(SendStatus.DeadTarget)
-        elif self.state is State.RETRYING:
+        elif self.state is State.RETRYING and now >= self._again_at:
             try:
                 self.connect()
                 self.flush()
@@ -315,9 +339,7 @@ class OutConnection:
     def close(self) -> None:
         """Close the socket and drop what was not written."""
         self.state = State.CLOSED
-        if self._events:
-            self._outbox.poller.remove(self.sock.fileno())
-        self.sock.close()
+        self._leave_socket()
         self._parts.clear()
         self._ends.clear()
         self.written = self.enqueued

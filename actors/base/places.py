@@ -10,13 +10,25 @@ one of these sockets may have code unpickled by it:
 ``<id>-<random>``        the socket of one actor of the system *id*
 ``x-<random>``           the socket of one outside program (or ``private()``)
 ``key``                  secret for TCP over loopback, made on first use
+``thespian.log``         Thespian's own log, unless ``THESPLOG_FILE`` says another
 =======================  ====================================================
+
+Every program of a user finds the same directory, as long as its environment names the same
+``XDG_RUNTIME_DIR`` and ``TMPDIR``.  It is the first of these that is safe to use:
+
+1. ``$XDG_RUNTIME_DIR/farref``;
+2. ``farref-<uid>`` in the temporary directory, then in ``/tmp``;
+3. ``farref-<uid>-<random>`` there, made when somebody else has taken that name.  Others cannot make
+   one that seems to be ours, as they cannot give files away: so the one that is ours is found.
+
+*Safe* means that no other user can enter it, or put another in its place: each directory above it
+belongs to root or to us, and who else may write there may not rename what is ours (the sticky bit).
 
 A socket file outlives a process that was killed, so the next one to start a system sweeps:
 sockets of systems whose ``.alive`` nobody locks, and sockets that refuse connections.
 To keep a sweeper from mistaking a socket that is bound but does not listen yet for a dead
-one, a socket is bound under a hidden name and published, listening, with ``link()``, which
-fails rather than replaces when the name is taken.
+one, a socket is bound under a hidden name, and gets its own one when it listens.  Names are random
+but for that of an admin, which is taken while :func:`claiming`.
 """
 
 from __future__ import annotations
@@ -32,31 +44,92 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import InvalidAddress, PathTooLong, UnsafeDirectory
+from .errors import BaseError, InvalidAddress, OtherUsersDirectory, PathTooLong, UnsafeDirectory
 
-MAX_SOCKET_PATH = 107  # sun_path is 108 bytes with its final NUL
+MAX_SOCKET_PATH = 103  # sun_path is 104 bytes on macOS with its final NUL, and 108 on Linux
 LONGEST_NAME = 40  # the longest file name this module makes, ".new-" included
 BACKLOG = 4096
 LOOPBACK_KEY = 32  # bytes
+THESPIAN_LOG = "THESPLOG_FILE"  # Thespian's environment variable
+_log = ""
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 
 
 def private_directory() -> Path:
-    """The user's socket directory, made if needed and verified.
+    """The user's directory, made if needed and verified; see the module's text.
 
-    ``$XDG_RUNTIME_DIR/farref`` where that variable names a directory of ours whose path is
-    short enough, else ``farref-<uid>`` in the temporary directory.
-
-    Raises :class:`UnsafeDirectory` when the directory is not ours or others may enter it,
-    :class:`PathTooLong` when sockets in it would not fit in a socket address.
+    Raises :class:`UnsafeDirectory` when there is none that is safe, or others may enter ours.
     """
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and os.path.isdir(runtime) and _fits(Path(runtime, "farref")):
-        return verified(Path(runtime, "farref"))
-    fallback = Path(tempfile.gettempdir(), f"farref-{os.getuid()}")
-    if not _fits(fallback):
-        fallback = Path("/tmp", f"farref-{os.getuid()}")  # noqa: S108 (owner and mode are verified)
-    return verified(fallback)
+    runtime, name = os.environ.get("XDG_RUNTIME_DIR", ""), f"farref-{os.getuid()}"
+    reasons = []
+    if runtime and os.path.isdir(runtime):
+        try:
+            return verified(Path(runtime, "farref"))
+        except (OtherUsersDirectory, PathTooLong, OSError) as error:
+            reasons.append(str(error))
+    for parent in dict.fromkeys((tempfile.gettempdir(), "/tmp")):  # noqa: S108 (it is verified)
+        try:
+            return verified(Path(parent, name))
+        except (OtherUsersDirectory, PathTooLong, OSError) as error:
+            reasons.append(str(error))
+        with contextlib.suppress(BaseError, OSError):
+            return _fresh(Path(parent), f"{name}-")
+    raise UnsafeDirectory("there is no safe directory for our sockets: " + "; ".join(reasons))
+
+
+def _fresh(parent: Path, prefix: str) -> Path:
+    """The directory in *parent* that we have made because another has the usual name."""
+    _check_above(parent / prefix)
+    found = _first_safe(parent, prefix)
+    if found is None:
+        made = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        found = _first_safe(parent, prefix)  # another program of ours may have made one, too
+        if found != made:
+            made.rmdir()
+    if found is None:
+        raise PathTooLong(f"{parent}: sockets below it would not fit in {MAX_SOCKET_PATH} bytes")
+    return found
+
+
+def _first_safe(parent: Path, prefix: str) -> Path | None:
+    for found in sorted(parent.glob(f"{prefix}*")):
+        with contextlib.suppress(BaseError):
+            return verified(found)
+    return None
+
+
+def _check_above(directory: Path) -> None:
+    """Raise :class:`OtherUsersDirectory` if another user can put something else at *directory*."""
+    literal = Path(os.path.abspath(directory)).parents
+    real = Path(os.path.realpath(directory.parent) + "/x").parents
+    for above in dict.fromkeys((*literal, *real)):
+        status = above.lstat()
+        if status.st_uid not in {os.getuid(), 0}:
+            raise OtherUsersDirectory(
+                f"{above} belongs to uid {status.st_uid}, who can replace {directory}"
+            )
+        shared = stat.S_IMODE(status.st_mode) & 0o022 and not stat.S_ISLNK(status.st_mode)
+        if shared and not status.st_mode & stat.S_ISVTX:
+            raise OtherUsersDirectory(
+                f"other users may write in {above} (mode {stat.S_IMODE(status.st_mode):04o}), and"
+                f" replace {directory}: chmod go-w {above}, or set XDG_RUNTIME_DIR"
+            )
+
+
+def thespian_log(directory: Path) -> Path:
+    """The file of Thespian's own log."""
+    return directory / "thespian.log"
+
+
+def log_for_thespian(directory: Path) -> None:
+    """Have Thespian write its own log, if it writes one, into *directory*.
+
+    Its default is ``thespian.log`` in the temporary directory, where another user can put a
+    symbolic link in its place.  Every process that this one starts does the same.
+    """
+    global _log  # noqa: PLW0603 (what this process has put into its environment)
+    if os.environ.get(THESPIAN_LOG, _log) == _log:  # else the user has chosen one
+        _log = os.environ[THESPIAN_LOG] = str(thespian_log(directory))
 
 
 def _fits(directory: Path) -> bool:
@@ -64,22 +137,26 @@ def _fits(directory: Path) -> bool:
 
 
 def verified(directory: Path) -> Path:
-    """*directory*, made with mode 0700 if it is missing; refused unless it is ours alone."""
+    """*directory*, made with mode 0700 if it is missing; refused unless it is ours alone.
+
+    Raises :class:`OtherUsersDirectory`, :class:`UnsafeDirectory`, :class:`PathTooLong`, OSError.
+    """
     if not _fits(directory):
         raise PathTooLong(
             f"{directory}: sockets in this directory would not fit in {MAX_SOCKET_PATH} bytes;"
             " point XDG_RUNTIME_DIR or TMPDIR to a shorter path"
         )
+    _check_above(directory)
     with contextlib.suppress(FileExistsError):
         directory.mkdir(mode=0o700)
     status = directory.lstat()  # a symbolic link may lead anywhere tomorrow: look at it itself
-    if not stat.S_ISDIR(status.st_mode):
-        raise UnsafeDirectory(f"{directory} is not a directory; remove it")
     if status.st_uid != os.getuid():
-        raise UnsafeDirectory(
+        raise OtherUsersDirectory(
             f"{directory} belongs to uid {status.st_uid}, not to {os.getuid()}:"
             " another user could read and answer our messages; remove it or set XDG_RUNTIME_DIR"
         )
+    if not stat.S_ISDIR(status.st_mode):
+        raise UnsafeDirectory(f"{directory} is not a directory; remove it")
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise UnsafeDirectory(
             f"{directory} has mode {stat.S_IMODE(status.st_mode):04o}:"
@@ -107,15 +184,18 @@ def listen_at(path: str) -> socket.socket:
     """A listening socket published at *path*; ``FileExistsError`` if the name is taken."""
     if len(os.fsencode(path)) > MAX_SOCKET_PATH:
         raise PathTooLong(f"{path}: longer than {MAX_SOCKET_PATH} bytes")
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "a socket has this name already", path)
     hidden = os.path.join(os.path.dirname(path), f".new-{secrets.token_hex(8)}")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(hidden)
         try:
             sock.listen(BACKLOG)
-            os.link(hidden, path)
-        finally:
+            os.rename(hidden, path)  # not `link`: macOS is not known to link sockets
+        except BaseException:
             os.unlink(hidden)
+            raise
     except BaseException:
         sock.close()
         raise

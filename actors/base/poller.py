@@ -3,6 +3,9 @@
 ``epoll`` may be changed by one thread while another sleeps in it, and takes notice at once;
 that is what lets any thread that sends ask for "writable" events without waking anybody.
 For everything else there is an ``eventfd``: writing to it is safe in a signal handler too.
+Where there are none, ``poll`` and a pipe do the same: who changes something wakes the thread that
+sleeps.  That is slower with many descriptors, but it is the same on every system, so what runs on
+macOS is what the tests run on Linux; ``kqueue`` could not be tried there.
 
 **Spinning.**  When a core goes idle, the next message pays for waking it: tens of
 microseconds, more than all our own work.  So before it sleeps the run loop may poll for
@@ -18,15 +21,22 @@ them what they compute the next message with.
 from __future__ import annotations
 
 import contextlib
+import errno
+import math
 import os
 import select
+import stat
+import sys
+from collections.abc import Callable
 from time import perf_counter
 from typing import Final, Protocol
 
-from .errors import UnsupportedPlatform
+from ...features import cores, has
 
-READABLE: Final = getattr(select, "EPOLLIN", 1)
-WRITABLE: Final = getattr(select, "EPOLLOUT", 4)
+READABLE: Final = 1  # `EPOLLIN`, and `POLLIN` everywhere
+WRITABLE: Final = 4  # `EPOLLOUT` and `POLLOUT`
+INVALID: Final = 0x20  # `POLLNVAL`
+RING: Final = (1).to_bytes(8, sys.byteorder)  # the number that an `eventfd` counts up by
 MAX_SKIPS: Final = 64
 CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else wants the core
 
@@ -38,21 +48,75 @@ class Owner(Protocol):
         """*events* is a mask of ``EPOLLIN`` and the like.  Must not block."""
 
 
+class _Poll:
+    """What we need of ``epoll``, by ``poll``."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._poll = select.poll()
+        self._wake = wake
+
+    def register(self, descriptor: int, events: int) -> None:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise PermissionError(errno.EPERM, "a regular file, which is always ready")
+        self._poll.register(descriptor, events)
+        self._wake()
+
+    def modify(self, descriptor: int, events: int) -> None:
+        self._poll.modify(descriptor, events)
+        self._wake()
+
+    def unregister(self, descriptor: int) -> None:
+        with contextlib.suppress(KeyError):
+            self._poll.unregister(descriptor)
+
+    def poll(self, timeout: float | None) -> list[tuple[int, int]]:
+        found = self._poll.poll(None if timeout is None else math.ceil(timeout * 1000))
+        for descriptor, _ in [each for each in found if each[1] & INVALID]:
+            self.unregister(descriptor)  # it was closed; `epoll` forgets those by itself
+        return [each for each in found if not each[1] & INVALID]
+
+    def close(self) -> None:
+        """It holds no descriptor of its own."""
+
+
+class _Bell:
+    """What we need of ``eventfd``, by one or by a pipe."""
+
+    __slots__ = ("_in", "fileno")
+
+    def __init__(self) -> None:
+        if has("eventfd"):
+            self.fileno = self._in = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        else:
+            self.fileno, self._in = os.pipe()
+            os.set_blocking(self.fileno, False)
+            os.set_blocking(self._in, False)
+
+    def ring(self) -> None:
+        os.write(self._in, RING)
+
+    def silence(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.fileno, len(RING))
+
+    def close(self) -> None:
+        for descriptor in {self.fileno, self._in}:
+            os.close(descriptor)
+
+
 class Poller:
     """``epoll``, a table of owners, and an ``eventfd`` to wake it."""
 
-    __slots__ = ("_epoll", "_owners", "_skips", "_spin", "_wakened", "_waking", "asleep", "watched")
+    __slots__ = ("_bell", "_epoll", "_owners", "_skips", "_spin", "_wakened", "asleep", "watched")
 
     def __init__(self, spin: float) -> None:
         """Spin for up to *spin* seconds before sleeping; 0 never spins."""
-        if not (hasattr(select, "epoll") and hasattr(os, "eventfd")):
-            raise UnsupportedPlatform("this system base needs Linux (epoll and eventfd)")
-        self._epoll = select.epoll()
-        self._waking = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._wakened = False
+        self._bell = _Bell()
+        self._epoll = select.epoll() if has("epoll") else _Poll(self.wake)
         self._owners: dict[int, Owner] = {}
-        self._epoll.register(self._waking, READABLE)
-        self._spin = spin if len(os.sched_getaffinity(0)) > 1 else 0.0
+        self._epoll.register(self._bell.fileno, READABLE)
+        self._spin = spin if cores() > 1 else 0.0
         self._skips = [0, 1]  # sleeps to go until the next spin; and how many after a miss
         self.watched: list[int] = []
         self.asleep = False
@@ -78,7 +142,7 @@ class Poller:
         if not self._wakened:
             self._wakened = True
             with contextlib.suppress(OSError):  # closed meanwhile: nobody waits
-                os.eventfd_write(self._waking, 1)
+                self._bell.ring()
 
     def watch(self, descriptors: list[int]) -> None:
         """Report *descriptors* (the user's) as ready from :meth:`wait`; forget former ones."""
@@ -116,12 +180,11 @@ class Poller:
             owner = self._owners.get(descriptor)
             if owner is not None:
                 owner.on_event(mask)
-            elif descriptor == self._waking:
+            elif descriptor == self._bell.fileno:
                 # In this order: a wake in between is not written, but we look at everything
                 # after this anyway.  The other way round it would be written, read, and leave
                 # the flag set: no later wake would ever be written.
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._waking)
+                self._bell.silence()
                 self._wakened = False
             elif descriptor in self.watched:
                 ready.append(descriptor)
@@ -151,7 +214,7 @@ class Poller:
         return []
 
     def close(self) -> None:
-        """Close our own two descriptors; the owners close theirs."""
+        """Close our own descriptors; the owners close theirs."""
         self._wakened = True  # a late `wake` must not write to whoever gets its descriptor next
         self._epoll.close()
-        os.close(self._waking)
+        self._bell.close()

@@ -43,7 +43,7 @@ class Limits:
     handshake_timeout: float = 5.0
     """For a stranger to say who it is."""
     max_handshakes: int = 64
-    """Strangers at once, at one socket; others wait to be accepted."""
+    """Strangers at once, at one TCP port; then the oldest that has said nothing is hung up on."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

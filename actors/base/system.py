@@ -13,7 +13,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, Literal
 
-from . import addresses, places
+from ...features import knows_peers
+from . import addresses, keys, places
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -26,7 +27,13 @@ from ._thespian import (
     TransmitIntent,
 )
 from .endpoints import CloneInit
-from .errors import InvalidAddress, KeyRequired, NoSuchSystem, SystemAlreadyRuns
+from .errors import (
+    InvalidAddress,
+    KeyRequired,
+    NoSuchSystem,
+    SystemAlreadyRuns,
+    UnsupportedPlatform,
+)
 from .outside import Outside, PrivateContext
 from .processes import start_admin
 from .settings import Limits, Settings
@@ -37,7 +44,6 @@ STARTUP_PATIENCE: Final = 30.0  # seconds; spawned processes import everything a
 CLEANUP_PATIENCE: Final = 8.0  # seconds; longer than a keeper takes
 ADMIN_PATIENCE: Final = 1.0  # seconds after which an admin that should have ended is killed
 SWEEP_AFTER: Final = 0.3  # seconds after which the keeper may be suspected to be dead
-MIN_KEY: Final = 16  # bytes
 HOST_CAPABILITY: Final = "farref host"  # the capability that holds the host's address
 CAPABILITIES: Final[dict[str, Any]] = {
     "Thespian ActorSystem Name": "farrefBase",
@@ -225,9 +231,10 @@ def system_base(
 
     *host* and *port* make the system reachable from other hosts: *host* is the address that they
     dial, and every actor listens there too.  All systems of a convention need the same *key*:
-    at least 16 bytes, or the path of a file that holds them.  Without one, only loopback
-    addresses are allowed, and a key that only this user can read is used.  *convention* is
-    ``"host:port"`` of the system that leads the convention, or a list of candidates.
+    the path of a file that ``farref key`` has made, or 32 random bytes; see :mod:`.keys`.  Without
+    one, only loopback addresses are allowed, and a key that only this user can read is used.
+    *convention* is ``"host:port"`` of the system that leads the convention, or a list of
+    candidates.
 
     *die_with_parent*: when this program ends, however, so does the system that it started.
     *spin*: seconds to poll before sleeping; see :mod:`.poller`.  *shutdown_timeout*: seconds that
@@ -269,9 +276,15 @@ def make_settings(
     limits: Limits,
 ) -> Settings:
     """Check and complete the arguments of :func:`system_base`."""
+    if not knows_peers():
+        raise UnsupportedPlatform(
+            "this system base needs Unix sockets that tell which user is at their other end, and"
+            " there are none here; use a base of Thespian's, by its name"
+        )
     if name is None:
         name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
     directory = places.private_directory()
+    places.log_for_thespian(directory)
     numeric_host = addresses.numeric(host) if host else ""
     if numeric_host and port is None:
         raise InvalidAddress("a system with a host needs a port that others can dial")
@@ -300,11 +313,7 @@ def shared_key(
         if not addresses.is_loopback(host):
             raise KeyRequired(
                 f"without a shared key only loopback may be used, not {host}: whoever reaches"
-                " that address could run code here; pass key=... (bytes or a file)"
+                f" that address could run code here; pass key=..., a file: {keys.MAKE}"
             )
-        secret = places.loopback_key(directory or places.private_directory())
-    else:
-        secret = key if isinstance(key, bytes) else Path(key).read_bytes().strip()
-    if len(secret) < MIN_KEY:
-        raise KeyRequired(f"a shared key of {len(secret)} bytes; use at least {MIN_KEY}")
-    return secret
+        return places.loopback_key(directory or places.private_directory())
+    return keys.checked(key) if isinstance(key, bytes) else keys.read(key)

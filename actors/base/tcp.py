@@ -14,8 +14,9 @@ import socket
 from time import monotonic, sleep
 from typing import Final
 
+from ...features import has
 from .addresses import Address
-from .errors import HandshakeError, NoSuchSystem
+from .errors import CrowdedOut, HandshakeError, NoSuchSystem
 from .handshake import NONCE, Dialler
 from .settings import Limits
 
@@ -31,8 +32,8 @@ ANSWER: Final = 5.0  # seconds that an admin may take to prove itself
 def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
     """Return once the admin at *host*:*port* has proved that it knows *key*; None: is there.
 
-    Tries again for *patience* seconds while nobody is there.  Raises :class:`NoSuchSystem` then,
-    and :class:`HandshakeError` when there is somebody else.
+    Tries again for *patience* seconds while nobody is there, or has room for us.  Raises
+    :class:`NoSuchSystem` then, and :class:`HandshakeError` when there is somebody else.
     """
     deadline = monotonic() + patience
     while True:
@@ -41,6 +42,12 @@ def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
                 if key is not None:
                     _prove(sock, f"{host}:{port}", key)
                 return
+        except CrowdedOut as error:
+            if monotonic() > deadline:
+                raise NoSuchSystem(
+                    f"{host}:{port} is crowded, and let us in not once in {patience:g} s: find out"
+                    " who connects there without end, and keep them out with a firewall"
+                ) from error
         except HandshakeError:
             raise
         except OSError as error:
@@ -65,6 +72,8 @@ def _prove(sock: socket.socket, want: str, key: bytes) -> None:
             raise HandshakeError(f"at {want} is no system like ours: it hung up on us")
         try:
             dialler.feed(data)
+        except CrowdedOut:
+            raise
         except HandshakeError as error:
             raise HandshakeError(
                 f"at {want} is a system with another key, or none of ours: {error}"
@@ -85,9 +94,11 @@ def way_to(host: str, port: int) -> str:
 def tune(sock: socket.socket, limits: Limits) -> None:
     """Set *sock*, connected or not, for a peer on another host."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if not has("tcp patience"):  # the system's own defaults must do
+        return
     patience = int(limits.stall_timeout * 1000)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, IDLE // 3)
     with contextlib.suppress(OSError):  # an older kernel

@@ -388,6 +388,10 @@ class Transport:
 
     # -- the end ----------------------------------------------------------------------
 
+    def stop_listening(self) -> None:
+        """Accept nobody any more: nobody runs this endpoint, and the program has another one."""
+        self._listener.close(unlink=True)
+
     def close(self) -> None:
         """Leave: write what can be written at once, close everything, remove our socket."""
         if self.closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import os
 import pickle
@@ -29,6 +30,7 @@ from thespian.actors import (
 
 from farref.actors.base import places, system_base
 
+KEY = hashlib.sha256(b"the key of the tests").digest()
 PATIENCE = 20.0  # seconds that a test waits for what should take milliseconds
 
 
@@ -53,8 +55,9 @@ def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> N
 
 def sockets() -> list[str]:
     """What lies in the directory of sockets, but for what stays there for ever."""
+    stay = {"lock", "key", "thespian.log"}
     names = (p.name for p in places.private_directory().iterdir())
-    return sorted(n for n in names if n not in {"lock", "key"} and not n.endswith(".json"))
+    return sorted(n for n in names if n not in stay and not n.endswith(".json"))
 
 
 def free_port(host: str) -> int:

@@ -18,7 +18,7 @@ def dialler(want: str = "you", key: bytes = KEY, nonce: bytes = b"d" * NONCE) ->
 
 
 def acceptor(key: bytes = KEY, nonce: bytes = b"a" * NONCE) -> Acceptor:
-    return Acceptor(lambda want: want == "you", key, nonce)
+    return Acceptor(Address("you"), key, nonce)
 
 
 def in_pieces(data: bytes, size: int) -> list[bytes]:

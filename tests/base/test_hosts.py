@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from thespian.actors import ActorExitRequest, ActorSystem
 
 from .kit import (
+    KEY,
     PATIENCE,
     Collector,
     Duelist,
@@ -21,8 +23,6 @@ from .kit import (
 )
 
 pytestmark = pytest.mark.processes
-
-KEY = b"the key of both hosts"
 
 
 @pytest.fixture(scope="module")
@@ -95,11 +95,11 @@ def test_dead_letters_across_hosts(hosts: tuple[ActorSystem, ActorSystem]) -> No
 def test_hosts_with_different_keys_do_not_meet() -> None:
     port_a, port_b = free_port("127.0.0.4"), free_port("127.0.0.5")
     with (
-        running(host="127.0.0.4", port=port_a, key=b"key of the first host") as a,
+        running(host="127.0.0.4", port=port_a, key=KEY) as a,
         running(
             host="127.0.0.5",
             port=port_b,
-            key=b"key of another one",
+            key=os.urandom(32),
             convention=f"127.0.0.4:{port_a}",
             capabilities={"B": True},
         ) as b,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from farref import System, SystemDownError
 from farref.actors.base import (
     InvalidAddress,
+    OtherUsersDirectory,
     PathTooLong,
     UnsafeDirectory,
     places,
@@ -18,6 +24,7 @@ from farref.actors.base import (
 from farref.actors.base.addresses import Address, admin_address, numeric, parse
 from farref.actors.base.settings import Limits, Settings
 from farref.actors.base.system import shared_key
+from farref.actors.directory import folder
 
 
 def test_it_is_made_for_us_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,6 +84,141 @@ def test_a_long_runtime_directory_is_not_used(
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
     assert deep not in places.private_directory().parents
+
+
+OTHER = 12345
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make what is another user's")
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The temporary directory, as it is on a machine with several users."""
+    directory = short(tmp_path)
+    tmp_path.chmod(0o1777)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("TMPDIR", str(directory))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return directory
+
+
+def test_the_temporary_directory_may_be_shared(temporary: Path) -> None:
+    assert places.private_directory() == temporary / f"farref-{os.getuid()}"
+
+
+@as_root
+@pytest.mark.parametrize("kind", ["directory", "link", "file"])
+def test_a_name_that_another_user_took_is_passed_over(temporary: Path, kind: str) -> None:
+    """A fresh directory is used instead, and every program finds the same one."""
+    taken = temporary / f"farref-{os.getuid()}"
+    match kind:
+        case "directory":
+            taken.mkdir(mode=0o700)
+        case "link":
+            (temporary / "real").mkdir(mode=0o700)
+            taken.symlink_to(temporary / "real")
+        case _:
+            taken.touch()
+    os.chown(taken, OTHER, -1, follow_symlinks=False)
+    bait = temporary / f"{taken.name}-0"  # sorts before any that we make
+    bait.mkdir(mode=0o700)
+    os.chown(bait, OTHER, -1)
+    found = places.private_directory()
+    assert found.parent == temporary
+    assert found.name.startswith(f"{taken.name}-")
+    assert found.stat().st_uid == os.getuid()
+    assert found.stat().st_mode & 0o777 == 0o700
+    assert places.private_directory() == found == folder()
+    script = "from farref.actors.base import places; print(places.private_directory())"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout == f"{found}\n"
+
+
+@as_root
+@pytest.mark.processes
+def test_a_system_there_is_found_by_its_name(temporary: Path) -> None:
+    taken = temporary / f"farref-{os.getuid()}"
+    taken.mkdir(mode=0o700)
+    os.chown(taken, OTHER, -1)
+    with System(name="hidden") as system:
+        assert (folder() / "hidden.json").exists()
+        command = [sys.executable, "-m", "farref", "refs", "hidden", "--json"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stderr) == (0, ""), system.name
+    assert list(taken.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_a_directory_that_others_could_replace_is_passed_over(temporary: Path, mode: int) -> None:
+    """They may write in the one above it, where no sticky bit keeps them from renaming."""
+    parent = temporary / "above"
+    parent.mkdir()
+    parent.chmod(mode)
+    (parent / "middle").mkdir(mode=0o700)
+    with pytest.raises(OtherUsersDirectory, match=f"mode {mode:04o}.*chmod go-w {parent}"):
+        places.verified(parent / "middle" / "farref")
+    assert not (parent / "middle" / "farref").exists()
+    parent.chmod(mode | 0o1000)
+    assert places.verified(parent / "middle" / "farref").exists()
+
+
+@as_root
+@pytest.mark.parametrize("kind", ["directory", "link"])
+def test_a_directory_below_another_users_is_passed_over(
+    temporary: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = temporary / "above"
+    if kind == "link":
+        (temporary / "real").mkdir(mode=0o700)
+        parent.symlink_to(temporary / "real")
+    else:
+        parent.mkdir(mode=0o700)
+    os.chown(parent, OTHER, -1, follow_symlinks=False)
+    with pytest.raises(OtherUsersDirectory, match=f"{parent} belongs to uid {OTHER}"):
+        places.verified(parent / "farref")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(parent))
+    assert places.private_directory() == temporary / f"farref-{os.getuid()}"
+
+
+def test_our_own_mistake_is_an_error(temporary: Path) -> None:
+    """A directory of ours that others may enter is not passed over: we can mend it."""
+    (temporary / f"farref-{os.getuid()}").mkdir(mode=0o755)
+    with pytest.raises(UnsafeDirectory, match="0755"):
+        places.private_directory()
+    with pytest.raises(SystemDownError, match="0755"):
+        folder()
+
+
+LOGS = """
+    from thespian.actors import ActorSystem
+    from thespian.system.utilis import thesplog
+    import farref, logging, sys
+
+    if sys.argv[1] == "base":
+        from farref.actors.base import system_base
+        system = ActorSystem(systemBase=system_base(), transientUnique=True)
+    else:
+        system = farref.System()
+    thesplog("a line of %s", "Thespian's", level=logging.ERROR)
+    system.shutdown()
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("start", ["base", "farref"])
+def test_thespians_log_is_in_our_directory(
+    temporary: Path, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the temporary one, another user may have made a link of its name."""
+    monkeypatch.delenv(places.THESPIAN_LOG, raising=False)
+    monkeypatch.setenv("THESPLOG_THRESHOLD", "INFO")  # else farref keeps it quiet
+    victim = temporary / "victim"
+    victim.touch()
+    (temporary / "thespian.log").symlink_to(victim)
+    command = [sys.executable, "-c", textwrap.dedent(LOGS), start]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert victim.read_bytes() == b""
+    assert "a line of Thespian's" in (places.private_directory() / "thespian.log").read_text()
 
 
 def test_a_name_is_taken_once(tmp_path: Path) -> None:

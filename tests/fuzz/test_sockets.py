@@ -23,7 +23,7 @@ from farref.actors.base.errors import FrameError, HandshakeError
 from farref.actors.base.framing import DATA, HEADER, Encoder, FrameDecoder
 from farref.actors.base.handshake import KEYED, LOCAL, MAGIC, NONCE, Acceptor, Dialler
 
-from ..base.kit import PATIENCE, Echo, eventually, free_port, running
+from ..base.kit import KEY, PATIENCE, Echo, eventually, free_port, running
 from .cases import cases, damaged
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorSystem
 
-KEY = b"a shared key of the tests"
 LIMIT = 1_000_000
 
 
@@ -112,7 +111,7 @@ def strange(rng: random.Random, victim: Victim, boom: bytes, *, near: bool) -> t
         case 1:
             return b"GET / HTTP/1.0\r\n\r\n", True
         case 2:
-            return MAGIC.replace(b"1", b"2") + mode + b"\0" * 80, True
+            return MAGIC.replace(b"2", b"3") + mode + b"\0" * 80, True
         case 3:
             return MAGIC + (KEYED if near else LOCAL) + boom, True
         case 4:
@@ -247,7 +246,7 @@ def test_handshakes(little_memory: None) -> None:
         with case as rng:
             key = rng.choice((b"", KEY))
             dialler = Dialler("me", me, key, rng.randbytes(NONCE))
-            acceptor = Acceptor("me".__eq__, key, rng.randbytes(NONCE))
+            acceptor = Acceptor(Address("me"), key, rng.randbytes(NONCE))
             spoil = rng.randrange(4)
             try:
                 said = dialler.opening

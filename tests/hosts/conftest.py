@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import System
+from farref.actors.base import keys
 
 from .network import Network, Pair, address, why_not
 
@@ -66,7 +66,7 @@ def pair() -> Iterator[Pair]:
 @pytest.fixture(scope="session")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("key") / "farref.key"
-    path.write_text(secrets.token_hex(), encoding="utf-8")
+    keys.make(path)
     return path
 
 

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import System
+from farref.actors.base import keys
 
 from .homes import two_homes
 from .network import Network, Pair, address, run
@@ -147,7 +147,7 @@ except (RendezvousError, ValueError) as error:
 
 def test_who_has_another_key_is_told_so(network: Network, key: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.key"
-    other.write_text(secrets.token_hex())
+    keys.make(other)
 
     def dial(port: int, *config: str) -> str:
         command = [sys.executable, "-c", DIAL, f"{address('A')}:{port}", *config]

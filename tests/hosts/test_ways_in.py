@@ -173,7 +173,7 @@ def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "text"),
     [
         ({"host": "10.77.1.1"}, "without a shared key only loopback"),
-        ({"host": "10.77.1.1", "key": b"short"}, "use at least 16"),
+        ({"host": "10.77.1.1", "key": b"short"}, "needs at least 32"),
         ({"host": "0.0.0.0", "key": b"long enough, is it"}, "the address that others dial"),
         ({"host": "127.0.0.1", "port": 0}, "is no port"),
         ({"host": "no such host", "key": b"long enough, is it"}, "cannot resolve"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -345,10 +346,13 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Place("192.0.2.1", 29400, str(tmp_path / "none"))
     short = tmp_path / "short"
     short.write_text("short")
+    with pytest.raises(ValueError, match="other users may get at the key file"):
+        Place("192.0.2.1", 29400, str(short))
+    short.chmod(0o600)
     monkeypatch.setenv(KEY, str(short))
-    with pytest.raises(ValueError, match="use at least 16"):
+    with pytest.raises(ValueError, match="needs at least 32"):
         Place("192.0.2.1", 29400, None)
-    short.write_text("0123456789abcdef")
+    short.write_text(secrets.token_hex())
     assert str(Place("192.0.2.1", 29400, None)) == "192.0.2.1:29400"
     with pytest.raises(ValueError, match="cannot resolve"):
         Place("no-such-host.invalid", 29400, None)

@@ -1,0 +1,99 @@
+"""The key that all hosts of a system share: how it is made, read, and told from a bad one.
+
+Whoever dials a host gets an HMAC by the key, and may try at home any number of keys on it.  So a
+key must be random and long: guessing must be as good as hopeless.  A key is
+
+- 32 random bytes or more, as they are, or
+- as many in hexadecimal digits, as ``farref key FILE``, ``openssl rand -hex 32`` and Python's
+  ``secrets.token_hex()`` write them.
+
+Any other text is refused, however long it is: it may be a passphrase, and people choose those.
+What repeats a few bytes is refused, too.  Nobody can tell a random number from a chosen one for
+sure: use one that a machine has made.
+
+The file of a key belongs to this user (or to root), and nobody else may read it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import stat
+from pathlib import Path
+from typing import Final
+
+from .errors import KeyRequired
+
+SIZE: Final = 32  # bytes
+DIFFERENT: Final = 16  # different bytes; 32 random ones have fewer once in 10**17 keys
+LARGEST: Final = 1 << 16  # bytes of a file: nobody waits for the end of a device
+HEX: Final = frozenset(b"0123456789abcdefABCDEF")
+MAKE: Final = "make one with: farref key FILE"
+
+
+def make(path: Path) -> None:
+    """Write a new key to the new file *path*, which only this user may read.
+
+    Raises FileExistsError, and OSError where no file can be written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        try:
+            file.write(secrets.token_hex(SIZE).encode() + b"\n")
+            file.flush()
+        except OSError:
+            path.unlink()  # half a key is none
+            raise
+
+
+def checked(given: bytes, origin: str = "the shared key") -> bytes:
+    """The key that *given* is; *origin* says where it comes from.
+
+    A key that was checked is its own key.  Raises :class:`KeyRequired` if it is none.
+    """
+    text = given.strip()
+    written = bool(text) and set(text) <= HEX
+    if written and len(text) % 2:
+        raise KeyRequired(f"{origin} has {len(text)} hexadecimal digits, an odd number; {MAKE}")
+    key = bytes.fromhex(text.decode()) if written else given
+    if len(key) < SIZE:
+        raise KeyRequired(f"{origin} has {len(key)} bytes; it needs at least {SIZE}: {MAKE}")
+    if _is_text(key):
+        raise KeyRequired(
+            f"{origin} is text, and text may be guessed; it must be {SIZE} random bytes, or"
+            f" {2 * SIZE} hexadecimal digits of such: {MAKE}"
+        )
+    if len(set(key)) < DIFFERENT:
+        raise KeyRequired(f"{origin} repeats {len(set(key))} different bytes; {MAKE}")
+    return key
+
+
+def read(path: str | os.PathLike[str]) -> bytes:
+    """The key in the file *path*.
+
+    Raises :class:`KeyRequired` if others may know it, or it is none, and OSError.
+    """
+    name = os.fspath(path)
+    with open(name, "rb") as file:
+        status = os.fstat(file.fileno())  # of what is read, whatever has the name by now
+        if status.st_uid not in {os.getuid(), 0}:
+            raise KeyRequired(
+                f"the key file {name} belongs to uid {status.st_uid}, who knows the key: make"
+                f" another one with: farref key FILE"
+            )
+        mode = stat.S_IMODE(status.st_mode)
+        if mode & 0o077:
+            raise KeyRequired(
+                f"other users may get at the key file {name} (mode {mode:04o}): take that from"
+                f" them with: chmod 600 {shlex.quote(name)}"
+            )
+        return checked(file.read(LARGEST), f"the key file {name}")
+
+
+def _is_text(key: bytes) -> bool:
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return False
+    return all(character.isprintable() or character.isspace() for character in text)

@@ -1,0 +1,62 @@
+"""Which processes of a session live, and waiting for the end of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+from collections.abc import Iterable
+from typing import Final
+
+import psutil
+
+from ...features import has
+
+LOOK: Final = 0.1  # seconds between two looks, where nothing tells of a process's end
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether this very process still runs; a zombie does not."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def members(session: int) -> list[psutil.Process]:
+    """The processes of *session* that still run."""
+    found = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError, psutil.Error):  # it ended meanwhile
+            if os.getsid(pid) == session and is_alive(process := psutil.Process(pid)):
+                found.append(process)
+    return found
+
+
+def wait_for_one(pids: Iterable[int], bell: int | None = None) -> bool:
+    """Sleep until one of the processes *pids* has ended; false if *bell* is readable before.
+
+    Waits on *pidfds*, which need no polling and are not fooled by numbers that are used again.
+    Where there are none, it looks again and again.
+    """
+    waiting = select.poll()
+    if bell is not None:
+        waiting.register(bell, select.POLLIN)
+    if not has("pidfd"):
+        try:
+            watched = [psutil.Process(pid) for pid in pids]
+        except psutil.NoSuchProcess:
+            return True
+        while all(map(is_alive, watched)):
+            if waiting.poll(LOOK * 1000):
+                return False
+        return True
+    with contextlib.ExitStack() as opened:
+        for pid in pids:
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                return True
+            opened.callback(os.close, descriptor)
+            waiting.register(descriptor, select.POLLIN)
+        return bell not in {ready for ready, _ in waiting.poll()}

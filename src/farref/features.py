@@ -1,0 +1,91 @@
+"""What the system that we run on has, said in one place: features, not names of systems.
+
+``has("pidfd")`` is true where there are pidfds, and every use of one asks for that.  Where a
+feature is missing another way is taken.  So our own base runs wherever there are Unix sockets that
+tell who is at their other end: on Linux, on macOS, on the BSDs.
+
+**Only Linux was tried.**  What stands in for a feature is tested there, with the feature switched
+off: ``FARREF_WITHOUT=all``, or some names with commas between them, in the environment of a program
+and so of all that it starts.  That variable is for tests.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+SWITCH: Final = "FARREF_WITHOUT"
+
+
+def _getpeereid() -> Any:
+    """The function of the C library that macOS and the BSDs have."""
+    try:
+        return ctypes.CDLL(None, use_errno=True).getpeereid
+    except (OSError, AttributeError, TypeError):  # the last on Windows
+        return None
+
+
+_peereid: Final = _getpeereid()
+_THERE: Final = {
+    "affinity": hasattr(os, "sched_getaffinity"),
+    "epoll": hasattr(select, "epoll"),
+    "eventfd": hasattr(os, "eventfd"),
+    "fallocate": hasattr(os, "posix_fallocate"),
+    "memfd": hasattr(os, "memfd_create"),
+    "peercred": hasattr(socket, "SO_PEERCRED"),
+    "peereid": _peereid is not None,
+    "pidfd": hasattr(os, "pidfd_open"),
+    "populate": sys.platform == "linux",  # Python has no name for it
+    "procfs": Path("/proc/self/stat").exists(),
+    "tcp patience": hasattr(socket, "TCP_USER_TIMEOUT"),
+}
+"""Whether it is there.
+
+``peercred`` is Linux's way to learn who is at the other end of a Unix socket, ``peereid`` that of
+macOS and the BSDs.  ``procfs`` is Linux's ``/proc``.
+"""
+LINUX_ONLY: Final = frozenset(_THERE) - {"peereid"}
+_off = frozenset(filter(None, os.environ.get(SWITCH, "").split(",")))
+if "all" in _off:
+    _off = LINUX_ONLY
+if _off - set(_THERE):
+    raise ValueError(f"{SWITCH} knows {', '.join(_THERE)}, not {', '.join(_off - set(_THERE))}")
+_HAS: Final = {name: there and name not in _off for name, there in _THERE.items()}
+_CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
+
+
+def has(name: str) -> bool:
+    """Whether the feature *name* is there, and not switched off."""
+    return _HAS[name]
+
+
+def knows_peers() -> bool:
+    """Whether there are Unix sockets that tell which user is at their other end."""
+    return hasattr(socket, "AF_UNIX") and (has("peercred") or has("peereid"))
+
+
+def peer_uid(sock: socket.socket) -> int:
+    """The uid of the process at the other end of a Unix socket, as the kernel knows it.
+
+    Raises OSError if the other end has gone, and the kernel does not know any more.
+    """
+    if has("peercred"):
+        raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        uid: int = _CREDENTIALS.unpack(raw)[1]
+        return uid
+    found, group = ctypes.c_uint(), ctypes.c_uint()
+    if _peereid(sock.fileno(), ctypes.byref(found), ctypes.byref(group)):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return found.value
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if has("affinity") else os.cpu_count() or 1

@@ -1,0 +1,61 @@
+"""Each door of a system's processes is served: whoever knocks is answered, or hung up on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from farref import System
+from farref.actors import processes
+
+from ..base.kit import PATIENCE, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    with System(host="127.0.0.1", port=free_port("127.0.0.1")) as system:
+        system.worker("A")
+        yield system
+
+
+def ports(process: psutil.Process) -> list[tuple[str, int]]:
+    """The TCP addresses at which *process* listens."""
+    return [
+        (each.laddr.ip, each.laddr.port)
+        for each in process.net_connections("tcp")
+        if each.status == psutil.CONN_LISTEN
+    ]
+
+
+def is_listening(descriptor: int) -> bool:
+    with socket.socket(fileno=os.dup(descriptor)) as sock:
+        return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+
+
+def test_every_port_is_served(system: System) -> None:
+    """By the process that listens there, and each process listens at one port alone."""
+    here = psutil.Process()
+    found = {p.pid: ports(p) for p in (here, *processes.members(system._session))}
+    assert len(found[here.pid]) == 1
+    assert max(map(len, found.values())) == 1
+    assert sum(map(len, found.values())) >= 4  # the program, the admin, the registrar, the worker
+    for place in (place for places in found.values() for place in places):
+        with socket.create_connection(place, PATIENCE) as stranger:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                assert stranger.recv(100) == b""  # hung up on, at once
+
+
+def test_the_program_has_one_socket_for_its_host(system: System) -> None:
+    found = psutil.Process().net_connections("unix")
+    assert len([each for each in found if is_listening(each.fd)]) == 1
