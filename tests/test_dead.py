@@ -6,7 +6,7 @@ Whoever joins late knows them like one that saw them die. Each rule removed in t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 
 import pytest
 from hypothesis import given
@@ -30,13 +30,15 @@ def life(number: int) -> WorkerId:
 
 def flaw(dead: Dead, added: set[int]) -> str | None:
     """What *dead* says, against what was *added*."""
+    if len(dead._firsts) != len(dead._lasts):
+        return f"a span has one end: {dead._firsts}, {dead._lasts}"
     for number in range(10):
         if (life(number) in dead) != (number in added):
             return f"it is wrong about {number}, of {sorted(added)}"
     spans = dead.spans
     if any(first > last for first, last in spans):
         return f"a span ends before it begins: {spans}"
-    if any(last + 1 >= first for (_, last), (first, _) in zip(spans, spans[1:], strict=False)):
+    if any(last + 1 >= first for (_, last), (first, _) in pairwise(spans)):
         return f"spans touch: {spans}"
     if len(dead) != len(spans):
         return f"it counts {len(dead)} spans of {spans}"

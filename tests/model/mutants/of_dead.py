@@ -17,9 +17,7 @@ DEAD = (
     Mutant("buries the one after", Dead, "merge", "last + 1", "last + 2"),
     Mutant("forgets what began before", Dead, "merge", "min(first, self._firsts[begin])", "first"),
     Mutant("forgets what ended after", Dead, "merge", "max(last, self._lasts[end - 1])", "last"),
-    Mutant(
-        "keeps what was swallowed", Dead, "merge", "begin:end] = [last]", "begin:begin] = [last]"
-    ),
+    Mutant("keeps what was swallowed", Dead, "merge", "begin:end] = [last", "begin:begin] = [last"),
     Mutant(
         "believes who died before it came",
         Context,
