@@ -453,6 +453,7 @@ class Registrar(Actor):
             self.wakeupAfter(timedelta(seconds=pause))
 
     def _check(self) -> None:
+        self._bury()
         for worker, member in list(self._members.items()):
             if member.program and member.process and not member.process.alive():
                 self._gone(worker)

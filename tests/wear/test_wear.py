@@ -1,0 +1,113 @@
+"""A system does not wear out: after much work, and after many have come and gone, it is as before.
+
+Here with some hundred operations of each kind, which show what grows with each of them; with
+20,000 of each, and what they cost then, by `make soak`.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+import farref
+from farref import RRef, System
+from farref.actors import pool
+from farref.actors.current import frame
+from farref.testing import assert_nothing_held, until
+
+from .census import census, figures, grown
+from .work import KINDS, Answering, make, take, work
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+BASES = [
+    pytest.param("simpleSystemBase", id="simple"),
+    pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
+    pytest.param("multiprocTCPBase", id="tcp", marks=pytest.mark.processes),
+]
+BOUNDED = {
+    "Mints._minted",
+    "Mints._times",
+    "Brief._long",
+    "farref.serialization.plain._by_name",
+}
+"""What is remembered to be quicker, or to say how old something is; each has a bound of its own."""
+SETTLED = 30.0
+READINGS = 3
+GRACE = 0.2
+PAUSE = 0.5
+"""Seconds from one reading to the next: a thread that the last one needed has ended by then."""
+
+Reading = dict[str, "Counter[str]"]
+"""The census of each process."""
+
+
+def read(system: System, name: str) -> Reading:
+    """The census of the program, and of the worker *name*."""
+    farref.remote(name, make, (1,)).to_here()  # which says what has been acknowledged by now
+    found = {"program": census(system), name: farref.rpc_sync(name, there)}
+    for each in found.values():
+        for what in BOUNDED:
+            del each[what]
+    return found
+
+
+def there() -> Counter[str]:
+    return census(frame().endpoint.actor)
+
+
+def least(one: Reading, other: Reading) -> Reading:
+    """The less of each: what is on its way just now is not there the next time."""
+    return {who: found & other[who] for who, found in one.items()}
+
+
+def reading(system: System, name: str) -> Reading:
+    """What is there while nothing happens."""
+    assert_nothing_held(system)
+    found = read(system, name)
+    for _ in range(READINGS - 1):
+        until(system, lambda: False, PAUSE)
+        found = least(found, read(system, name))
+    return found
+
+
+def assert_as_before(system: System, name: str, before: Reading) -> None:
+    """Assert that each table gets back to the size that it had *before*."""
+    now = reading(system, name)
+
+    def more() -> dict[str, Any]:
+        return {who: much for who, found in now.items() if (much := grown(before[who], found))}
+
+    def none() -> bool:
+        nonlocal now
+        until(system, lambda: False, PAUSE)
+        now = least(now, read(system, name))
+        return not more()
+
+    assert until(system, none, SETTLED), f"there is more than before, of: {more()}"
+
+
+@pytest.fixture(autouse=True)
+def threads_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the workers, too, which are forked from here."""
+    monkeypatch.setattr(pool, "IDLE_SECONDS", GRACE)
+
+
+def wear(base: str, warm: int, times: int) -> None:
+    with System(base, timeout=30, orphan_grace=GRACE) as system:
+        system.create(Answering, "B")
+        work(system, "B", warm)
+        before = reading(system, "B")
+        work(system, "B", times)
+        assert_as_before(system, "B", before)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_nothing_grows_with_the_work(base: str) -> None:
+    wear(base, 30, 100)
