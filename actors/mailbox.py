@@ -260,9 +260,10 @@ class Mailbox:
         while not done.wait(0.01) and time.monotonic() < end:
             self._do_left()
         self._do_left()
-        if self._nobody and self.endpoint is not None:
-            self.endpoint.registry.leave()
-            self.endpoint.registry.leave(WorkerId(self._nickname(), 0))  # if it has joined
+        if self.endpoint is not None:
+            self.endpoint.registry.leave()  # its parent, who would tell, may be gone
+            if self._nobody:
+                self.endpoint.registry.leave(WorkerId(self._nickname(), 0))  # if it has joined
         self.close()
 
     def _do_left(self) -> None:

@@ -170,7 +170,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Program -> registrar: I end now. I am told by where I am, if I have no number."""
+    """Endpoint -> registrar: I end now. I am told by where I am, if I have no number."""
 
     me: WorkerId
 

@@ -6,25 +6,23 @@ Here with some hundred operations of each kind, which show what grows with each 
 
 from __future__ import annotations
 
-import os
-import statistics
-import time
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
+from thespian.actors import ActorAddress, ActorExitRequest
 
 import farref
 from farref import RRef, System
-from farref.actors import pool
+from farref.actors import pool, registrar
 from farref.actors.current import frame
 from farref.testing import assert_nothing_held, until
 
-from .census import census, figures, grown
-from .work import KINDS, Answering, make, take, work
+from .census import census, grown
+from .work import Answering, make, take, work
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Callable
 
 BASES = [
     pytest.param("simpleSystemBase", id="simple"),
@@ -36,8 +34,12 @@ BOUNDED = {
     "Mints._times",
     "Brief._long",
     "farref.serialization.plain._by_name",
+    "ActorSystemBase.actorRegistry",
 }
-"""What is remembered to be quicker, or to say how old something is; each has a bound of its own."""
+"""What is remembered to be quicker, or to say how old something is; each has a bound of its own.
+
+The last one is Thespian's: its in-process base never forgets an actor.
+"""
 SETTLED = 30.0
 READINGS = 3
 GRACE = 0.2
@@ -70,6 +72,7 @@ def least(one: Reading, other: Reading) -> Reading:
 def reading(system: System, name: str) -> Reading:
     """What is there while nothing happens."""
     assert_nothing_held(system)
+    until(system, lambda: False, 6 * GRACE)  # the dead are buried, the registrar's too
     found = read(system, name)
     for _ in range(READINGS - 1):
         until(system, lambda: False, PAUSE)
@@ -111,3 +114,62 @@ def wear(base: str, warm: int, times: int) -> None:
 @pytest.mark.parametrize("base", BASES)
 def test_nothing_grows_with_the_work(base: str) -> None:
     wear(base, 30, 100)
+
+
+# ---- those who come and go
+
+
+def visit(system: System, name: str) -> None:
+    """Another program comes, shares, asks and fetches, and leaves."""
+    with System.attach(system.name, timeout=30) as viewer:
+        assert len(viewer.workers()) == 3
+        farref.rpc_sync(name, take, (RRef(1),))
+        assert farref.remote(name, make, (2,)).to_here() == 2
+        assert viewer.ask(name, "so?") == "so?"
+        assert len(viewer.endpoint.context.dead) <= 3
+        assert_nothing_held(viewer)
+
+
+def serve(system: System, name: str) -> None:
+    """A worker is created, gets references of others, has a child, and is ended."""
+    system.create(Parent, "C")
+    farref.rpc_sync("C", take, (farref.remote(name, make, (1,)),))
+    child = system.ask("C", "child")
+    assert system.ask(child, "so?") == "so?"
+    system.tell("C", ActorExitRequest())
+    assert until(system, lambda: len(system.workers()) == 2)
+
+
+class Parent(Answering):
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.createActor(Answering) if message == "child" else message)
+
+
+def spans() -> int:
+    """What it costs this endpoint to know who is dead."""
+    return len(frame().endpoint.context.dead)
+
+
+def come_and_go(base: str, each: Callable[[System, str], None], warm: int, times: int) -> None:
+    with System(base, timeout=30, orphan_grace=GRACE) as system:
+        system.create(Answering, "B")
+        for _ in range(warm):
+            each(system, "B")
+        before = reading(system, "B")
+        for _ in range(times):
+            each(system, "B")
+        assert_as_before(system, "B", before)
+        assert farref.rpc_sync("B", spans) <= 3
+
+
+@pytest.mark.processes
+def test_no_table_grows_with_the_programs_that_have_been_here() -> None:
+    come_and_go("farrefBase", visit, 5, 30)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_no_table_grows_with_the_workers_that_have_been_here(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registrar, "REMEMBERED", 4)
+    come_and_go(base, serve, 3, 10)
