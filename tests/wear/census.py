@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import gc
 import os
-import resource
 import sys
 import threading
 import types
 from collections import Counter, deque
 from typing import Any
-
-import psutil
 
 from farref.actors.current import frame
 
@@ -97,24 +94,3 @@ def grown(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int
         for name, number in after.items()
         if number > before[name] + (KINDS if name.startswith(CACHE) else CHANCE)
     }
-
-
-def figures() -> dict[str, float]:
-    """What costs while nothing happens, of the calling process: for people, and for tests."""
-    gc.collect()
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return {
-        "blocks": sys.getallocatedblocks(),
-        "memory": psutil.Process().memory_info().rss,
-        "threads": threading.active_count(),
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "timers": timers(),
-        "wakeups": used.ru_nvcsw,
-        "cpu": used.ru_utime + used.ru_stime,
-    }
-
-
-def timers() -> int:
-    """Wakeups that are under way in the calling process."""
-    found = census()
-    return found["Timers._heap"] + found["_ActorManager._pendingWakeups"]

@@ -14,10 +14,11 @@ from thespian.actors import ActorAddress, ActorExitRequest
 import farref
 from farref import RRef, System
 from farref.actors import pool, registrar
-from farref.actors.current import frame
+from farref.actors.current import enter_program, frame
 from farref.testing import assert_nothing_held, until
 
-from .census import census, grown
+from .census import CHANCE, census, grown
+from .gauge import gauge, in_turns
 from .work import Answering, make, take, work
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ The last one is Thespian's: its in-process base never forgets an actor.
 """
 SETTLED = 30.0
 READINGS = 3
+TIMES, ROUNDS = 20_000, 10
+"""Of each kind of operation, by `make soak`."""
 GRACE = 0.2
 PAUSE = 0.5
 """Seconds from one reading to the next: a thread that the last one needed has ended by then."""
@@ -116,6 +119,35 @@ def test_nothing_grows_with_the_work(base: str) -> None:
     wear(base, 30, 100)
 
 
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.timeout(3600)
+def test_after_20_000_of_each_everything_costs_what_it_did() -> None:
+    with System(timeout=30, orphan_grace=GRACE) as system:
+        system.create(Answering, "B")
+        work(system, "B", 200)
+        before, figures = reading(system, "B"), gauge(system, "B")
+        for _ in range(ROUNDS):
+            work(system, "B", TIMES // ROUNDS)
+            for who, each in gauge(system, "B").items():
+                print(who, each)  # noqa: T201 - how it went, of a run that fails
+        assert_as_before(system, "B", before)
+        for who, after in gauge(system, "B").items():
+            first = figures[who]
+            assert after.lent.timers <= first.lent.timers + CHANCE, who
+            assert after.lent.threads <= first.lent.threads + CHANCE, who
+            assert after.lent.descriptors <= first.lent.descriptors + CHANCE, who
+            assert after.lent.blocks <= 1.03 * first.lent.blocks, who
+            assert after.lent.megabytes <= first.lent.megabytes + 10, who
+            assert after.wakeups <= 1.5 * first.wakeups + 5, who
+            assert after.idle <= first.idle + 1, who
+        with System(timeout=30) as fresh:
+            fresh.create(Answering, "B")
+            ways = (lambda: enter_program(system.endpoint), lambda: enter_program(fresh.endpoint))
+            ratio = in_turns(ways, "B", 9)
+        assert ratio < 1.25, f"a call costs {ratio:.2f} times as much as in a fresh system"
+
+
 # ---- those who come and go
 
 
@@ -173,3 +205,14 @@ def test_no_table_grows_with_the_workers_that_have_been_here(
 ) -> None:
     monkeypatch.setattr(registrar, "REMEMBERED", 4)
     come_and_go(base, serve, 3, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("each", "times"), [(visit, 500), (serve, 200)], ids=["visit", "serve"])
+def test_no_table_grows_with_hundreds(
+    each: Callable[[System, str], None], times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registrar, "REMEMBERED", 4)
+    come_and_go("farrefBase", each, 5, times)
