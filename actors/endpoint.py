@@ -48,8 +48,9 @@ from .recording import Recorded
 from .serving import Server
 from .settings import Settings
 from .sites import Sites
+from .tables_json import tables_of
 from .tracefile import FileSink
-from .tracing import Tracer
+from .tracing import NOTHING, Tracer
 from .watching import Watchers
 from .wire import (
     Died,
@@ -62,6 +63,7 @@ from .wire import (
     Joined,
     Meddle,
     Meddled,
+    Minted,
     Spawned,
     Traced,
     Watch,
@@ -139,29 +141,29 @@ class Endpoint:
         """Once it is closed: why, as an error to copy and raise."""
         self.pid = os.getpid()
         self._woken = False
-        self._adopt(settings)
+        self.sites.wanted = settings.sites
+        self.delivery.suffer(settings.faults)
 
     # ---- joining
 
     def settle_in(self, joined: Joined) -> None:
-        """The registrar said how this system works and who is dead already."""
+        """The registrar has answered: this endpoint is there, and its first step can come.
+
+        Nothing that came before has taken effect, so nothing here is of those who are dead already.
+        """
         self.address = joined.address
-        if joined.settings.sharing != self.settings.sharing:  # nothing has been shared so far
-            self.context = Context(self.me, joined.settings.sharing)
-        self._adopt(joined.settings)
+        with self.lock:
+            self.context.outlive(joined.dead)
+            if self.settings.trace:
+                known = tables_of(self.context) if joined.dead else NOTHING
+                sink = FileSink(self.settings.trace, self.me)
+                self.record().begin(sink, self.settings.sharing, known)
         if self.settings.silence is not None and self.port.runs_by_itself:
             self.deaths.begin_to_beat()
         self.registry.answered = joined.answered
         self.deaths.live_with(joined.pids)
-        self.deaths.died(joined.dead)
+        self.deaths.died(joined.dying)
         self.wake()
-
-    def _adopt(self, settings: Settings) -> None:
-        self.settings = settings
-        if settings.trace and self.tracer is None:
-            self.record().begin(FileSink(settings.trace, self.me), settings.sharing)
-        self.delivery.suffer(settings.faults)
-        self.sites.wanted = settings.sites
 
     # ---- recording; see `tracing`
 
@@ -269,6 +271,7 @@ class Endpoint:
         message: Envelope
         | Found
         | Spawned
+        | Minted
         | Died
         | Heard
         | Down

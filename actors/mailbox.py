@@ -59,6 +59,7 @@ from .wire import (
     Joined,
     Meddle,
     Meddled,
+    Minted,
     Nudge,
     ReplyAddress,
     Spawned,
@@ -103,6 +104,10 @@ class Mailbox:
         self._stash: list[tuple[Any, ActorAddress]] = []
         """What came before the registrar said how this system works."""
         self._joined = False
+        self._registrar: ActorAddress | None = None
+        """Once it has introduced itself there, created by an actor that knows nothing of us."""
+        self._nobody = False
+        """It ends before the registrar had said who it is."""
         self._alarm = Alarm(self.port.nudge_after)
 
     # ---- Thespian's thread
@@ -144,7 +149,7 @@ class Mailbox:
                 check_wire(message)
                 self._found(message.me, message.registrar, message.settings, message.threads)
                 return
-            case Joined() if self.endpoint is not None:
+            case Joined():
                 self._settle_in(message)
                 return
             case WatchMessage():
@@ -153,10 +158,12 @@ class Mailbox:
                 pass
             case WakeupMessage(payload=Nudge()):
                 self._alarm.rang()
-            case Envelope() | Raw() if self.endpoint is None:
-                self._stash.append((message, sender))  # sent to who the welcome says we are
+            case ActorExitRequest() if self.endpoint is None:
+                self._end_as_nobody()
             case _ if self.endpoint is None:
-                self._introduce_myself()
+                self._stash.append((message, sender))
+                if not isinstance(message, Envelope | Raw):  # sent to who the welcome says we are
+                    self._introduce_myself()
         endpoint = self.endpoint
         if endpoint is None:
             return
@@ -165,9 +172,9 @@ class Mailbox:
                 endpoint.take_parcel(message.data, sender)
             case Envelope() if self._joined:
                 endpoint.take(message)
-            case Found() | Spawned() | Died() | Heard() | Down() | Meddled() | Meddle() | Watch():
+            case Found() | Spawned() | Minted() | Died() | Heard() | Down():
                 endpoint.take(message)
-            case Inspect() | Inspected():
+            case Meddled() | Meddle() | Watch() | Inspect() | Inspected():
                 endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()
@@ -189,8 +196,14 @@ class Mailbox:
     def _found(
         self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
     ) -> None:
-        if self.endpoint is not None:
+        if self.endpoint is not None or self._registrar is not None:
             return  # it introduced itself before the welcome came
+        self._become(me, registrar, settings, threads)
+        self._join(me, registrar)
+
+    def _become(
+        self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
+    ) -> None:
         endpoint = Endpoint(
             me, self.port, settings, threads=threads or THREADS, hand=self._handlers.queue_cargo
         )
@@ -205,22 +218,38 @@ class Mailbox:
         self.endpoint = self._handlers.endpoint = endpoint
         self.port.serve(endpoint, self.receive_parcel)
         self._loop.start(endpoint)
+
+    def _join(self, me: WorkerId, registrar: ActorAddress) -> None:
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
         beats = self.port.runs_by_itself
         join = Join(me, os.getpid(), processes.host(), beats=beats, place=place)
         Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
-        """Created by an actor that knows nothing of us: find the registrar by its name."""
-        registrar = bases.of_the_system(self._actor, Registrar, REGISTRAR)
-        number = secrets.randbits(63)
-        me = WorkerId(f"{type(self._actor).__name__}-{number % 10**6:06}", number)
-        self._found(me, registrar, Settings(), None)
+        """Created by an actor that knows nothing of us: find the registrar by its name.
+
+        It is who we are that it says then.
+        """
+        if self._registrar is None:
+            self._registrar = bases.of_the_system(self._actor, Registrar, REGISTRAR)
+            self._join(WorkerId(self._nickname(), 0), self._registrar)
+
+    def _nickname(self) -> str:
+        return f"{type(self._actor).__name__}-{secrets.randbelow(10**6):06}"
 
     def _settle_in(self, message: Joined) -> None:
-        endpoint = self.endpoint
-        if endpoint is not None and not self._joined and endpoint.take(message):
+        if self.endpoint is None and self._registrar is not None:
+            check_wire(message)
+            self._become(message.me, self._registrar, message.settings, None)
+        if self.endpoint is not None and not self._joined and self.endpoint.take(message):
             self._unstash()
+
+    def _end_as_nobody(self) -> None:
+        """It is to end before anybody has said who it is: by any number, which dies with it."""
+        registrar = self._registrar or bases.of_the_system(self._actor, Registrar, REGISTRAR)
+        me = WorkerId(self._nickname(), secrets.randbits(63))
+        self._nobody = True
+        self._become(me, registrar, Settings(), None)
 
     def _unstash(self) -> None:
         """Handle what came before the registrar had answered."""
@@ -237,6 +266,10 @@ class Mailbox:
         while not done.wait(0.01) and time.monotonic() < end:
             self._do_left()
         self._do_left()
+        if self.endpoint is not None:
+            self.endpoint.registry.leave()  # its parent, who would tell, may be gone
+            if self._nobody:
+                self.endpoint.registry.leave(WorkerId(self._nickname(), 0))  # if it has joined
         self.close()
 
     def _do_left(self) -> None:
@@ -268,7 +301,10 @@ class Mailbox:
         endpoint.calls.tell(info, message, tag)
 
     def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
-        """Create a child; a `RefActor` is told who it is, so that it can be sent to at once."""
+        """Create a child; a `RefActor` is told who it is, so that it can be sent to at once.
+
+        Waits for the registrar, which gives it a number.
+        """
         endpoint = self._running()
         if isinstance(actor_class, type):
             make_findable(actor_class)
@@ -278,12 +314,19 @@ class Mailbox:
             self._children.made(made)
             return made
 
-        address: ActorAddress = self.port.run(make)
         global_name = kwargs.get("globalName") or (args[1] if len(args) > 1 else None)
         kind = class_of(actor_class)
+        me = None
         if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):
-            number = secrets.randbits(63)
-            me = WorkerId(f"{endpoint.me}/{kind.__name__}-{number % 10**6:06}", number)
+            suffix = secrets.randbelow(10**6)
+            me = endpoint.registry.mint(f"{endpoint.me}/{kind.__name__}-{suffix:06}")
+        try:
+            address: ActorAddress = self.port.run(make)
+        except BaseException:
+            if me is not None:
+                endpoint.registry.leave(me)
+            raise
+        if me is not None:
             endpoint.book.learn(me, address)
             self.port.post(address, Welcome(me, endpoint.registry.registrar, endpoint.settings))
         return address

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from .base.envelopes import Envelope
+    from .endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +54,13 @@ class OwnPort(Receiver, SelfRunning):
 
     def start(self) -> None:
         """Begin to receive."""
-        if self.endpoint is not None:
-            self._transport.set_work(self.endpoint.brief)
-            self._transport.take_raw(self._receive)
-            self.endpoint.brief.looks = self._transport.looks
         self._thread.start()
+
+    def serve(self, endpoint: Endpoint) -> None:
+        """See `Receiver.serve`."""
+        self._transport.set_work(endpoint.brief)
+        self._transport.take_raw(self._receive)
+        endpoint.brief.looks = self._transport.looks
 
     def stop(self) -> None:
         """Receive no more. What was sent is written."""
@@ -131,6 +134,7 @@ class OwnPort(Receiver, SelfRunning):
     def _take(self, message: Any, sender: ActorAddress) -> None:
         endpoint = self.endpoint
         if endpoint is None:
+            self.begin(message, lambda: self._take(message, sender))
             return
         match message:
             case Raw():

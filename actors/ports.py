@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import heapq
 import os
 import time
 from typing import TYPE_CHECKING, Any, Protocol
@@ -119,31 +120,40 @@ def lead_until(
 
 
 class Alarm:
-    """One wakeup for everything that an endpoint waits for; Thespian's cannot be cancelled.
+    """The wakeups for everything that an endpoint waits for. In the mailbox thread only.
 
-    Used in the mailbox thread only.
+    Thespian's cannot be cancelled, and one that nobody needs any more rings all the same. So this
+    counts on each that it has asked for: one that rings early enough is used again, and another
+    is asked for only if it is to ring before all of them. There are as many as different pauses.
     """
 
     def __init__(self, nudge_after: Callable[[float], None]) -> None:
         """*nudge_after* has a wakeup with a `Nudge` come after so many seconds."""
         self._nudge_after = nudge_after
-        self._at: float | None = None
+        self._due: list[float] = []
+        """A heap: when each of them will ring."""
+
+    @property
+    def due(self) -> tuple[float, ...]:
+        """When each wakeup rings that has been asked for, on the clock of `time.monotonic`."""
+        return tuple(self._due)
 
     def rang(self) -> None:
-        """The wakeup has come."""
-        self._at = None
+        """A wakeup has come: the first of those asked for."""
+        if self._due:
+            heapq.heappop(self._due)
 
     def set(self, endpoint: Endpoint) -> None:
         """Have one come when *endpoint* has something to do."""
         now = time.monotonic()
-        if self._at is not None and self._at <= now + ACK_DELAY:
+        if self._due and self._due[0] <= now + ACK_DELAY:
             return  # nothing can be due sooner than that
         pause = endpoint.pause()
         if pause is None:
             return
         due = now + max(pause, 0.005)
-        if self._at is None or due < self._at - 0.01:
-            self._at = due
+        if not self._due or due < self._due[0] - 0.01:
+            heapq.heappush(self._due, due)
             self._nudge_after(max(pause, 0.005))
 
 

@@ -18,6 +18,7 @@ from .wire import (
     Joined,
     Meddle,
     Meddled,
+    Minted,
     Nudge,
     Serving,
     Spawned,
@@ -28,6 +29,8 @@ from .wire import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .endpoint import Endpoint
 
 
@@ -36,6 +39,10 @@ class Receiver:
 
     def __init__(self) -> None:
         self.endpoint: Endpoint | None = None
+        self.become: Callable[[Joined], Endpoint] | None = None
+        """Makes the endpoint, once the registrar has said who this program is."""
+        self._early: list[Callable[[], object]] = []
+        """What to do then with what came before."""
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
         self.versions: concurrent.futures.Future[object] = concurrent.futures.Future()
@@ -45,16 +52,46 @@ class Receiver:
         """See `Port.full`."""
         return self.inbox.qsize() >= ports.MAX_INBOX
 
+    def begin(self, message: Any, again: Callable[[], object]) -> None:
+        """Take *message* while there is no endpoint, or have *again* take it once there is.
+
+        In the mailbox thread.
+        """
+        match message:
+            case (versions.TELL, theirs) if not self.versions.done():
+                self.versions.set_result(theirs)
+            case Serving():
+                if not self.serving.done():
+                    check_wire(message)
+                    self.serving.set_result(message)
+            case Joined() if self.become is not None:
+                check_wire(message)
+                endpoint = self.become(message)
+                if endpoint.take(message):
+                    self.endpoint = endpoint
+                    self.serve(endpoint)
+                    self.joined.set_result(message)
+                    early, self._early = self._early, []
+                    for each in early:
+                        each()
+            case _:
+                self._early.append(again)
+
+    def serve(self, endpoint: Endpoint) -> None:
+        """*endpoint* is there: what comes is for it. In the mailbox thread."""
+
     def dispatch(self, message: Any) -> None:
         """Have *message* take effect, or lie in the inbox. In the mailbox thread."""
         endpoint = self.endpoint
         if endpoint is None:
+            self.begin(message, lambda: self.dispatch(message))
             return
         match message:
             case (
                 Envelope()
                 | Found()
                 | Spawned()
+                | Minted()
                 | Died()
                 | Heard()
                 | Down()
@@ -66,16 +103,7 @@ class Receiver:
                 endpoint.take(message)
             case Inspect() | Inspected():
                 endpoint.take(message)
-            case (versions.TELL, theirs) if not self.versions.done():
-                self.versions.set_result(theirs)
-            case Serving():
-                if not self.serving.done():
-                    check_wire(message)
-                    self.serving.set_result(message)
-            case Joined():
-                if not self.joined.done() and endpoint.take(message):
-                    self.joined.set_result(message)
-            case Nudge() | Welcome():
-                pass  # for actors
+            case Nudge() | Welcome() | Joined() | Serving():
+                pass  # for actors, or for whoever had not joined
             case _:
                 self.inbox.put(message)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import time
 import traceback
 from collections import deque
 from datetime import timedelta
@@ -37,6 +38,7 @@ from thespian.actors import (
     WakeupMessage,
 )
 
+from ..protocol.dead import Dead
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
@@ -65,6 +67,8 @@ from .wire import (
     Looked,
     Lookup,
     Make,
+    Mint,
+    Minted,
     Open,
     Spawn,
     Spawned,
@@ -84,8 +88,8 @@ SILENT_TURNS = 10
 """Looks without a word of an endpoint after which it is given up."""
 DOUBT = 0.5
 """Seconds after which it is believed that a host has left the convention."""
-REMEMBERED = 10_000
-"""Deaths that late joiners are told of."""
+REMEMBERED = 1_000
+"""Names and addresses of the dead: who asks for one is told that it died, not that it never was."""
 
 
 class Registrar(Actor):
@@ -106,8 +110,16 @@ class Registrar(Actor):
         """Hosts of which Thespian said that they left, unless it takes that back."""
         self._disowned: set[str] = set()
         """Addresses of hosts that Thespian was told to forget, and has not said that it has."""
-        self._dead: deque[WorkerId] = deque(maxlen=REMEMBERED)
-        self._dead_addresses: deque[ActorAddress] = deque(maxlen=REMEMBERED)
+        self._next = secrets.randbits(62)
+        """The number of the next endpoint. Another system has others (see `ids`)."""
+        self._numbered: dict[WorkerId, WorkerId] = {}
+        """Actors that were numbered and have not joined, and who creates each."""
+        self._dead = Dead()
+        """But for those who are dying: they died so lately that some may not have buried them."""
+        self._dying: dict[WorkerId, None] = {}
+        self._buried_at = 0.0
+        """When they will have been."""
+        self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
         self._creating: dict[WorkerId, Creating] = {}
         self._children = Children(self)
         self._watching = False
@@ -147,19 +159,23 @@ class Registrar(Actor):
                     self.send(sender, Died((worker,)))  # it was given up, and has come back
                 elif answer:
                     self.send(sender, Heard())
+            case Leave(me=WorkerId(incarnation=0)):
+                self._exited(sender, "it left")
             case Leave(me=worker):
                 self._leave(worker)
             case Lookup():
                 self.send(sender, self._look_up(message))
             case Spawn():
                 self._spawn(message, sender)
+            case Mint(token=token, name=name):
+                self.send(sender, Minted(token, self._mint_child(name, sender)))
             case Unmade():
                 self._unmade(message)
             case Looked(me=worker, running=running):
                 if not running and worker in self._members:
                     self._silent(worker)
-            case Exited(address=address, cause=cause):
-                self._exited(address, cause)
+            case Exited(address=address, me=child, cause=cause):
+                self._exited(address, cause, child)
             case ChildActorExited(childAddress=address):
                 self._exited(address, self._children.cause(address))
             case ActorSystemConventionUpdate():
@@ -217,27 +233,38 @@ class Registrar(Actor):
     # ---- who is there
 
     def _join(self, message: Join, sender: ActorAddress) -> None:
-        known = self._members.get(message.me)
+        me = message.me if message.me.incarnation else self._mint(message.me.name)
+        known = self._members.get(me)
         if known is not None and known.address != sender:
-            raise ProtocolError(f"a Join of {message.me}, which lives at another address")
-        if message.me in self._dead:  # its host was given up while it started
-            self.send(sender, Died((message.me,)))
+            raise ProtocolError(f"a Join of {me}, which lives at another address")
+        if self._is_dead(me):  # it, its creator or its host was given up while it started
+            self.send(sender, Died((me,)))
             return
+        self._numbered.pop(me, None)
         place = message.place or self._here.address
         near = message.host == self._host and place == self._here.address
         process = processes.Watched.of(message.pid) if near else None
-        self._members[message.me] = Member(
+        self._members[me] = Member(
             sender, place, message.pid, process, message.program, message.host
         )
         if self._liveness and message.beats:
-            self._liveness.watch(message.me)
+            self._liveness.watch(me)
         self._watch()
-        pids = self._pids if near else ()
-        dead, session = tuple(self._dead), os.getsid(0)
-        self.send(sender, Joined(sender, self._settings, dead, session, pids, not near))
-        created = self._creating.pop(message.me, None)
+        self._bury()
+        joined = Joined(
+            me,
+            sender,
+            self._settings,
+            self._dead.spans,
+            tuple(self._dying),
+            os.getsid(0),
+            self._pids if near else (),
+            answered=not near,
+        )
+        self.send(sender, joined)
+        created = self._creating.pop(me, None)
         if created is not None:
-            info = WorkerInfo(message.me, sender)
+            info = WorkerInfo(me, sender)
             self.send(created.asker, Spawned(created.order.token, info))
 
     def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
@@ -262,14 +289,29 @@ class Registrar(Actor):
         dead = False
         if message.name is not None:
             infos = [info for info in infos if info.name == message.name]
-            dead = any(worker.name == message.name for worker in self._dead)
+            dead = any(name == message.name for name, _ in self._remembered)
         elif message.address is not None:
             infos = [info for info in infos if info.address == message.address]
-            dead = not infos and any(a == message.address for a in self._dead_addresses)
+            dead = not infos and any(a == message.address for _, a in self._remembered)
         host = self._members[infos[0].id].host if len(infos) == 1 else ""
         return Found(message.token, tuple(infos), dead, host=host)
 
     # ---- creating actors
+
+    def _mint(self, name: str) -> WorkerId:
+        self._next += 1
+        return WorkerId(name, self._next)
+
+    def _mint_child(self, name: str, creator: ActorAddress) -> WorkerId:
+        """The id of an actor that the endpoint at *creator* creates."""
+        child = self._mint(name)
+        parents = (w for w, member in self._members.items() if member.address == creator)
+        parent = next(parents, None)
+        if parent is None:  # it died meanwhile, and so will this one never be
+            self._dead.add(child)
+        else:
+            self._numbered[child] = parent
+        return child
 
     def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
         taken = {worker.name for worker in (*self._members, *self._creating)}
@@ -277,7 +319,7 @@ class Registrar(Actor):
             reason = f"the name {message.name!r} is taken in this system; choose another"
             self.send(sender, Spawned(message.token, None, reason))
             return
-        me = WorkerId(message.name, secrets.randbits(63))
+        me = self._mint(message.name)
         self._creating[me] = Creating(message, sender, self._places(message))
         self._create(me, "no such host is in the system (any more)")
 
@@ -328,6 +370,9 @@ class Registrar(Actor):
     def _not_created(self, me: WorkerId, reason: str) -> None:
         creating = self._creating.pop(me)
         self.send(creating.asker, Spawned(creating.order.token, None, reason))
+        self._gone(
+            me, cause=reason
+        )  # it may start yet, cut off from here: nobody shall ever believe it
 
     def _unmade(self, message: Unmade) -> None:
         if message.me not in self._creating:
@@ -339,34 +384,53 @@ class Registrar(Actor):
 
     # ---- who is gone
 
-    def _exited(self, address: ActorAddress, cause: str) -> None:
+    def _exited(self, address: ActorAddress, cause: str, child: WorkerId | None = None) -> None:
         for worker, creating in list(self._creating.items()):
             if creating.address is not None and creating.address == address:
                 how = cause or "or no system fits it"
                 self._not_created(worker, f"it exited before it had started (see the log), {how}")
-        gone = (w for w, member in self._members.items() if member.address == address)
-        self._gone(*gone, cause=cause)
+        gone = [w for w, member in self._members.items() if member.address == address]
+        self._gone(*gone, *([child] if child in self._numbered else []), cause=cause)
 
     def _leave(self, worker: WorkerId) -> None:
         for place, host in list(self._hosts.items()):
             if host.me == worker:
                 self._host_gone(place)
+                return
         self._gone(worker, cause="it left")
 
+    def _is_dead(self, worker: WorkerId) -> bool:
+        return worker in self._dying or worker in self._dead
+
     def _gone(self, *workers: WorkerId, cause: str) -> None:
-        """These are dead: everybody is told, and how they ended."""
-        dead = []
-        for worker in workers:
+        """These are dead, or will never be: everybody is told, so that nobody keeps their number.
+
+        With its creator one that was numbered and has not joined is gone: nobody would tell.
+        """
+        gone = set(workers)
+        children = [child for child, parent in self._numbered.items() if parent in gone]
+        news = [worker for worker in (*workers, *children) if not self._is_dead(worker)]
+        for worker in news:
             if self._liveness:
                 self._liveness.forget(worker)
+            self._numbered.pop(worker, None)
             member = self._members.pop(worker, None)
             if member is not None:
-                dead.append(worker)
-                self._dead.append(worker)
-                self._dead_addresses.append(member.address)
-        if dead:
+                self._remembered.append((worker.name, member.address))
+        if news:
+            self._bury()
+            self._dying.update(dict.fromkeys(news))
+            # As at the others, whose graces a further death restarts. Theirs begin a bit later.
+            self._buried_at = time.monotonic() + 2 * self._settings.orphan_grace
             for other in self._members.values():
-                self.send(other.address, Died(tuple(dead), cause))
+                self.send(other.address, Died(tuple(news), cause))
+
+    def _bury(self) -> None:
+        """Those who died so long ago that everybody has buried them are mere numbers."""
+        if self._dying and time.monotonic() >= self._buried_at:
+            for worker in self._dying:
+                self._dead.add(worker)
+            self._dying.clear()
 
     def _host_gone(self, place: str) -> None:
         host = self._hosts.pop(place)
@@ -374,8 +438,6 @@ class Registrar(Actor):
             self._liveness.forget(host.me)
         for worker, creating in list(self._creating.items()):
             if creating.place == place:
-                # It may start yet, cut off from here: nobody shall ever believe it.
-                self._dead.append(worker)
                 self._not_created(worker, f"its host, {place}, is gone")
         there = (w for w, member in self._members.items() if member.place == place)
         self._gone(*there, cause=f"its host, {place}, is gone")
@@ -411,6 +473,7 @@ class Registrar(Actor):
             self.wakeupAfter(timedelta(seconds=pause))
 
     def _check(self) -> None:
+        self._bury()
         for worker, member in list(self._members.items()):
             if member.program and member.process and not member.process.alive():
                 self._gone(worker, cause="its process has ended")

@@ -35,6 +35,8 @@ from .wire import (
     Lookup,
     Meddle,
     Meddled,
+    Mint,
+    Minted,
     ReplyAddress,
     Spawn,
     Spawned,
@@ -155,6 +157,11 @@ class Registry:
         self._names[info.name] = info
         return info
 
+    def mint(self, name: str) -> WorkerId:
+        """The id of an actor of this *name* that this endpoint is to create."""
+        me: WorkerId = self._ask(Mint, CREATION_PATIENCE, name=name).me
+        return me
+
     def meddle(self, to: WorkerInfo, **what: Any) -> Counts:
         """Have *to* change its faults, and return what became of its packets so far."""
         if to.id == self._endpoint.me:
@@ -196,11 +203,12 @@ class Registry:
 
     def exited(self, address: ActorAddress, cause: str) -> None:
         """A child of this actor exited; *cause* says how, if that is known."""
-        self._port.post(self.registrar, Exited(address, cause))
+        child = self._endpoint.book.worker_at(address)
+        self._port.post(self.registrar, Exited(address, child, cause))
 
-    def leave(self) -> None:
-        """This endpoint has ended."""
-        self._port.post(self.registrar, Leave(self._endpoint.me))
+    def leave(self, worker: WorkerId | None = None) -> None:
+        """This endpoint has ended, or *worker*, which it was to create, will never be."""
+        self._port.post(self.registrar, Leave(worker or self._endpoint.me))
 
     def beat(self) -> None:
         """Let the registrar hear of this endpoint."""
@@ -251,7 +259,9 @@ class Registry:
 
     # ---- what the registrar says, in the mailbox thread
 
-    def receive(self, message: Found | Spawned | Died | Heard | Meddled | Inspected) -> None:
+    def receive(
+        self, message: Found | Spawned | Minted | Died | Heard | Meddled | Inspected
+    ) -> None:
         """Take one message of the registrar's, or the answer to `meddle`."""
         self.unheard = 0
         if isinstance(message, Heard):

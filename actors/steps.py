@@ -32,7 +32,7 @@ import msgspec
 from ..protocol.ids import CallId, Number, RRefId, WorkerId
 from ..protocol.messages import Descriptor, Message, Report
 
-FORMAT = 5
+FORMAT = 6
 """Of the rows; written with each `Join`. Up to format 4 endpoints wrote JSON objects."""
 
 

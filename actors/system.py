@@ -34,7 +34,7 @@ from .sites import asked_for
 from .snapshot import LEAK_AGE, LOOK_PATIENCE, look
 from .steward import STEWARD, Steward
 from .why import why
-from .wire import HostInfo, Join, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
+from .wire import HostInfo, Join, Joined, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -226,9 +226,8 @@ class System:
         self._session = os.getsid(0)
         self._asys = asys
         self._port: OwnPort | PumpPort | CallInPort = port_of(asys)
-        me = WorkerId(_program_name(place, attached=attached), secrets.randbits(63))
-        self.endpoint = Endpoint(me, self._port, settings, threads=THREADS, hand=self._hand)
-        self._port.endpoint = self.endpoint
+        self._registrar: ActorAddress | None = None
+        """Once this program has said there that it comes."""
         self._port.start()
         atexit.register(self.shutdown)
         try:
@@ -238,12 +237,13 @@ class System:
                 if serving is not None
                 else self._asys.createActor(Registrar, globalName=REGISTRAR)
             )
-            self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
+            self._port.become = lambda joined: self._become(joined, registrar)
             if not attached and not place:
                 self._port.post(registrar, Open(settings, os.getpid()))
             beats = self._port.runs_by_itself
-            join = Join(me, os.getpid(), processes.host(), True, beats, place)
-            self._port.post(registrar, join)
+            me = WorkerId(_program_name(place, attached=attached), 0)
+            self._registrar = registrar
+            self._port.post(registrar, Join(me, os.getpid(), processes.host(), True, beats, place))
             joined = self._await(self._port.joined)
             if serving is None:
                 self._session = joined.session
@@ -256,6 +256,14 @@ class System:
             self.shutdown()
             raise
         enter_program(self.endpoint)
+
+    def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
+        """The registrar has said who this program is. In the mailbox thread."""
+        self.endpoint = Endpoint(
+            joined.me, self._port, joined.settings, threads=THREADS, hand=self._hand
+        )
+        self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
+        return self.endpoint
 
     def _serve(self) -> Serving:
         """Have this host's steward join; returns once the registrar knows the host."""
@@ -529,18 +537,21 @@ class System:
         """
         if self._down or self._pid != os.getpid():
             return []  # a forked child inherits the system, and ends nothing when it exits
-        if graceful and not self.endpoint.closed:
+        endpoint = self._port.endpoint
+        if graceful and endpoint is not None and not endpoint.closed:
             with contextlib.suppress(Exception):
-                self.endpoint.turn()
+                endpoint.turn()
                 # Or the news of our end may overtake what we sent.
-                self.endpoint.delivery.drain(DRAIN)
+                endpoint.delivery.drain(DRAIN)
         self._down = True
         atexit.unregister(self.shutdown)
-        leave_program(self.endpoint)
         try:
-            if hasattr(self.endpoint, "registry"):
-                self._port.post(self.endpoint.registry.registrar, Leave(self.endpoint.me))
-            self.endpoint.close(f"system {self.name!r} was shut down")
+            if endpoint is not None:
+                leave_program(endpoint)
+                endpoint.registry.leave()
+                endpoint.close(f"system {self.name!r} was shut down")
+            elif self._registrar is not None:
+                self._port.post(self._registrar, Leave(WorkerId(self.name, 0)))
             self._port.stop()
         finally:
             survivors = [] if self._attached else self._end(graceful=graceful)

@@ -22,6 +22,7 @@ from ..protocol.alias import Alias
 from ..protocol.borrowing import BorrowingOwner, BorrowingUser
 from ..protocol.context import Context
 from ..protocol.creations import Asked, Seen
+from ..protocol.dead import Dead
 from ..protocol.effects import Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.lending import LendingOwner, LendingUser, Loan
@@ -35,13 +36,14 @@ from .tracing import spell
 
 _APART = frozenset({"me", "discipline", "now"})
 """What a context has besides its tables. The time is the shell's to say: `born` is left out too."""
+_DEAD = frozenset({"dead", "buried"})
 MOST = 20_000
 """Entries of an endpoint whose tables are written down; of more it would be held up for long."""
 _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUser)
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        *(*_MACHINES, Alias, Name, Asked, Loan, Seen, Waiting, Relay, Send),
+        *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send),
         *(*KINDS, Descriptor, Report, Moved),
     )
 }
@@ -74,6 +76,8 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     read = _Reader(worker)
     for name, value in tables.items():
         found = read.value(value)
+        if type(found) is set and name in _DEAD:  # up to format 5
+            found = Dead((each.incarnation, each.incarnation) for each in found)
         if type(found) is not type(getattr(context, name)):
             raise SnapshotError(f"their {name!r} is not what belongs there")
         setattr(context, name, found)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from thespian.actors import ActorAddress
 
+from ..protocol.dead import Span
 from ..protocol.ids import RRefId, WorkerId
 from ..protocol.wellformed import check
 from ..serialization.failures import Failure
@@ -25,7 +26,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, array_like=True, eq=False):
     """Who an endpoint is and how to reach it. Equal and hashable by its id."""
 
     id: WorkerId
-    """Its name and a random incarnation: another worker of that name has another id."""
+    """Its name and an incarnation: another worker of that name has another id."""
     address: ActorAddress
     """Thespian's, for `RefActor.send` and `System.tell`."""
 
@@ -121,6 +122,7 @@ class Welcome:
 class Join:
     """Endpoint -> registrar: I am here; *pid* is watched if I am a program.
 
+    Whoever was not told its number by a creator has 0, and gets one with the answer.
     *beats*: I shall be heard of again and again (those of the in-process base only run while
     their program calls in). *host*: those with the same can see my process; *place*: the address
     of the host that I am on, and die with.
@@ -149,15 +151,18 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Registrar -> endpoint: how you are reached, what the system agreed on, who is dead.
+    """Registrar -> endpoint: who you are, how you are reached, what the system agreed on.
 
+    *dead* are the numbers of those who were dead and buried before, *dying* those who died lately.
     *pids*: the processes of the receiver's own host without which there is no system; *answered*:
     it cannot see them, and its beats will be answered.
     """
 
+    me: WorkerId
     address: ActorAddress
     settings: Settings
-    dead: tuple[WorkerId, ...]
+    dead: tuple[Span, ...]
+    dying: tuple[WorkerId, ...]
     session: int
     pids: tuple[int, ...] = ()
     answered: bool = False
@@ -165,7 +170,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Program -> registrar: I end now."""
+    """Endpoint -> registrar: I end now. I am told by where I am, if I have no number."""
 
     me: WorkerId
 
@@ -311,10 +316,27 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class Mint:
+    """Endpoint -> registrar: I create an actor of this name; which number shall it have?"""
+
+    token: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """Registrar -> endpoint: the id of the actor that it creates."""
+
+    token: int
+    me: WorkerId
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
-    """Parent -> registrar: my child at this address has exited."""
+    """Parent -> registrar: my child at this address has exited; *me*, if I told it who it is."""
 
     address: ActorAddress
+    me: WorkerId | None = None
     cause: str = ""
     """How it ended, if the parent knows; see `children`."""
 
@@ -399,10 +421,13 @@ class Traced:
 
 TO_ENDPOINTS = (
     *(Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Heard, Down, Meddle, Meddled),
-    *(Serving, Inspect, Inspected, Watch, Traced),
+    *(Minted, Serving, Inspect, Inspected, Watch, Traced),
 )
 """What an endpoint's mailbox takes for itself; the rest is the user's."""
-TO_REGISTRAR = (Join, Beat, Leave, Open, Spawn, Lookup, Exited, HostJoin, Unmade, Looked)
+TO_REGISTRAR = (
+    *(Join, Beat, Leave, Open, Spawn, Lookup, Mint, Exited),
+    *(HostJoin, Unmade, Looked),
+)
 TO_STEWARD = (Serve, HostJoined, Make, Look, Heard, Died, Down)
 
 ALL = frozenset(TO_ENDPOINTS + TO_REGISTRAR + TO_STEWARD)

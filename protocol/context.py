@@ -62,6 +62,7 @@ from .messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from .dead import Span
     from .ids import RRefId, WorkerId
 
 
@@ -203,6 +204,11 @@ class Context(Aliases):
         return self._after(owner, owner.enqueue(sender, request))
 
     # ---- death
+
+    def outlive(self, spans: Iterable[Span]) -> None:
+        """These were dead and buried before this endpoint came: nothing here was ever theirs."""
+        for dead in (self.dead, self.buried):
+            dead.merge(spans)
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
         """*worker* is dead: whatever waits for it fails now (G6), and it is fenced off.

@@ -2,9 +2,11 @@
 
 Every id is minted by one endpoint alone, from its own `WorkerId` and a counter, so no
 two endpoints can ever mint the same one and nobody is asked. A `WorkerId` carries a
-random *incarnation* besides the name that people read: a restarted worker, or another one
+number, its *incarnation*, besides the name that people read: a restarted worker, or another one
 that got a recycled address, has another incarnation and so can never be mistaken for the
-first (the fencing that guarantees G1 and G4 rest on).
+first (the fencing that guarantees G1 and G4 rest on). The registrar gives these numbers, to all
+endpoints of its system, in a row that begins at a random one: so the dead can be remembered for
+ever (see `dead`), and two systems do not mistake each other's endpoints either.
 
 The ids are named tuples because they are hashed and compared on every protocol step; the
 static types keep a `RRefId` from being used where a `ForkId` is meant.

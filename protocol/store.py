@@ -63,6 +63,10 @@ class Table:
             del answers[number]
         return answer
 
+    def callers(self) -> tuple[WorkerId, ...]:
+        """Those whose answers are kept, in case that they ask again."""
+        return tuple(self._answers)
+
     def forget(self, caller: WorkerId) -> None:
         """*caller* will ask for no answer again."""
         self._answers.pop(caller, None)

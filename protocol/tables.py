@@ -14,6 +14,7 @@ import msgspec
 
 from .borrowing import batched
 from .creations import Asked, Seen
+from .dead import Dead
 from .effects import Effect, Lose, Send
 from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
@@ -64,8 +65,8 @@ class Tables:
         self.owners: dict[RRefId, Owner] = {}
         self.users: dict[RRefId, User] = {}
         self.waiting: dict[CallId, Waiting] = {}
-        self.dead: set[WorkerId] = set()
-        self.buried: set[WorkerId] = set()
+        self.dead = Dead()
+        self.buried = Dead()
         """Those of the dead whose grace is over: they hold nothing any more."""
         self.causes: dict[WorkerId, str] = {}
         """How the dead ended, as far as anybody knows. Nothing but errors mentions it."""

@@ -232,6 +232,10 @@ class Hosted:
                 )
             )
 
+    def endpoints(self) -> set[WorkerId]:
+        """Those that matter for this run: where nodes live, and who has changed the store."""
+        return {home.info.id for home in self.homes.values()} | set(self.table.callers())
+
     def of_endpoint(self, worker: WorkerId) -> Leave | None:
         """What the death of *worker* means for this run."""
         nodes = tuple(n for n in self.state.seats() if self._lives_at(n, worker))

@@ -284,8 +284,9 @@ class Service:
         self.leads = True
         for hosted in self.runs.values():
             hosted.begin_anew()
-            for worker in list(self.endpoint.context.dead):  # some may have died meanwhile
-                self.do(hosted, hosted.of_endpoint(worker))
+            for worker in hosted.endpoints():
+                if worker in self.endpoint.context.dead:  # it died meanwhile
+                    self.do(hosted, hosted.of_endpoint(worker))
         self._arm()
         log.warning("%s took over: %d runs", self.endpoint.me, len(self.runs))
 

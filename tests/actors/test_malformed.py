@@ -101,7 +101,7 @@ def envelopes(info: WorkerInfo, sender: WorkerInfo) -> list[Any]:
         Found(ANY, ANY),
         Spawned(12345, None, "no"),
         Nudge(),
-        Joined(ANY, ANY, ANY, ANY),
+        Joined(ANY, ANY, ANY, ANY, ANY, ANY),
         Welcome(ANY, ANY, ANY),
     ]
 

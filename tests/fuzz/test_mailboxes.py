@@ -155,7 +155,7 @@ class Hostile:
                     )
                 )
             case 7:
-                right = Joined(self.lair, Settings(), (evil,), 1)
+                right = Joined(evil, self.lair, Settings(), ((1, 2),), (evil,), 1)
             case _:
                 right = rng.choice((Welcome(evil, self.lair, Settings()), Nudge()))
         pool.append(envelope)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from farref.protocol.context import Context
+from farref.protocol.dead import Dead
 from farref.protocol.effects import (
     Confirmed,
     Effect,
@@ -52,8 +53,17 @@ from .task import Stage, Task, key
 
 
 def worker(name: str) -> WorkerId:
-    """The endpoint that scripts call *name*."""
-    return WorkerId(name, 1)
+    """The endpoint that scripts call *name*, with a number that no other name has."""
+    return WorkerId(name, int.from_bytes(name.encode(), "big"))
+
+
+def workers(dead: Dead) -> frozenset[WorkerId]:
+    """The endpoints that are in *dead*."""
+    numbers = (number for first, last in dead.spans for number in range(first, last + 1))
+    return frozenset(
+        WorkerId(number.to_bytes(-(-number.bit_length() // 8), "big").decode(), number)
+        for number in numbers
+    )
 
 
 def hands_over(message: Message) -> bool:

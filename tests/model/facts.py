@@ -15,7 +15,7 @@ from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingOwner
 from farref.protocol.tables import loans_among
 
-from .endpoint import Endpoint
+from .endpoint import Endpoint, workers
 from .script import Script
 
 
@@ -134,5 +134,5 @@ def facts(endpoint: Endpoint) -> Facts:
                 if alias.canonical is not None
             },
         },
-        dead=frozenset(endpoint.context.dead),
+        dead=workers(endpoint.context.dead),
     )

@@ -23,7 +23,7 @@ from farref.protocol.ids import WorkerId
 from farref.protocol.messages import ForkRequest, Message
 from farref.protocol.sharing import Sharing
 
-from .endpoint import Endpoint, hands_over, worker
+from .endpoint import Endpoint, hands_over, worker, workers
 from .explorer import Mistake
 from .script import Script
 from .steps import Bury, Deliver, Notice, Step
@@ -180,7 +180,7 @@ class World:
         if not self.program.late and (not known or self._announcements(state)):
             return
         for place, number in living:
-            for who in self.endpoints[number].context.dead:
+            for who in workers(self.endpoints[number].context.dead):
                 if who not in self.endpoints[number].buried:
                     step, outcome = self._react(number, Bury(who))
                     yield Move(place, step), self._next(state, place, outcome)

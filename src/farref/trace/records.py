@@ -26,9 +26,9 @@ from .rows import fields_of, implied
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-OLDER = (1, 2, 3, 4)
+OLDER = (1, 2, 3, 4, 5)
 """Formats that are read besides. Each line of format 1, without loans, 2, without aliases, 3,
-without inputs, and 4, without rows, means the same in this one."""
+without inputs, 4, without rows, and 5, where tables list the dead, means the same in this one."""
 
 
 class TraceError(Exception):

@@ -114,17 +114,19 @@ class World:
     def add(self, name: str) -> None:
         if name in self.endpoints:
             raise BadCommandError(f"there is an endpoint {name} already")
-        me = WorkerId(name, 0)
+        me = self._numbered(name)
         tracer = None
         if self.record:
             tracer = Tracer(me, clock=lambda: 0.0)
             tracer.begin(FileSink(str(self.record), me), self.sharing)
         self.endpoints[name] = Endpoint(Context(me, self.sharing), tracer)
 
+    def _numbered(self, name: str) -> WorkerId:
+        return WorkerId(name, len(self.endpoints))
+
     def give(self, name: str, tables: object) -> None:
         """The endpoint *name* has these *tables* from now on."""
-        self.worker(name)
-        me = WorkerId(name, 0)
+        me = self.worker(name)
         try:
             context = context_of(me, self.sharing, tables, self.worker)
         except SnapshotError as error:

@@ -12,6 +12,7 @@ from .of_alias import ALIAS
 from .of_borrowing import BORROWING
 from .of_context import CONTEXT
 from .of_creations import CREATIONS
+from .of_dead import DEAD
 from .of_delivery import DELIVERY
 from .of_lending import LENDING
 from .of_loans import LOANS
@@ -28,6 +29,7 @@ __all__ = [
     "CAUGHT_BY",
     "CONTEXT",
     "CREATIONS",
+    "DEAD",
     "DELIVERY",
     "LENDING",
     "LOANS",

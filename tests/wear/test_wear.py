@@ -1,0 +1,218 @@
+"""A system does not wear out: after much work, and after many have come and gone, it is as before.
+
+Here with some hundred operations of each kind, which show what grows with each of them; with
+20,000 of each, and what they cost then, by `make soak`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorAddress, ActorExitRequest
+
+import farref
+from farref import RRef, System
+from farref.actors import pool, registrar
+from farref.actors.current import enter_program, frame
+from farref.testing import assert_nothing_held, until
+
+from .census import CHANCE, census, grown
+from .gauge import gauge, in_turns
+from .work import Answering, make, take, work
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable
+
+BASES = [
+    pytest.param("simpleSystemBase", id="simple"),
+    pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
+    pytest.param("multiprocTCPBase", id="tcp", marks=pytest.mark.processes),
+]
+BOUNDED = {
+    "Mints._minted",
+    "Mints._times",
+    "Brief._long",
+    "farref.serialization.plain._by_name",
+    "ActorSystemBase.actorRegistry",
+}
+"""What is remembered to be quicker, or to say how old something is; each has a bound of its own.
+
+The last one is Thespian's: its in-process base never forgets an actor.
+"""
+SETTLED = 30.0
+READINGS = 3
+TIMES, ROUNDS = 20_000, 10
+"""Of each kind of operation, by `make soak`."""
+GRACE = 0.2
+PAUSE = 0.5
+"""Seconds from one reading to the next: a thread that the last one needed has ended by then."""
+
+Reading = dict[str, "Counter[str]"]
+"""The census of each process."""
+
+
+def read(system: System, name: str) -> Reading:
+    """The census of the program, and of the worker *name*."""
+    farref.remote(name, make, (1,)).to_here()  # which says what has been acknowledged by now
+    found = {"program": census(system), name: farref.rpc_sync(name, there)}
+    for each in found.values():
+        for what in BOUNDED:
+            del each[what]
+    return found
+
+
+def there() -> Counter[str]:
+    return census(frame().endpoint.actor)
+
+
+def least(one: Reading, other: Reading) -> Reading:
+    """The less of each: what is on its way just now is not there the next time."""
+    return {who: found & other[who] for who, found in one.items()}
+
+
+def reading(system: System, name: str) -> Reading:
+    """What is there while nothing happens."""
+    assert_nothing_held(system)
+    until(system, lambda: False, 6 * GRACE)  # the dead are buried, the registrar's too
+    found = read(system, name)
+    for _ in range(READINGS - 1):
+        until(system, lambda: False, PAUSE)
+        found = least(found, read(system, name))
+    return found
+
+
+def assert_as_before(system: System, name: str, before: Reading) -> None:
+    """Assert that each table gets back to the size that it had *before*."""
+    now = reading(system, name)
+
+    def more() -> dict[str, Any]:
+        return {who: much for who, found in now.items() if (much := grown(before[who], found))}
+
+    def none() -> bool:
+        nonlocal now
+        until(system, lambda: False, PAUSE)
+        now = least(now, read(system, name))
+        return not more()
+
+    assert until(system, none, SETTLED), f"there is more than before, of: {more()}"
+
+
+@pytest.fixture(autouse=True)
+def threads_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the workers, too, which are forked from here."""
+    monkeypatch.setattr(pool, "IDLE_SECONDS", GRACE)
+
+
+def wear(base: str, warm: int, times: int) -> None:
+    with System(base, timeout=30, orphan_grace=GRACE) as system:
+        system.create(Answering, "B")
+        work(system, "B", warm)
+        before = reading(system, "B")
+        work(system, "B", times)
+        assert_as_before(system, "B", before)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_nothing_grows_with_the_work(base: str) -> None:
+    wear(base, 30, 100)
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.timeout(3600)
+def test_after_20_000_of_each_everything_costs_what_it_did() -> None:
+    with System(timeout=30, orphan_grace=GRACE) as system:
+        system.create(Answering, "B")
+        work(system, "B", 200)
+        before, figures = reading(system, "B"), gauge(system, "B")
+        for _ in range(ROUNDS):
+            work(system, "B", TIMES // ROUNDS)
+            for who, each in gauge(system, "B").items():
+                print(who, each)  # noqa: T201 - how it went, of a run that fails
+        assert_as_before(system, "B", before)
+        for who, after in gauge(system, "B").items():
+            first = figures[who]
+            assert after.lent.timers <= first.lent.timers + CHANCE, who
+            assert after.lent.threads <= first.lent.threads + CHANCE, who
+            assert after.lent.descriptors <= first.lent.descriptors + CHANCE, who
+            assert after.lent.blocks <= 1.03 * first.lent.blocks, who
+            assert after.lent.megabytes <= first.lent.megabytes + 10, who
+            assert after.wakeups <= 1.5 * first.wakeups + 5, who
+            assert after.idle <= first.idle + 1, who
+        with System(timeout=30) as fresh:
+            fresh.create(Answering, "B")
+            ways = (lambda: enter_program(system.endpoint), lambda: enter_program(fresh.endpoint))
+            ratio = in_turns(ways, "B", 9)
+        assert ratio < 1.25, f"a call costs {ratio:.2f} times as much as in a fresh system"
+
+
+# ---- those who come and go
+
+
+def visit(system: System, name: str) -> None:
+    """Another program comes, shares, asks and fetches, and leaves."""
+    with System.attach(system.name, timeout=30) as viewer:
+        assert len(viewer.workers()) == 3
+        farref.rpc_sync(name, take, (RRef(1),))
+        assert farref.remote(name, make, (2,)).to_here() == 2
+        assert viewer.ask(name, "so?") == "so?"
+        assert len(viewer.endpoint.context.dead) <= 3
+        assert_nothing_held(viewer)
+
+
+def serve(system: System, name: str) -> None:
+    """A worker is created, gets references of others, has a child, and is ended."""
+    system.create(Parent, "C")
+    farref.rpc_sync("C", take, (farref.remote(name, make, (1,)),))
+    child = system.ask("C", "child")
+    assert system.ask(child, "so?") == "so?"
+    system.tell("C", ActorExitRequest())
+    assert until(system, lambda: len(system.workers()) == 2)
+
+
+class Parent(Answering):
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.createActor(Answering) if message == "child" else message)
+
+
+def spans() -> int:
+    """What it costs this endpoint to know who is dead."""
+    return len(frame().endpoint.context.dead)
+
+
+def come_and_go(base: str, each: Callable[[System, str], None], warm: int, times: int) -> None:
+    with System(base, timeout=30, orphan_grace=GRACE) as system:
+        system.create(Answering, "B")
+        for _ in range(warm):
+            each(system, "B")
+        before = reading(system, "B")
+        for _ in range(times):
+            each(system, "B")
+        assert_as_before(system, "B", before)
+        assert farref.rpc_sync("B", spans) <= 3
+
+
+@pytest.mark.processes
+def test_no_table_grows_with_the_programs_that_have_been_here() -> None:
+    come_and_go("farrefBase", visit, 5, 30)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_no_table_grows_with_the_workers_that_have_been_here(
+    base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registrar, "REMEMBERED", 4)
+    come_and_go(base, serve, 3, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("each", "times"), [(visit, 500), (serve, 200)], ids=["visit", "serve"])
+def test_no_table_grows_with_hundreds(
+    each: Callable[[System, str], None], times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registrar, "REMEMBERED", 4)
+    come_and_go("farrefBase", each, 5, times)
