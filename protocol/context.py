@@ -253,4 +253,10 @@ class Context(Aliases):
         for user in list(self.users.values()):
             effects += self._after(user, user.forget(worker))
         self._seen.pop(worker, None)
+        missed = {user.owner for user in self.users.values()}
+        self.causes = {
+            dead: cause
+            for dead, cause in self.causes.items()
+            if dead not in self.buried or dead in missed
+        }
         return self._finish(effects)

@@ -69,7 +69,7 @@ class Tables:
         self.buried = Dead()
         """Those of the dead whose grace is over: they hold nothing any more."""
         self.causes: dict[WorkerId, str] = {}
-        """How the dead ended, as far as anybody knows. Nothing but errors mentions it."""
+        """How those ended who died lately, or owned what is used here. Only errors mention it."""
         self._asked: dict[WorkerId, Asked] = {}
         self._seen: dict[WorkerId, Seen] = {}
         self._rrefs = self._forks = self._calls = 0
