@@ -450,9 +450,10 @@ def test_another_user_of_this_host_gets_nowhere(
             def knock() -> None:
                 with dial_path(path) as stranger:
                     with contextlib.suppress(OSError):
-                        stranger.sendall(MAGIC + b"L" + bomb(trap))
+                        stranger.sendall(hello.opening + bomb(trap))
                     assert hung_up(stranger)
 
+            hello = Dialler(victim._me.key, ME, b"", b"")  # what this user's processes say
             before = victim.refused
             stranger = threading.Thread(target=lambda: codes.append(as_stranger(knock)))
             codes: list[int] = []
