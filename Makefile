@@ -41,7 +41,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bases lint types fmt docs docs-serve smoke soak simulate conformance bench \
+.PHONY: help demo test test-bases elsewhere lint types fmt docs docs-serve smoke soak simulate conformance bench \
 	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values clean
 
 help: ## show these targets
@@ -91,6 +91,11 @@ smoke: $(STAMP) ## the wheel and its quick tests on the other Pythons found (PYT
 test-bases: $(STAMP) ## the tests that name no base, on Thespian's bases too (5 minutes)
 	$(BIN)/pytest $(PARALLEL) --base multiprocTCPBase $(ON_TCP_TOO)
 	$(BIN)/pytest $(PARALLEL) --base simpleSystemBase $(ON_SIMPLE_TOO)
+
+elsewhere: $(STAMP) ## the tests of base and actors without what only Linux has (15 minutes)
+	cc -shared -fPIC -o .venv/elsewhere.so tests/base/elsewhere.c
+	LD_PRELOAD=$(CURDIR)/.venv/elsewhere.so FARREF_WITHOUT=all \
+		$(BIN)/pytest $(PARALLEL) tests/base tests/actors
 
 soak: $(STAMP) ## the tests of minutes, which no other run includes; then 10 minutes of kills
 	$(BIN)/pytest -m slow

@@ -65,7 +65,9 @@ class Typed:
 
 def pages() -> list[str]:
     """Every page, the README and its companions first."""
-    found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    found = [
+        ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+    ]
     return [path.relative_to(ROOT).as_posix() for path in (*found, *sorted(DOCS.rglob("*.md")))]
 
 

@@ -42,6 +42,13 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(there), f"{page}: {there} has no heading for #{anchor}"
 
 
+def test_what_pins_a_claim_about_security_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", text_of("SECURITY.md")))
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    assert len(named) > 15
+    assert {name for name in named if f"def {name}(" not in tests} == set()
+
+
 def test_pages_named_in_code_exist() -> None:
     folders = ("src", "actors", "protocol", "serialization", "examples", "tests", "bench", "tools")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
@@ -57,8 +64,8 @@ def test_pages_named_in_code_exist() -> None:
 def test_every_page_is_in_the_site() -> None:
     listed = re.findall(r"[\w/.-]+\.md\b", NAV.read_text(encoding="utf-8").partition("nav:")[2])
     there = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
-    # These two come from the top of the repository: tools/site/hooks.py brings them in.
-    pages_of_site = {*there, "changelog.md", "contributing.md"}
+    # These come from the top of the repository: tools/site/hooks.py brings them in.
+    pages_of_site = {*there, "changelog.md", "contributing.md", "security.md"}
     assert set(listed) == pages_of_site, f"each page is one line of the nav in {NAV}"
     assert len(listed) == len(set(listed))
 

@@ -51,19 +51,19 @@ class Owner(Protocol):
 class _Poll:
     """What we need of ``epoll``, by ``poll``."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, changed: Callable[[], None]) -> None:
         self._poll = select.poll()
-        self._wake = wake
+        self._changed = changed
 
     def register(self, descriptor: int, events: int) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise PermissionError(errno.EPERM, "a regular file, which is always ready")
         self._poll.register(descriptor, events)
-        self._wake()
+        self._changed()
 
     def modify(self, descriptor: int, events: int) -> None:
         self._poll.modify(descriptor, events)
-        self._wake()
+        self._changed()
 
     def unregister(self, descriptor: int) -> None:
         with contextlib.suppress(KeyError):
@@ -111,16 +111,16 @@ class Poller:
 
     def __init__(self, spin: float) -> None:
         """Spin for up to *spin* seconds before sleeping; 0 never spins."""
+        self.asleep = False
+        """For the thread that waits: a signal handler of its own has interrupted its sleep."""
         self._wakened = False
         self._bell = _Bell()
-        self._epoll = select.epoll() if has("epoll") else _Poll(self.wake)
+        self._epoll = select.epoll() if has("epoll") else _Poll(self._changed)
         self._owners: dict[int, Owner] = {}
         self._epoll.register(self._bell.fileno, READABLE)
         self._spin = spin if cores() > 1 else 0.0
         self._skips = [0, 1]  # sleeps to go until the next spin; and how many after a miss
         self.watched: list[int] = []
-        self.asleep = False
-        """For the thread that waits: a signal handler of its own has interrupted its sleep."""
 
     def add(self, descriptor: int, events: int, owner: Owner) -> None:
         """Tell *owner* about *events* on *descriptor*."""
@@ -143,6 +143,11 @@ class Poller:
             self._wakened = True
             with contextlib.suppress(OSError):  # closed meanwhile: nobody waits
                 self._bell.ring()
+
+    def _changed(self) -> None:
+        # Who is about to sleep has set this first, and looks at what is registered afterwards.
+        if self.asleep:
+            self.wake()
 
     def watch(self, descriptors: list[int]) -> None:
         """Report *descriptors* (the user's) as ready from :meth:`wait`; forget former ones."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pickle
 import resource
 import select
 import socket
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from thespian.actors import ActorAddress, ActorSystem, NoCompatibleSystemForActor
 from thespian.system.transport import SendStatus, TransmitIntent
@@ -26,6 +29,7 @@ from farref.actors.base import (
     NoSuchSystem,
     addresses,
     keys,
+    lives,
     places,
     system_base,
     tcp,
@@ -424,3 +428,85 @@ def test_a_key_may_come_from_a_file(tmp_path: Path) -> None:
     keys.make(tmp_path / "key")
     with running(host="127.0.0.1", port=free_port("127.0.0.1"), key=tmp_path / "key") as system:
         assert serves(system)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_another_user_of_this_host_gets_nowhere(
+    trap: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not into the directory, and not into a socket, though the directory were open."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as runtime:
+        os.chmod(runtime, 0o755)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        monkeypatch.setenv(places.THESPIAN_LOG, "/dev/null")
+        with running() as system:
+            directory = places.private_directory()
+            victim = system._systemBase.transport
+            path = victim._me.path
+            os.chmod(path, 0o777)
+            assert as_stranger(lambda: dial_path(path).close()) == errno.EACCES
+            os.chmod(directory, 0o711)  # by mistake
+
+            def knock() -> None:
+                with dial_path(path) as stranger:
+                    with contextlib.suppress(OSError):
+                        stranger.sendall(hello.opening + bomb(trap))
+                    assert hung_up(stranger)
+
+            hello = Dialler(victim._me.key, ME, b"", b"")  # what this user's processes say
+            before = victim.refused
+            stranger = threading.Thread(target=lambda: codes.append(as_stranger(knock)))
+            codes: list[int] = []
+            stranger.start()
+            eventually(lambda: codes or victim.run(None, 0.01))
+            stranger.join()
+            assert codes == [0]
+            assert victim.refused == before + 1
+            os.chmod(directory, 0o700)
+            assert serves(system)
+    assert not trap.exists()
+
+
+def dial_path(path: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(PATIENCE)
+    sock.connect(path)
+    return sock
+
+
+def as_stranger(act: Callable[[], None]) -> int:
+    """What becomes of *act* in a process of another user: 0, or the number of its error."""
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            act()
+            code = 0
+        except OSError as error:
+            code = error.errno or 98
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_nothing_listens_beyond_the_address_that_was_given(guarded: ActorSystem) -> None:
+    """No port of any process of a system is open on another interface."""
+    session = os.getsid(guarded.ask(guarded.createActor(Echo), "pid", PATIENCE))
+    found = [
+        each.laddr.ip
+        for process in (psutil.Process(), *lives.members(session))
+        for each in process.net_connections("tcp")
+        if each.status == psutil.CONN_LISTEN
+    ]
+    assert set(found) == {"127.0.0.1"}
+    assert len(found) >= 3  # the program, the admin, the actor
+
+
+def test_without_a_host_there_is_no_port() -> None:
+    with running() as system:
+        session = os.getsid(system.ask(system.createActor(Echo), "pid", PATIENCE))
+        for process in lives.members(session):
+            assert process.net_connections("inet") == []

@@ -65,7 +65,7 @@ def test_spins_in_vain_become_rare(looks: Looks, monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_core_never_spins(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr("farref.actors.base.poller.cores", lambda: 1)
     alone = spinning(looks, monkeypatch, CONTENDED / 2)
     alone.wait(TIMEOUT)
     assert looks.timeouts == [TIMEOUT]

@@ -1,7 +1,7 @@
 """What the site's builder does beside mkdocs: see `mkdocs.yml`.
 
 - The pictures of traces get their colours. They are drawn again from the stories in tests/traces.
-- The changelog and CONTRIBUTING, which stand at the top of the repository, become pages.
+- The changelog, CONTRIBUTING and SECURITY, which stand at the top of the repository, become pages.
 - A link to a file that is no page, such as an example, becomes the file's name.
 """
 
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent.parent
-BROUGHT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md"}
+BROUGHT = {
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "security.md": "SECURITY.md",
+}
 """Pages of the site, and the files at the top of the repository that they are."""
 
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # pictures are drawn by the tests' own code

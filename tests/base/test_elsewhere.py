@@ -1,0 +1,133 @@
+"""Our own base without what only Linux has: its features are switched off, alone and together.
+
+That stands for macOS and the BSDs, none of which was tried.  ``make elsewhere`` runs more of the
+tests like this.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from farref import features
+
+from .kit import alive, eventually
+
+pytestmark = pytest.mark.processes
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def peereid(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A library with the ``getpeereid`` of other systems."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler, to make `getpeereid` with")
+    library = tmp_path_factory.mktemp("library") / "elsewhere.so"
+    source = Path(__file__).with_name("elsewhere.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    return str(library)
+
+
+def run(script: str, without: str, library: str = "") -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, features.SWITCH: without, "LD_PRELOAD": library}
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+SMOKE = """
+    import os, signal
+    import farref
+    from farref import System, WorkerDiedError
+    from farref.features import has
+    from tests.base.kit import free_port
+
+    off = os.environ["FARREF_WITHOUT"]
+    assert not has("pidfd" if off == "all" else off)
+
+    def size(array):
+        return len(array)
+
+    with System(host="127.0.0.1", port=free_port("127.0.0.1")) as system:
+        system.worker("A"), system.worker("B")
+        ref = farref.remote("A", list, args=("abc",))
+        assert farref.rpc_sync("B", farref.RRef.to_here, (ref,)) == ["a", "b", "c"]
+        assert farref.rpc_sync("B", size, (bytes(3_000_000),)) == 3_000_000
+        pid = farref.rpc_sync("A", os.getpid)
+        call = farref.rpc_async("A", signal.pause)
+        os.kill(pid, signal.SIGKILL)
+        try:
+            call.result()
+        except WorkerDiedError:
+            print("it has died")
+"""
+
+
+@pytest.mark.parametrize("without", ["all", *sorted(features.LINUX_ONLY)])
+def test_a_system_runs_without(without: str, peereid: str) -> None:
+    done = run(SMOKE, without, peereid)
+    assert (done.stdout, done.stderr, done.returncode) == ("it has died\n", "", 0)
+
+
+def test_a_killed_program_leaves_no_process(peereid: str) -> None:
+    """The keeper notices without pidfds, too."""
+    env = {**os.environ, features.SWITCH: "all", "LD_PRELOAD": peereid}
+    command = [sys.executable, "-m", "tests.base.kit", "elsewhere", "fork"]
+    with subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        pids = [int(pid) for pid in program.stdout.readline().split()]
+        assert len(pids) == 3
+        assert all(map(alive, pids))
+        program.kill()
+    eventually(lambda: not any(map(alive, pids)))
+
+
+def test_the_tests_of_the_base_pass(peereid: str) -> None:
+    """Those of death and of actors; the others by ``make elsewhere``."""
+    env = {**os.environ, features.SWITCH: "all", "LD_PRELOAD": peereid}
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "tests/base/test_actors.py"]
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+
+
+NO_DEFAULT = """
+    import farref
+    from farref.actors.base import UnsupportedPlatform, system_base
+
+    try:
+        farref.System()
+    except farref.SystemDownError as error:
+        print(error)
+    try:
+        system_base()
+    except UnsupportedPlatform as error:
+        print(error)
+    with farref.System("simpleSystemBase") as system:
+        system.worker("A")
+        print(farref.rpc_sync("A", pow, (2, 3)))
+"""
+
+
+def test_there_is_no_default_where_peers_are_not_known() -> None:
+    """Nobody listens on every interface unless it was asked for by name."""
+    done = run(NO_DEFAULT, "peercred,peereid")
+    assert (done.stderr, done.returncode) == ("", 0)
+    first, second, third = done.stdout.splitlines()
+    assert "System('simpleSystemBase')" in first
+    assert "System('multiprocTCPBase')" in first
+    assert "listens on every interface" in first
+    assert "Unix sockets that tell which user" in second
+    assert third == "8"
+
+
+def test_an_unknown_feature_is_named() -> None:
+    done = run("import farref", "epoll,warp drive")
+    assert "FARREF_WITHOUT knows affinity, epoll" in done.stderr
+    assert "not warp drive" in done.stderr
