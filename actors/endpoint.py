@@ -33,6 +33,7 @@ from ..protocol.messages import Create
 from ..protocol.packets import Malformed
 from ..serialization.failures import text_of
 from .addresses import AddressBook
+from .base.interrupts import undisturbed
 from .brief import Brief
 from .calls import Calls
 from .deaths import Deaths
@@ -192,17 +193,18 @@ class Endpoint:
             return
         later: Later = []
         packets: Outgoing = []
-        try:
-            with self.lock:
-                self.context.now = time.monotonic()
-                try:
-                    if self.discards:
-                        self.discards.sweep(later)
-                    self.effects.carry_out(move(), later)
-                finally:
-                    packets = self.delivery.packets(gather=gather and self.port.runs_by_itself)
-        finally:
-            self.conclude(packets, later)
+        with undisturbed:
+            try:
+                with self.lock:
+                    self.context.now = time.monotonic()
+                    try:
+                        if self.discards:
+                            self.discards.sweep(later)
+                        self.effects.carry_out(move(), later)
+                    finally:
+                        packets = self.delivery.packets(gather=gather and self.port.runs_by_itself)
+            finally:
+                self.conclude(packets, later)
 
     def conclude(self, packets: Outgoing, later: Later) -> None:
         """Send, and complete futures, after the lock is given back. One failure stops no other."""
@@ -284,29 +286,33 @@ class Endpoint:
 
         Raises nothing: what is malformed is refused, counted and logged.
         """
-        try:
-            check_wire(message)
-            match message:
-                case Envelope():
-                    self.delivery.take(message)
-                case Joined():
-                    self.settle_in(message)
-                case Inspect():
-                    self.inspector.asked(message)
-                case Meddle():
-                    self.registry.meddled(message)
-                case Watch():
-                    self.watchers.watch(message)
-                case Traced():
-                    self.watchers.traced(message)
-                case Down(reason=reason, orderly=orderly):
-                    self.deaths.lose(reason, orderly=orderly)
-                case _:
-                    self.registry.receive(message)
-        except Exception as error:
-            self._refuse(f"a {type(message).__name__}", error)
-            return False
-        return True
+        with undisturbed:  # on the in-process base this is the program's own thread
+            try:
+                check_wire(message)
+                self._take(message)
+            except Exception as error:
+                self._refuse(f"a {type(message).__name__}", error)
+                return False
+            return True
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case Envelope():
+                self.delivery.take(message)
+            case Joined():
+                self.settle_in(message)
+            case Inspect():
+                self.inspector.asked(message)
+            case Meddle():
+                self.registry.meddled(message)
+            case Watch():
+                self.watchers.watch(message)
+            case Traced():
+                self.watchers.traced(message)
+            case Down(reason=reason, orderly=orderly):
+                self.deaths.lose(reason, orderly=orderly)
+            case _:
+                self.registry.receive(message)
 
     def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
         """A packet came from *address* as a parcel. Raises nothing, as `take`."""
@@ -317,18 +323,21 @@ class Endpoint:
 
     def turn(self) -> None:
         """The mailbox thread was woken: do what other threads left undone."""
-        self._woken = False
-        self.deaths.leave()
-        if self.discards or self.delivery.left:  # or else a step of another thread's did it all
-            self.step(list, gather=False)
+        with undisturbed:
+            self._woken = False
+            self.deaths.leave()
+            if self.discards or self.delivery.left:  # or a step of another thread's did it all
+                self.step(list, gather=False)
 
     def tick(self) -> float | None:
         """Do what is due now. Returns the seconds until there is something to do again."""
         now = time.monotonic()
-        self.deaths.bury(now)
-        self.step(list, gather=False)
-        self.deaths.beat(now)
-        self.delivery.resend(now)
+        with undisturbed:
+            self._woken = False  # an interrupt may have kept the bell from ringing: see `wake`
+            self.deaths.bury(now)
+            self.step(list, gather=False)
+            self.deaths.beat(now)
+            self.delivery.resend(now)
         return self.pause()
 
     def pause(self) -> float | None:
@@ -340,7 +349,10 @@ class Endpoint:
         return max(0.0, min(dues) - now) if dues else None
 
     def wake(self) -> None:
-        """Have the mailbox thread take a turn; once is enough until it has. Lock-free."""
+        """Have the mailbox thread take a turn; once is enough until it has. Lock-free.
+
+        In a finalizer it may be interrupted half way. Then the turn comes with the next `tick`.
+        """
         if not self._woken:
             self._woken = True
             self.port.wake()
@@ -433,6 +445,7 @@ class Endpoint:
             if error is not None:
                 self.ended = error
             self.closed = True
+            self.discards.close()
             waiting = self.calls.end()
             self.delivery.room.notify_all()
         self.deaths.close()

@@ -29,6 +29,7 @@ from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
 from ..serialization.plain import size_class
+from .base.interrupts import undisturbed
 from .box import Box
 from .current import running_in
 from .freezing import Freezing, ToFreeze
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .effects import Later
     from .endpoint import Endpoint
     from .loop import Loop
+    from .packing import Pack
     from .pool import Job
     from .resolving import Invocation
 
@@ -287,12 +289,11 @@ class Server:
 
     def _turn_down(self, request: Request, failure: Failure) -> None:
         """A request that was refused has never occupied its object."""
-        box, endpoint = Box(failure), self._endpoint
+        box = Box(failure)
         if isinstance(request, Create):
             self._answer(request, box)
         else:
-            cargo = self._outcome(request, box)
-            endpoint.step(lambda: endpoint.context.refuse(request.call, cargo))
+            self._reply(request, box, refused=True)
 
     def _answer(self, request: Request, box: Box) -> None:
         """Reply, or store."""
@@ -305,8 +306,7 @@ class Server:
             store = endpoint.objects.stand_for if alias else endpoint.objects.resolve
             store(request.rref, box)
         else:
-            cargo = self._outcome(request, box)
-            endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
+            self._reply(request, box)
 
     def _freeze(self, request: Request, box: Box) -> None:
         """What is in *box* is to be stored: frozen, if that was asked for."""
@@ -324,20 +324,31 @@ class Server:
         owner = self._endpoint.context.owners.get(target)
         return self._endpoint.context.done(target) if owner is not None and owner.running else []
 
-    def _outcome(self, request: Call | Invoke | Fetch, box: Box) -> Cargo:
-        result = box.take()
-        if isinstance(result, Failure):
-            return Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
+    def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
         endpoint, call = self._endpoint, request.call
 
         def share(rref: RRefId) -> Descriptor:
             context = endpoint.context
             return context.give_back(rref, call) or context.fork(rref, call.caller)
 
-        try:
-            return self._endpoint.packer.pack(result, share, call.caller)
-        except BaseException as error:
-            return Cargo(payload=self._failure(error, request))
+        pack = self._pack(request, box)
+        with undisturbed:
+            try:
+                cargo = pack(share)
+            except BaseException as error:
+                cargo = Cargo(payload=self._failure(error, request))
+            answer = endpoint.context.refuse if refused else endpoint.context.reply
+            endpoint.step(lambda: answer(call, cargo))
+
+    def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
+        result = box.take()
+        if not isinstance(result, Failure):
+            try:
+                return self._endpoint.packer.pack(result, request.call.caller)
+            except BaseException as error:
+                result = self._failure(error, request)
+        cargo = Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
+        return lambda _: cargo
 
     def _failure(self, error: BaseException, request: Request) -> Failure:
         tag = getattr(getattr(_cargo(request), "payload", None), "tag", None)
