@@ -22,7 +22,6 @@ import logging
 import os
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any, cast
 
 from thespian.actors import ActorAddress
@@ -31,7 +30,7 @@ from ..protocol.context import Context
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
 from ..protocol.messages import Create
 from ..protocol.packets import Malformed
-from ..serialization.failures import text_of
+from ..serialization.failures import details_of, text_of
 from .addresses import AddressBook
 from .base.interrupts import undisturbed
 from .brief import Brief
@@ -212,8 +211,8 @@ class Endpoint:
         for each in later:
             try:
                 each()
-            except Exception:
-                self._failed("handing something over")
+            except Exception as error:
+                self._failed("handing something over", error)
 
     def receive(
         self, sender: WorkerId, message: Message, later: Later, number: int | None = None
@@ -226,8 +225,8 @@ class Endpoint:
             return
         try:
             self.effects.carry_out(effects, later, noted=True)
-        except Exception:  # such as no thread to be had: what came with it takes effect still
-            self._failed(f"{type(message).__name__} of {sender}")
+        except Exception as error:  # such as no thread to be had: what came with it takes effect
+            self._failed(f"{type(message).__name__} of {sender}", error)
 
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         if isinstance(message, Malformed):
@@ -255,9 +254,8 @@ class Endpoint:
         writable = text.encode("utf-8", "backslashreplace").decode()  # whatever names are in it
         log.warning("%s refused %s: %s", self.me, what, writable)
 
-    def _failed(self, on: str) -> None:
-        # As text: a log record that is kept would pin what is in the frames.
-        log.error("%s failed on %s:\n%s", self.me, on, traceback.format_exc())
+    def _failed(self, on: str, error: BaseException) -> None:
+        log.error("%s failed on %s:\n%s", self.me, on, details_of(error))
 
     def release(self, descriptors: tuple[Descriptor, ...]) -> None:
         """A message was handled: its own hold on its references ends."""

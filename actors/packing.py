@@ -158,7 +158,7 @@ class Packer:
             payload = loads(payload, cargo.descriptors, hooks)
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._endpoint.me} got a message without content")
-        if isinstance(payload, Failure):
+        if type(payload) is Failure:  # `isinstance` asks the user's `__class__`
             raise payload.rebuild()
         return payload
 

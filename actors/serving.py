@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import operator
 import time
-import traceback
+import types
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from functools import partial
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.effects import Refusal
 from ..protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
-from ..serialization.failures import Failure
+from ..serialization.failures import Failure, details_of
 from ..serialization.frozen import Frozen
 from ..serialization.plain import size_class
 from .base.interrupts import undisturbed
@@ -104,8 +103,8 @@ class Server:
             if getattr(job, "__self__", None) is not self:
                 try:
                     job(*args)
-                except Exception:  # an interrupt ends the wait for a callback that does not end
-                    text = traceback.format_exc()
+                except Exception as error:  # an interrupt ends the wait for one that does not end
+                    text = details_of(error)
                     log.error("a callback raised on %s:\n%s", self._endpoint.me, text)  # noqa: TRY400
 
     def refuse(self, sender: WorkerId, request: Request, why: Refusal) -> None:
@@ -139,9 +138,8 @@ class Server:
             try:
                 with running_in(self._endpoint):
                     on_delete(value.thaw() if isinstance(value, Frozen) else value)
-            except BaseException:
-                # As text: a log record that is kept would pin the value.
-                text = traceback.format_exc()
+            except BaseException as error:
+                text = details_of(error)
                 log.error("on_delete of %s raised on %s:\n%s", rref, self._endpoint.me, text)  # noqa: TRY400
 
         self._endpoint.chores.submit(run)
@@ -169,9 +167,10 @@ class Server:
 
     def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has returned: what?"""
-        if isinstance(box.content, Resolving):
+        kind = type(box.content)  # `isinstance` asks the user's `__class__`, which may raise
+        if kind is Resolving:
             self._resolve(request, chain, box.take())
-        elif inspect.iscoroutine(box.content):
+        elif kind is types.CoroutineType:
             self._await(request, box, chain)
         else:
             self._finish(request, box)
@@ -241,7 +240,7 @@ class Server:
         if caller != endpoint.me:
             stored = endpoint.objects.stored(fetch.rref)
         value = stored.value if stored is not None else None
-        if isinstance(value, Frozen) and value.light:
+        if type(value) is Frozen and value.light:
             with contextlib.suppress(FarrefError):  # the system ends
                 return value if endpoint.registry.near(caller) else None
         return None
@@ -301,7 +300,7 @@ class Server:
         if isinstance(request, Create):
             self._freeze(request, box)
             made = box.content
-            alias = isinstance(made, RRef) and made._endpoint is endpoint
+            alias = issubclass(type(made), RRef) and made._endpoint is endpoint
             del made
             store = endpoint.objects.stand_for if alias else endpoint.objects.resolve
             store(request.rref, box)
@@ -310,10 +309,10 @@ class Server:
 
     def _freeze(self, request: Request, box: Box) -> None:
         """What is in *box* is to be stored: frozen, if that was asked for."""
-        if not isinstance(box.content, ToFreeze):
+        if type(box.content) is not ToFreeze:
             return
         value = box.take().value
-        if not isinstance(value, RRef):  # the object that it stands for is as it was made
+        if not issubclass(type(value), RRef):  # the object that it stands for is as it was made
             try:
                 value = self._endpoint.packer.freeze(value)
             except BaseException as error:
@@ -342,7 +341,7 @@ class Server:
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
         result = box.take()
-        if not isinstance(result, Failure):
+        if type(result) is not Failure:
             try:
                 return self._endpoint.packer.pack(result, request.call.caller)
             except BaseException as error:

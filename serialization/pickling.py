@@ -33,6 +33,7 @@ import cloudpickle
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import deep, shared
+from .failures import CAUGHT, text_of
 from .payload import Payload
 from .shared import Segment
 
@@ -223,9 +224,9 @@ def pickle_value(
         data, views, pickler = _pickle(value, inert, *(picklers or (_Pickler, _DeepPickler)))
     except FarrefError:
         raise
-    except Exception as error:
+    except CAUGHT as error:
         raise SerializationError(
-            f"cannot pickle {_shorten(value)} for a message: {type(error).__name__}: {error}; "
+            f"cannot pickle {_shorten(value)} for a message: {_shorten(error)}: {text_of(error)}; "
             "pass something picklable, or keep it where it is and pass an RRef to it"
         ) from error
     references = pickler.references
@@ -339,11 +340,11 @@ def unpickle(
     """The value again, with *handles* for its references. Raises `SerializationError`."""
     try:
         return _Unpickler(data, buffers, inert, handles).load()
-    except Exception as error:
+    except CAUGHT as error:
         size = len(data) + sum(map(len, buffers))
         raise SerializationError(
             f"cannot unpickle a message of {size} bytes here: "
-            f"{type(error).__name__}: {error}; the modules that it names must be importable "
+            f"{_shorten(error)}: {text_of(error)}; the modules that it names must be importable "
             "in the receiving process"
         ) from error
 

@@ -37,7 +37,7 @@ class _Places:
             if before is not None and before.opname.startswith(LOOKS):
                 self.after[each.offset] = before.offset
             before = each
-        self._table = dis.Bytecode(code).exception_entries
+        self._table = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # has it
 
     def catches(self, offset: int) -> Any:
         return [each for each in self._table if each.start <= offset < each.end][-1:]

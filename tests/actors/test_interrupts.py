@@ -138,6 +138,7 @@ def uncounted(system: System) -> str:
     """What the program's endpoint counts and no handle has; empty if there is nothing."""
     endpoint, context = system.endpoint, system.endpoint.context
     with endpoint.lock:
+        entries: list[Any] = [*context.owners.values(), *context.users.values()]
         handles: dict[Any, int] = {}
         for hold in endpoint.discards._holds:
             if hold.rref is not None:
@@ -145,7 +146,7 @@ def uncounted(system: System) -> str:
                 handles[rref] = handles.get(rref, 0) + 1
         return "; ".join(
             f"{entry.rref}: {entry.handles} counted, {handles.get(entry.rref, 0)} handles"
-            for entry in (*context.owners.values(), *context.users.values())
+            for entry in entries
             if entry.handles != handles.get(entry.rref, 0)
         )
 
