@@ -6,7 +6,7 @@ that is dropped on its way, as its actor ends, is closed in its box.
 
 from __future__ import annotations
 
-import inspect
+import types
 from typing import Any
 
 
@@ -24,5 +24,5 @@ class Box:
         return content
 
     def __del__(self) -> None:
-        if inspect.iscoroutine(self.content):
+        if type(self.content) is types.CoroutineType:
             self.content.close()

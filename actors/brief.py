@@ -3,7 +3,12 @@
 Waking a thread of a pool takes longer than most functions run. So a job that is likely to be brief
 is *offered*: on our own base an aide does it between two messages (see `base.aide`), and the pools'
 threads do what the aide does not get to. A kind of job is taken to be brief until one of it has run
-for longer than `BRIEF`; then it goes to the pool, until one has been brief again.
+for longer than `BRIEF`. Then it goes to the pool.
+
+It comes back, as that one may have met a pause that was not its own: of the collector, or of the
+whole process. In the pool everything takes somewhat longer, as threads are woken and take turns. So
+a kind that has been `NEARLY` brief there, several times in a row, is offered again, on trial. One
+that fails its trial has to be so twice as often before the next.
 
 Jobs begin in the order in which they came: nothing is offered while a pool has a queue, and what
 has been offered goes before what is not.
@@ -15,6 +20,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
@@ -22,10 +29,23 @@ if TYPE_CHECKING:
 
 BRIEF = 0.0003
 """Seconds that a brief job takes at most."""
+NEARLY = 4 * BRIEF
+"""Seconds that a brief job takes at most in a thread of the pool."""
+PROOFS, MOST_PROOFS = 8, 1024
+"""Jobs in a row that have been nearly brief before a trial: the first, and any."""
 MOST_KINDS = 10_000
 """Kinds of jobs that are remembered not to be brief."""
 AT_ONCE = 16
 """Jobs between two looks at what comes in."""
+
+
+class Trial(msgspec.Struct):
+    """A kind of job that was not brief."""
+
+    proofs: int
+    """Jobs that have to be nearly brief before its next trial."""
+    left: int
+    """Those of them that have not been so far; 0: it is on trial."""
 
 
 class Brief:
@@ -33,7 +53,7 @@ class Brief:
 
     def __init__(self) -> None:
         self._offered: deque[tuple[Pool, Callable[..., object], tuple[Any, ...]]] = deque()
-        self._long: set[Hashable] = set()
+        self._long: dict[Hashable, Trial] = {}
         self._order = threading.RLock()
         """Held while jobs are offered, or taken: or a later one might begin first."""
         self.looks: Callable[[], bool] = lambda: False
@@ -52,7 +72,9 @@ class Brief:
     ) -> None:
         """Run ``job(*args)`` as one of *pool*'s; a thread of it is woken *later*, if at all."""
         with self._order:
-            offered = kind not in self._long and not pool.waits and self.looks()
+            trial = self._long.get(kind)
+            likely = trial is None or not trial.left
+            offered = likely and not pool.waits and self.looks()
             if offered:
                 self._offered.append((pool, job, args))
             else:
@@ -63,12 +85,20 @@ class Brief:
             self.disperse()
 
     def took(self, kind: Hashable, seconds: float) -> None:
-        """A job of *kind* has taken so long, and so will the next one. In any thread."""
-        if seconds > BRIEF:
+        """A job of *kind* has taken so long, and so may the next one. In any thread."""
+        trial = self._long.get(kind)
+        if seconds <= BRIEF:
+            if trial is not None:
+                self._long.pop(kind, None)
+        elif trial is None:
             if len(self._long) < MOST_KINDS:
-                self._long.add(kind)
-        elif kind in self._long:
-            self._long.discard(kind)
+                self._long[kind] = Trial(PROOFS, PROOFS)
+        elif not trial.left:
+            trial.proofs = trial.left = min(2 * trial.proofs, MOST_PROOFS)
+        elif seconds <= NEARLY:
+            trial.left -= 1
+        else:
+            trial.left = trial.proofs
 
     # ---- the base; see `base.aide.Work`
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ..protocol.errors import FarrefError, OverloadedError, WorkerDiedError
+from ..protocol.errors import OverloadedError, WorkerDiedError
 from ..protocol.messages import Cargo
 from ..protocol.requests import ElsewhereError
 from ..serialization.payload import Payload
 from . import sites
+from .base.interrupts import undisturbed
 from .futures import Future
 from .rref import RRef
 from .settings import check_timeout
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Descriptor
     from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
+    from .packing import Pack, Share
     from .resolving import Invocation
     from .wire import WorkerInfo
 
@@ -56,22 +58,24 @@ class Calls:
     def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> RRef[Any]:
         """Have *to* own the result of *what*; returns its reference at once."""
         endpoint = self._endpoint
-        cargo = self._pack_request(to, what, replies=False)
-        if endpoint.sites.wanted and isinstance(cargo.payload, Payload):
-            payload = replace(cargo.payload, site=sites.here())
-            cargo = Cargo(payload=payload, descriptors=cargo.descriptors)
+        pack = self._pack_request(to, what)
+        site = sites.here() if endpoint.sites.wanted else None
         made: list[RRefId] = []
 
-        def move() -> list[Effect]:
+        def move(cargo: Cargo) -> list[Effect]:
+            if site is not None and isinstance(cargo.payload, Payload):
+                payload = replace(cargo.payload, site=site)
+                cargo = Cargo(payload=payload, descriptors=cargo.descriptors)
             rref, effects = endpoint.context.create(to.id, cargo, target)
             made.append(rref)
-            if endpoint.sites.wanted:
+            if site is not None:
                 endpoint.note_site(rref, cargo)
             return effects
 
-        self._step(cargo, move)
-        self._endpoint.check_open()  # it may have closed since the message was packed
-        return RRef._of(endpoint, made[0])
+        with undisturbed:
+            self._send(pack, self._lend(to, replies=False), move)
+            endpoint.check_open()  # it may have closed since the message was packed
+            return RRef._of(endpoint, made[0])
 
     def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
         """Run a method of the object; its owner owns the result too."""
@@ -87,9 +91,10 @@ class Calls:
     ) -> Future[Any]:
         """Run *what* on *to*."""
         future = self._future(f"the reply of {to} to {_label(what)}()", timeout)
-        cargo = self._pack_request(to, what)
-        endpoint = self._endpoint
-        return self._request(future, cargo, lambda: endpoint.context.call(to.id, cargo, chain))
+        endpoint, pack = self._endpoint, self._pack_request(to, what)
+        return self._request(
+            future, pack, to, lambda cargo: endpoint.context.call(to.id, cargo, chain)
+        )
 
     def invoke(
         self, rref: RRef[Any], what: Invocation, timeout: float | None, chain: Chain
@@ -99,16 +104,16 @@ class Calls:
         future = self._future(label, timeout, rref.id)
         while True:
             to = self._endpoint.owner(rref.id)
-            cargo = self._pack_request(to, what)
+            move = partial(self._invoke, rref.id, chain, to.id)
             try:
-                return self._request(future, cargo, self._invocation(rref.id, cargo, chain, to))
+                return self._request(future, self._pack_request(to, what), to, move)
             except ElsewhereError:
                 continue  # it turned out to be an alias just now
 
-    def _invocation(
-        self, rref: RRefId, cargo: Cargo, chain: Chain, to: WorkerInfo
-    ) -> Callable[[], tuple[CallId, list[Effect]]]:
-        return lambda: self._endpoint.context.invoke(rref, cargo, chain, to.id)
+    def _invoke(
+        self, rref: RRefId, chain: Chain, to: WorkerId, cargo: Cargo
+    ) -> tuple[CallId, list[Effect]]:
+        return self._endpoint.context.invoke(rref, cargo, chain, to)
 
     def fetch(
         self,
@@ -127,11 +132,14 @@ class Calls:
         """
         future = self._future(f"the value of {rref}", timeout, rref)
         endpoint = self._endpoint
-        return self._request(
-            future,
-            None,
-            lambda: endpoint.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
+        self._endpoint.step(
+            lambda: self._mine(
+                future,
+                *endpoint.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
+            )
         )
+        endpoint.check_open()  # closed meanwhile: nobody would complete the future
+        return future
 
     def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Any:
         """What was fetched once and never changes. Raises what a fetch from the dead does."""
@@ -149,13 +157,12 @@ class Calls:
         """Send a one-way message."""
         name = type(message).__name__  # for traces: the receiver's too, before it unpickles
         self._admit(to)
-        cargo = self._endpoint.packer.pack(
-            message,
-            lambda rref: self._endpoint.context.fork(rref, to.id),
-            to.id,
-            (*tag, name) if tag else name,
+        endpoint = self._endpoint
+        self._send(
+            endpoint.packer.pack(message, to.id, (*tag, name) if tag else name),
+            lambda rref: endpoint.context.fork(rref, to.id),
+            lambda cargo: endpoint.context.tell(to.id, cargo),
         )
-        self._step(cargo, lambda: self._endpoint.context.tell(to.id, cargo))
 
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
         """Send a message; a future for what is sent back to the address it came from."""
@@ -217,40 +224,42 @@ class Calls:
         self._endpoint.check_open()  # first: what has died with the system is no news
         return seconds
 
-    def _pack_request(self, to: WorkerInfo, what: Invocation, *, replies: bool = True) -> Cargo:
-        """Pickle a request; the references in it are lent."""
+    def _pack_request(self, to: WorkerInfo, what: Invocation) -> Pack:
+        """Pickle a request."""
         self._admit(to)
+        return self._endpoint.packer.pack(what, to.id, _label(what))
+
+    def _lend(self, to: WorkerInfo, *, replies: bool = True) -> Share:
+        """The references in a request are lent."""
         endpoint = self._endpoint
-
-        def lend(rref: RRefId) -> Descriptor:
-            return endpoint.context.lend(rref, to.id, replies=replies)
-
-        return endpoint.packer.pack(what, lend, to.id, _label(what))
+        return lambda rref: endpoint.context.lend(rref, to.id, replies=replies)
 
     def _request(
         self,
         future: Future[Any],
-        cargo: Cargo | None,
-        move: Callable[[], tuple[CallId, list[Effect]]],
+        pack: Pack,
+        to: WorkerInfo,
+        move: Callable[[Cargo], tuple[CallId, list[Effect]]],
     ) -> Future[Any]:
-        def step() -> list[Effect]:
-            call, effects = move()
-            future.call = call
-            self._waiting[call] = future
-            return effects
-
-        self._step(cargo, step)
+        self._send(pack, self._lend(to), lambda cargo: self._mine(future, *move(cargo)))
         self._endpoint.check_open()  # closed meanwhile: nobody would complete the future
         return future
 
-    def _step(self, cargo: Cargo | None, move: Callable[[], list[Effect]]) -> None:
-        """Make *move*; if it is refused, undo the forks of the message that it would send."""
-        try:
-            self._endpoint.step(move)
-        except FarrefError:
-            if cargo is not None:
+    def _mine(self, future: Future[Any], call: CallId, effects: list[Effect]) -> list[Effect]:
+        """*future* is that of *call*."""
+        future.call = call
+        self._waiting[call] = future
+        return effects
+
+    def _send(self, pack: Pack, share: Share, move: Callable[[Cargo], list[Effect]]) -> None:
+        """Share what is in the message, and make the *move* that sends it, or undo the sharing."""
+        with undisturbed:
+            cargo = pack(share)
+            try:
+                self._endpoint.step(lambda: move(cargo))
+            except BaseException:
                 self._endpoint.step(lambda: self._endpoint.context.abandon(cargo.descriptors))
-            raise
+                raise
 
     def _admit(self, to: WorkerInfo) -> None:
         """Refuse the dead, learn the address, and wait while the peer is far behind."""

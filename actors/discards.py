@@ -1,14 +1,22 @@
-"""Handles and messages that come to an end in finalizers, which may take no lock.
+"""What the protocol counts for objects of the program's, until they are collected.
 
-A finalizer runs anywhere, also in a thread that holds the endpoint's lock, or a transport's. So it
-appends to a queue here (one step of the interpreter's) and rings the bell; the next step of the
-endpoint, at the latest the turn that the bell brings, settles all of them.
+A handle is counted, and so are the references in a message that nobody has opened yet. The count
+ends when the handle, or whatever keeps the message, is collected. Python code that says so then
+(`__del__`) may take no lock, as it runs anywhere, also in a thread that holds the endpoint's; and
+it may be ended half way, or before it begins, by a signal handler that raises.
+
+So each of them has a `Hold`, made in the step that counts. It is a weak reference to its object,
+with a callback that is one step of the interpreter's: it appends the hold to a queue here. The next
+step of the endpoint settles what is in the queue. `__del__` only rings the bell, so that this is
+soon, and appends the hold itself before, as the callback comes after it.
 """
 
 from __future__ import annotations
 
+import os
+import weakref
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..protocol.ids import RRefId
@@ -17,35 +25,91 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
 
 
+class Hold(weakref.ref[Any]):
+    """What is counted for one object: a handle of *rref*, or a message's *descriptors*."""
+
+    __slots__ = ("descriptors", "rref")
+
+    rref: RRefId | None
+    descriptors: tuple[Descriptor, ...]
+
+    # Two handles of one object are equal; their holds are not.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
 class Discards:
-    """What was let go of at one endpoint, and is not settled yet."""
+    """What is counted at one endpoint, and what was let go of and is not settled yet."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._handles: deque[RRefId] = deque()
+        self._holds: set[Hold] = set()
+        self._gone: deque[Hold] = deque()
+        """Some of them, maybe twice."""
         self._messages: deque[tuple[Descriptor, ...]] = deque()
 
-    def handle(self, rref: RRefId) -> None:
-        """A handle was collected. In any thread, lock-free."""
-        if not self._endpoint.closed:
-            self._handles.append(rref)
-            self._endpoint.wake()
+    # ---- counting; `undisturbed`, with the step that counts
+
+    def handle(self, handle: object, rref: RRefId) -> Hold:
+        """*handle* is counted as one of *rref*."""
+        return self._hold(handle, rref, ())
+
+    def keep(self, keeper: object, descriptors: tuple[Descriptor, ...]) -> Hold:
+        """*keeper* has a message, which holds the references in it until it is opened."""
+        return self._hold(keeper, None, descriptors)
+
+    def _hold(self, of: object, rref: RRefId | None, descriptors: tuple[Descriptor, ...]) -> Hold:
+        hold = Hold(of, self._gone.append)
+        hold.rref, hold.descriptors = rref, descriptors
+        self._holds.add(hold)
+        return hold
+
+    # ---- letting go; in any thread, lock-free
+
+    def gone(self, hold: Hold) -> None:
+        """The object of *hold*, if it has one, is collected. Safe to call again."""
+        endpoint = self._endpoint
+        if not endpoint.closed and endpoint.pid == os.getpid():
+            self._gone.append(hold)
+            endpoint.wake()
+
+    def settle(self, hold: Hold | None) -> None:
+        """The message of *hold* was opened. Makes a step."""
+        if hold is not None:
+            self._gone.append(hold)
+            self._endpoint.step(list)
 
     def message(self, descriptors: tuple[Descriptor, ...]) -> None:
-        """A message was given up before it was unpickled. In any thread, lock-free."""
+        """A message was given up that nobody kept."""
         if not self._endpoint.closed:
             self._messages.append(descriptors)
             self._endpoint.wake()
 
+    # ---- settling; under the endpoint's lock
+
     def __bool__(self) -> bool:
         """Whether there is something to settle."""
-        return bool(self._handles or self._messages)
+        return bool(self._gone or self._messages)
 
     def sweep(self, later: Later) -> None:
-        """Settle them. Under the endpoint's lock."""
+        """Settle what was let go of."""
         context, carry_out = self._endpoint.context, self._endpoint.effects.carry_out
-        while self._handles:  # all at once: the fewer messages are needed to say so
-            gone = [self._handles.popleft() for _ in range(len(self._handles))]
-            carry_out(context.drop(*gone), later)
+        while self._gone:  # all at once: the fewer messages are needed to say so
+            handles: list[RRefId] = []
+            for _ in range(len(self._gone)):
+                hold = self._gone.popleft()
+                if hold not in self._holds:
+                    continue
+                self._holds.remove(hold)
+                if hold.rref is not None:
+                    handles.append(hold.rref)
+                else:
+                    self._messages.append(hold.descriptors)
+            carry_out(context.drop(*handles), later)
         while self._messages:
             carry_out(context.release(self._messages.popleft()), later)
+
+    def close(self) -> None:
+        """The endpoint has ended: nothing is counted any more."""
+        self._holds.clear()
+        self._gone.clear()

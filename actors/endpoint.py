@@ -22,7 +22,6 @@ import logging
 import os
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any, cast
 
 from thespian.actors import ActorAddress
@@ -31,8 +30,9 @@ from ..protocol.context import Context
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
 from ..protocol.messages import Create
 from ..protocol.packets import Malformed
-from ..serialization.failures import text_of
+from ..serialization.failures import details_of, text_of
 from .addresses import AddressBook
+from .base.interrupts import undisturbed
 from .brief import Brief
 from .calls import Calls
 from .deaths import Deaths
@@ -194,17 +194,18 @@ class Endpoint:
             return
         later: Later = []
         packets: Outgoing = []
-        try:
-            with self.lock:
-                self.context.now = time.monotonic()
-                try:
-                    if self.discards:
-                        self.discards.sweep(later)
-                    self.effects.carry_out(move(), later)
-                finally:
-                    packets = self.delivery.packets(gather=gather and self.port.runs_by_itself)
-        finally:
-            self.conclude(packets, later)
+        with undisturbed:
+            try:
+                with self.lock:
+                    self.context.now = time.monotonic()
+                    try:
+                        if self.discards:
+                            self.discards.sweep(later)
+                        self.effects.carry_out(move(), later)
+                    finally:
+                        packets = self.delivery.packets(gather=gather and self.port.runs_by_itself)
+            finally:
+                self.conclude(packets, later)
 
     def conclude(self, packets: Outgoing, later: Later) -> None:
         """Send, and complete futures, after the lock is given back. One failure stops no other."""
@@ -212,8 +213,8 @@ class Endpoint:
         for each in later:
             try:
                 each()
-            except Exception:
-                self._failed("handing something over")
+            except Exception as error:
+                self._failed("handing something over", error)
 
     def receive(
         self, sender: WorkerId, message: Message, later: Later, number: int | None = None
@@ -226,8 +227,8 @@ class Endpoint:
             return
         try:
             self.effects.carry_out(effects, later, noted=True)
-        except Exception:  # such as no thread to be had: what came with it takes effect still
-            self._failed(f"{type(message).__name__} of {sender}")
+        except Exception as error:  # such as no thread to be had: what came with it takes effect
+            self._failed(f"{type(message).__name__} of {sender}", error)
 
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         if isinstance(message, Malformed):
@@ -255,9 +256,8 @@ class Endpoint:
         writable = text.encode("utf-8", "backslashreplace").decode()  # whatever names are in it
         log.warning("%s refused %s: %s", self.me, what, writable)
 
-    def _failed(self, on: str) -> None:
-        # As text: a log record that is kept would pin what is in the frames.
-        log.error("%s failed on %s:\n%s", self.me, on, traceback.format_exc())
+    def _failed(self, on: str, error: BaseException) -> None:
+        log.error("%s failed on %s:\n%s", self.me, on, details_of(error))
 
     def release(self, descriptors: tuple[Descriptor, ...]) -> None:
         """A message was handled: its own hold on its references ends."""
@@ -287,29 +287,33 @@ class Endpoint:
 
         Raises nothing: what is malformed is refused, counted and logged.
         """
-        try:
-            check_wire(message)
-            match message:
-                case Envelope():
-                    self.delivery.take(message)
-                case Joined():
-                    self.settle_in(message)
-                case Inspect():
-                    self.inspector.asked(message)
-                case Meddle():
-                    self.registry.meddled(message)
-                case Watch():
-                    self.watchers.watch(message)
-                case Traced():
-                    self.watchers.traced(message)
-                case Down(reason=reason, orderly=orderly):
-                    self.deaths.lose(reason, orderly=orderly)
-                case _:
-                    self.registry.receive(message)
-        except Exception as error:
-            self._refuse(f"a {type(message).__name__}", error)
-            return False
-        return True
+        with undisturbed:  # on the in-process base this is the program's own thread
+            try:
+                check_wire(message)
+                self._take(message)
+            except Exception as error:
+                self._refuse(f"a {type(message).__name__}", error)
+                return False
+            return True
+
+    def _take(self, message: Any) -> None:
+        match message:
+            case Envelope():
+                self.delivery.take(message)
+            case Joined():
+                self.settle_in(message)
+            case Inspect():
+                self.inspector.asked(message)
+            case Meddle():
+                self.registry.meddled(message)
+            case Watch():
+                self.watchers.watch(message)
+            case Traced():
+                self.watchers.traced(message)
+            case Down(reason=reason, orderly=orderly):
+                self.deaths.lose(reason, orderly=orderly)
+            case _:
+                self.registry.receive(message)
 
     def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
         """A packet came from *address* as a parcel. Raises nothing, as `take`."""
@@ -320,18 +324,21 @@ class Endpoint:
 
     def turn(self) -> None:
         """The mailbox thread was woken: do what other threads left undone."""
-        self._woken = False
-        self.deaths.leave()
-        if self.discards or self.delivery.left:  # or else a step of another thread's did it all
-            self.step(list, gather=False)
+        with undisturbed:
+            self._woken = False
+            self.deaths.leave()
+            if self.discards or self.delivery.left:  # or a step of another thread's did it all
+                self.step(list, gather=False)
 
     def tick(self) -> float | None:
         """Do what is due now. Returns the seconds until there is something to do again."""
         now = time.monotonic()
-        self.deaths.bury(now)
-        self.step(list, gather=False)
-        self.deaths.beat(now)
-        self.delivery.resend(now)
+        with undisturbed:
+            self._woken = False  # an interrupt may have kept the bell from ringing: see `wake`
+            self.deaths.bury(now)
+            self.step(list, gather=False)
+            self.deaths.beat(now)
+            self.delivery.resend(now)
         return self.pause()
 
     def pause(self) -> float | None:
@@ -343,7 +350,10 @@ class Endpoint:
         return max(0.0, min(dues) - now) if dues else None
 
     def wake(self) -> None:
-        """Have the mailbox thread take a turn; once is enough until it has. Lock-free."""
+        """Have the mailbox thread take a turn; once is enough until it has. Lock-free.
+
+        In a finalizer it may be interrupted half way. Then the turn comes with the next `tick`.
+        """
         if not self._woken:
             self._woken = True
             self.port.wake()
@@ -436,6 +446,7 @@ class Endpoint:
             if error is not None:
                 self.ended = error
             self.closed = True
+            self.discards.close()
             waiting = self.calls.end()
             self.delivery.room.notify_all()
         self.deaths.close()

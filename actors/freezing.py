@@ -7,7 +7,7 @@ word that `RRef` has for values that are there already.
 
 from __future__ import annotations
 
-import inspect
+import types
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ class Freezing:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns, `ToFreeze`, maybe when it has been awaited."""
         result = self.function(*args, **kwargs)
-        return _awaited(Box(result)) if inspect.iscoroutine(result) else ToFreeze(result)
+        return _awaited(Box(result)) if type(result) is types.CoroutineType else ToFreeze(result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ import asyncio
 import concurrent.futures
 import contextlib
 import operator
-import os
 import threading
 import time
 import weakref
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import CallId, RRefId
     from ..protocol.messages import Cargo
+    from .discards import Hold
     from .endpoint import Endpoint
     from .rref import RRef
 
@@ -63,6 +63,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self._taking = threading.Lock()
         self._taken = False
         self._cargo: Cargo | None = None
+        self._hold: Hold | None = None
+        """Of the references that came with it."""
         self._told = False
         """Whoever waits in a way of its own is told of the outcome."""
 
@@ -72,6 +74,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         """The reply is there, pickled still."""
         if self._begin():
             self._cargo = cargo
+            if cargo.descriptors:
+                self._hold = self._endpoint.discards.keep(self, cargo.descriptors)
             super().set_result(None)
         elif cargo.descriptors:
             self._endpoint.discards.message(cargo.descriptors)
@@ -256,7 +260,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         if self._taken:
             return
         with self._taking:  # a second thread waits here until the first has unpickled it
-            cargo = self._pop()
+            cargo = self._cargo
             if cargo is not None:
                 try:
                     frozen = self._endpoint.packer.open_frozen(cargo)
@@ -266,14 +270,13 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                     keeper = self.asker() if frozen is not None and self.asker else None
                     if keeper is not None:
                         keeper._frozen = frozen
-                except BaseException as error:
+                except Exception as error:  # an interrupt is no answer: ask again, and it is opened
                     # Without the frames on the way here: they hold the message, and so us.
                     self._exception = error.with_traceback(None)
                     trail = self._endpoint.trail(self._rref) if self._rref else ""
                     if trail:
                         error.add_note(f"farref: it is the value of an alias: {trail}")
-                finally:
-                    self._endpoint.release(cargo.descriptors)
+                self._let_go()
             self._taken = True
 
     def on_answer(self, *, keep: bool) -> None:
@@ -285,7 +288,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def _answered(self, *, keep: bool) -> None:
         with self._taking:
-            cargo = self._pop()
+            cargo = self._cargo
             keeper = self.asker() if keep and self.asker is not None else None
             if cargo is None:
                 return
@@ -293,13 +296,14 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 if keeper is not None:
                     frozen = self._endpoint.packer.open_frozen(cargo, copy=False)
                     keeper._frozen = frozen or keeper._frozen
-            self._endpoint.release(cargo.descriptors)
+            self._let_go()
 
-    def _pop(self) -> Cargo | None:
-        cargo, self._cargo = self._cargo, None
-        return cargo
+    def _let_go(self) -> None:
+        """The message was opened: its own hold on its references ends."""
+        self._cargo = None
+        self._endpoint.discards.settle(self._hold)
 
     def __del__(self) -> None:
-        cargo = self._pop()
-        if cargo is not None and cargo.descriptors and self._endpoint.pid == os.getpid():
-            self._endpoint.discards.message(cargo.descriptors)
+        hold = getattr(self, "_hold", None)
+        if hold is not None:
+            self._endpoint.discards.gone(hold)

@@ -7,15 +7,14 @@ references in it ends when its handler has.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import threading
-import traceback
+import types
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
-from ..serialization.failures import Failure
+from ..serialization.failures import Failure, details_of, text_of
 from .box import Box
 from .current import running_in
 from .wire import ReplyAddress
@@ -98,7 +97,7 @@ class Handlers:
                 result = type(self._actor).receiveMessage(self._actor, message, sender)
         except BaseException as error:  # `sys.exit()` in a handler must not end the loop
             self._report(message, sender, error)
-        if inspect.iscoroutine(result):
+        if type(result) is types.CoroutineType:  # `isinstance` asks the user's `__class__`
             return self._finish(Box(result), message, sender, descriptors)
         del message
         endpoint.release(descriptors)
@@ -123,8 +122,7 @@ class Handlers:
     def _report(self, message: Any, sender: ActorAddress, error: BaseException) -> None:
         """A handler raised: once, and its sender is told, as Thespian tells it."""
         endpoint = self.endpoint
-        details = "".join(traceback.format_exception(error))
-        # As text: a log record that is kept would pin the references among the arguments (G5).
+        details = details_of(error)
         log.error("%s raised in a handler:\n%s", endpoint.me, details)
         try:
             with running_in(endpoint):
@@ -133,5 +131,6 @@ class Handlers:
                     self._send(sender, Failure.of(error, endpoint.me.name, what))
                 elif not isinstance(message, PoisonMessage | ActorSystemMessage):
                     self._send(sender, PoisonMessage(message, details))
-        except Exception as second:
-            log.warning("%s cannot report its error to %s: %s", endpoint.me, sender, str(second))
+        except BaseException as second:
+            text = text_of(second)
+            log.warning("%s cannot report its error to %s: %s", endpoint.me, sender, text)

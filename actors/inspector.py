@@ -59,7 +59,7 @@ class Inspector:
     def _answer(self, question: Inspect, reply: Callable[[Inspected], object]) -> None:
         try:
             reply(self._found(question))
-        except Exception as error:  # also one of the port, whose messages may be short
+        except BaseException as error:  # also one of the port, whose messages may be short
             text = f"{type(error).__name__}: {text_of(error)}"
             log.warning("%s could not say what it holds: %s", self._endpoint.me, text)
             reply(Inspected(question.token, error=text))

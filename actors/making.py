@@ -42,6 +42,6 @@ def make(
         address: ActorAddress = parent.createActor(actor_class, requirements)
     except UnmadeError:
         raise
-    except (Exception, SystemExit) as error:  # what it unpickles may do anything
+    except BaseException as error:  # what it unpickles may do anything
         raise UnmadeError(f"{type(error).__name__}: {text_of(error)}") from None
     return address

@@ -50,7 +50,7 @@ class Objects:
         self._values: dict[RRefId, Stored] = {}
 
     def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
-        """Own *value*; the caller makes the handle that is counted here."""
+        """Own *value*; the caller makes the handle that is counted here, `undisturbed`."""
         endpoint = self._endpoint
         endpoint.check_process()
         site = sites.here() if endpoint.sites.wanted else None

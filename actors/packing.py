@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,9 +20,10 @@ from ..protocol.messages import Cargo
 from ..protocol.packets import size_of
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
-from ..serialization.payload import Payload
-from ..serialization.pickling import dumps, loads, placed, share
+from ..serialization.payload import Payload, grounded_buffers
+from ..serialization.pickling import loads, pickle_value, placed, share
 from ..serialization.plain import dumps_plain
+from .base.interrupts import undisturbed
 from .rref import RRef
 from .wire import WorkerInfo
 
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import RRefId, WorkerId
     from ..protocol.messages import Descriptor
-    from ..serialization.pickling import Reference
+    from ..serialization.pickling import Pickled, Reference
     from .endpoint import Endpoint
 
     Share = Callable[[RRefId], Descriptor]
     """Shares one reference; called under the endpoint's lock."""
+    Pack = Callable[[Share], Cargo]
+    """What is pickled becomes the cargo of a message. See `Packer.pack`."""
 
 
 HEAD = 2048
@@ -99,40 +103,52 @@ class Packer:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
-    def pack(self, value: object, fork: Share, to: WorkerId, tag: object = None) -> Cargo:
-        """Pickle *value* for *to*, sharing the references in it by *fork*; or take it `Frozen`.
+    def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
+        """Pickle *value* for *to*, or take it `Frozen`; nothing in it is shared so far.
 
-        Raises `SerializationError`, `SharedMemoryFullError`, or what sharing raises; then nothing
-        stays shared.
+        What is returned shares the references in it, in its own way, and returns the cargo. Call it
+        `undisturbed`, together with the step that sends the cargo. It raises what sharing raises;
+        then nothing stays shared.
+
+        Raises `SerializationError`, `SharedMemoryFullError`.
         """
-        limit = self._endpoint.port.largest()
         plain = dumps_plain(value)
-        if plain is not None and not plain[1] and len(plain[0]) + HEAD < limit:
-            return Cargo(payload=Payload(plain[0], tag=tag))
-        hooks = _Hooks(self._endpoint, fork)
         near = partial(self._endpoint.registry.near, to)
-        descriptors: tuple[Descriptor, ...] = ()
         if plain is not None:
             data, views = plain
-            payload = Payload(data, placed(views, near), tag=tag)
-        elif isinstance(value, Frozen):
-            payload, descriptors = share(
-                value.pickled, hooks, peers=self._introduce, tag=tag, frozen=True
-            )
-            payload = payload if not value.shared or near() else payload.grounded()
+            cargo = Cargo(payload=Payload(data, placed(views, near) if views else (), tag=tag))
+            if views or len(data) + HEAD >= self._endpoint.port.largest():
+                self._check_size(cargo)
+            return lambda _: cargo
+        frozen = isinstance(value, Frozen)
+        if isinstance(value, Frozen):
+            pickled = value.pickled
+            if value.shared and not near():
+                pickled = replace(pickled, buffers=grounded_buffers(pickled.buffers))
         else:
-            payload, descriptors = dumps(
-                value, hooks, inert=ActorAddress, peers=self._introduce, tag=tag, near=near
-            )
+            pickled = pickle_value(value, ActorAddress, lambda views: placed(views, near))
+        return partial(self._share, pickled, tag, frozen)
+
+    def _share(self, pickled: Pickled, tag: object, frozen: bool, fork: Share) -> Cargo:
+        hooks = _Hooks(self._endpoint, fork)
+        payload, descriptors = share(pickled, hooks, peers=self._introduce, tag=tag, frozen=frozen)
         cargo = Cargo(payload=payload, descriptors=descriptors)
+        try:
+            self._check_size(cargo)
+        except SerializationError:
+            hooks.abandon(descriptors)
+            raise
+        return cargo
+
+    def _check_size(self, cargo: Cargo) -> None:
+        """Raise `SerializationError` if the port cannot send so much."""
+        limit = self._endpoint.port.largest()
         size = bytes_of(cargo)
         if size > limit:
-            hooks.abandon(descriptors)
             raise SerializationError(
                 f"a message of {size} bytes, and {self._endpoint.me} can send {limit} at most; "
                 "send it in parts, or keep the value where it is and pass an RRef to it"
             )
-        return cargo
 
     def open(self, cargo: Cargo) -> Any:
         """Unpickle what came, or raise the exception that came in its place (G7)."""
@@ -142,7 +158,7 @@ class Packer:
             payload = loads(payload, cargo.descriptors, hooks)
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._endpoint.me} got a message without content")
-        if isinstance(payload, Failure):
+        if type(payload) is Failure:  # `isinstance` asks the user's `__class__`
             raise payload.rebuild()
         return payload
 
@@ -159,7 +175,7 @@ class Packer:
         if not isinstance(payload, Payload) or not payload.frozen:
             return None
         hooks = _Hooks(self._endpoint, _share_nothing)
-        return Frozen.arrived(payload, tuple(map(hooks.join, cargo.descriptors)), copy=copy)
+        return Frozen.arrived(payload, hooks.join(cargo.descriptors), copy=copy)
 
     def _introduce(
         self, descriptors: list[Descriptor], addresses: list[Any]
@@ -201,7 +217,11 @@ class _Hooks:
         if forks:
             endpoint.step(lambda: endpoint.context.abandon(forks))
 
-    def join(self, descriptor: Descriptor) -> RRef[Any]:
+    def join(self, descriptors: tuple[Descriptor, ...]) -> tuple[RRef[Any], ...]:
+        with undisturbed:
+            return tuple(map(self._join, descriptors))
+
+    def _join(self, descriptor: Descriptor) -> RRef[Any]:
         endpoint, rref = self._endpoint, descriptor.name or descriptor.rref
         if descriptor.name is None:
             with endpoint.lock:

@@ -45,5 +45,5 @@ class _NoReferences:
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         pass
 
-    def join(self, _descriptor: Descriptor) -> Reference:
+    def join(self, _: tuple[Descriptor, ...]) -> tuple[Reference, ...]:
         raise AssertionError("nothing is unpickled here")

@@ -9,12 +9,14 @@ whoever is about to end the process gives it a moment for its `except` and `fina
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-import traceback
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from ..serialization.failures import details_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,9 +160,9 @@ class Pool:
     def _run(self, job: Callable[..., object], args: tuple[Any, ...]) -> None:
         try:
             job(*args)
-        except BaseException:
-            # As text: a log record that is kept would pin the job's arguments.
-            log.error("a job of %s failed:\n%s", self._name, traceback.format_exc())  # noqa: TRY400
+        except BaseException as error:
+            with contextlib.suppress(BaseException):  # of a log handler: the thread goes on
+                log.error("a job of %s failed:\n%s", self._name, details_of(error))  # noqa: TRY400 - as text
         if self._closed:
             with self._ready:
                 self._ending.discard(threading.get_ident())

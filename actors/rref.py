@@ -7,11 +7,11 @@ collected it only says so, lock-free; the endpoint does the rest in its own thre
 
 from __future__ import annotations
 
-import os
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..serialization.pickling import Reference
+from .base.interrupts import undisturbed
 from .current import chain_in, frame
 from .proxies import Proxy
 from .settings import check_timeout
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import RRefId
     from ..serialization.frozen import Frozen
+    from .discards import Hold
     from .endpoint import Endpoint
     from .futures import Future
     from .wire import WorkerInfo
@@ -50,13 +51,14 @@ class RRef(Reference, Generic[T]):
         SharedMemoryFullError: it is to be frozen, and there is no memory for that.
     """
 
-    __slots__ = ("__weakref__", "_endpoint", "_frozen", "_id", "_pid", "_timeout")
+    __slots__ = ("__weakref__", "_endpoint", "_frozen", "_hold", "_id", "_timeout")
 
     _endpoint: Endpoint
     _id: RRefId
-    _pid: int
     _frozen: Frozen | None
     """The value, if it has been fetched through this handle, and never changes."""
+    _hold: Hold
+    """What is counted for it."""
     _timeout: float | None
     """Seconds: the default of waits for the value, or None for the system's."""
 
@@ -69,11 +71,12 @@ class RRef(Reference, Generic[T]):
     ) -> None:
         endpoint = frame().endpoint
         kept = endpoint.packer.freeze(value) if frozen else value
-        self._attach(endpoint, endpoint.objects.own(kept, on_delete))
+        with undisturbed:
+            self._attach(endpoint, endpoint.objects.own(kept, on_delete))
 
     @classmethod
     def _of(cls, endpoint: Endpoint, rref: RRefId) -> RRef[Any]:
-        """A handle that *endpoint* has counted already."""
+        """A handle that *endpoint* has counted just now, in the same `undisturbed` section."""
         self: RRef[Any] = cls.__new__(cls)
         self._attach(endpoint, rref)
         return self
@@ -81,15 +84,14 @@ class RRef(Reference, Generic[T]):
     def _attach(self, endpoint: Endpoint, rref: RRefId) -> None:
         self._endpoint = endpoint
         self._id = rref
-        self._pid = os.getpid()
         self._timeout = None
         self._frozen = None
+        self._hold = endpoint.discards.handle(self, rref)
 
     def __del__(self) -> None:
-        endpoint = getattr(self, "_endpoint", None)
-        # A forked child inherits the handles of its parent; there they are inert.
-        if endpoint is not None and self._pid == os.getpid():
-            endpoint.discards.handle(self._id)
+        hold = getattr(self, "_hold", None)
+        if hold is not None:
+            self._endpoint.discards.gone(hold)
 
     # ---- who
 

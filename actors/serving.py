@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
 import operator
 import time
-import traceback
+import types
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from functools import partial
@@ -26,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.effects import Refusal
 from ..protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
-from ..serialization.failures import Failure
+from ..serialization.failures import Failure, details_of
 from ..serialization.frozen import Frozen
 from ..serialization.plain import size_class
+from .base.interrupts import undisturbed
 from .box import Box
 from .current import running_in
 from .freezing import Freezing, ToFreeze
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .effects import Later
     from .endpoint import Endpoint
     from .loop import Loop
+    from .packing import Pack
     from .pool import Job
     from .resolving import Invocation
 
@@ -102,8 +103,8 @@ class Server:
             if getattr(job, "__self__", None) is not self:
                 try:
                     job(*args)
-                except Exception:  # an interrupt ends the wait for a callback that does not end
-                    text = traceback.format_exc()
+                except Exception as error:  # an interrupt ends the wait for one that does not end
+                    text = details_of(error)
                     log.error("a callback raised on %s:\n%s", self._endpoint.me, text)  # noqa: TRY400
 
     def refuse(self, sender: WorkerId, request: Request, why: Refusal) -> None:
@@ -137,9 +138,8 @@ class Server:
             try:
                 with running_in(self._endpoint):
                     on_delete(value.thaw() if isinstance(value, Frozen) else value)
-            except BaseException:
-                # As text: a log record that is kept would pin the value.
-                text = traceback.format_exc()
+            except BaseException as error:
+                text = details_of(error)
                 log.error("on_delete of %s raised on %s:\n%s", rref, self._endpoint.me, text)  # noqa: TRY400
 
         self._endpoint.chores.submit(run)
@@ -167,9 +167,10 @@ class Server:
 
     def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has returned: what?"""
-        if isinstance(box.content, Resolving):
+        kind = type(box.content)  # `isinstance` asks the user's `__class__`, which may raise
+        if kind is Resolving:
             self._resolve(request, chain, box.take())
-        elif inspect.iscoroutine(box.content):
+        elif kind is types.CoroutineType:
             self._await(request, box, chain)
         else:
             self._finish(request, box)
@@ -239,7 +240,7 @@ class Server:
         if caller != endpoint.me:
             stored = endpoint.objects.stored(fetch.rref)
         value = stored.value if stored is not None else None
-        if isinstance(value, Frozen) and value.light:
+        if type(value) is Frozen and value.light:
             with contextlib.suppress(FarrefError):  # the system ends
                 return value if endpoint.registry.near(caller) else None
         return None
@@ -287,12 +288,11 @@ class Server:
 
     def _turn_down(self, request: Request, failure: Failure) -> None:
         """A request that was refused has never occupied its object."""
-        box, endpoint = Box(failure), self._endpoint
+        box = Box(failure)
         if isinstance(request, Create):
             self._answer(request, box)
         else:
-            cargo = self._outcome(request, box)
-            endpoint.step(lambda: endpoint.context.refuse(request.call, cargo))
+            self._reply(request, box, refused=True)
 
     def _answer(self, request: Request, box: Box) -> None:
         """Reply, or store."""
@@ -300,20 +300,19 @@ class Server:
         if isinstance(request, Create):
             self._freeze(request, box)
             made = box.content
-            alias = isinstance(made, RRef) and made._endpoint is endpoint
+            alias = issubclass(type(made), RRef) and made._endpoint is endpoint
             del made
             store = endpoint.objects.stand_for if alias else endpoint.objects.resolve
             store(request.rref, box)
         else:
-            cargo = self._outcome(request, box)
-            endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
+            self._reply(request, box)
 
     def _freeze(self, request: Request, box: Box) -> None:
         """What is in *box* is to be stored: frozen, if that was asked for."""
-        if not isinstance(box.content, ToFreeze):
+        if type(box.content) is not ToFreeze:
             return
         value = box.take().value
-        if not isinstance(value, RRef):  # the object that it stands for is as it was made
+        if not issubclass(type(value), RRef):  # the object that it stands for is as it was made
             try:
                 value = self._endpoint.packer.freeze(value)
             except BaseException as error:
@@ -324,20 +323,31 @@ class Server:
         owner = self._endpoint.context.owners.get(target)
         return self._endpoint.context.done(target) if owner is not None and owner.running else []
 
-    def _outcome(self, request: Call | Invoke | Fetch, box: Box) -> Cargo:
-        result = box.take()
-        if isinstance(result, Failure):
-            return Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
+    def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
         endpoint, call = self._endpoint, request.call
 
         def share(rref: RRefId) -> Descriptor:
             context = endpoint.context
             return context.give_back(rref, call) or context.fork(rref, call.caller)
 
-        try:
-            return self._endpoint.packer.pack(result, share, call.caller)
-        except BaseException as error:
-            return Cargo(payload=self._failure(error, request))
+        pack = self._pack(request, box)
+        with undisturbed:
+            try:
+                cargo = pack(share)
+            except BaseException as error:
+                cargo = Cargo(payload=self._failure(error, request))
+            answer = endpoint.context.refuse if refused else endpoint.context.reply
+            endpoint.step(lambda: answer(call, cargo))
+
+    def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
+        result = box.take()
+        if type(result) is not Failure:
+            try:
+                return self._endpoint.packer.pack(result, request.call.caller)
+            except BaseException as error:
+                result = self._failure(error, request)
+        cargo = Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
+        return lambda _: cargo
 
     def _failure(self, error: BaseException, request: Request) -> Failure:
         tag = getattr(getattr(_cargo(request), "payload", None), "tag", None)

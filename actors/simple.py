@@ -17,6 +17,8 @@ from weakref import WeakKeyDictionary
 
 from thespian.system.simpleSystemBase import ActorRef, PendingSend
 
+from .base.interrupts import undisturbed
+
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
@@ -64,9 +66,10 @@ def send_later(actor: Any, seconds: float, message: object) -> None:
 def ring_alarms(base: Any) -> None:
     """Queue what is due by now on *base*."""
     alarms = _alarms.get(base)
-    while alarms and alarms[0][0] <= time.monotonic():
-        _, _, address, message = heapq.heappop(alarms)
-        put(base, address, address, message)
+    with undisturbed:  # or an endpoint would wait for one that has rung
+        while alarms and alarms[0][0] <= time.monotonic():
+            _, _, address, message = heapq.heappop(alarms)
+            put(base, address, address, message)
 
 
 def hosts(actor: Any) -> bool:

@@ -608,6 +608,7 @@ class _Unopened:
     def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
         self._endpoint = endpoint
         self._cargo = cargo
+        self._hold = endpoint.discards.keep(self, cargo.descriptors)
         self.sender = sender
 
     def __call__(self) -> Any:
@@ -615,7 +616,10 @@ class _Unopened:
             with running_in(self._endpoint):
                 return self._endpoint.packer.open(self._cargo)
         finally:
-            self._endpoint.release(self._cargo.descriptors)
+            self._endpoint.discards.settle(self._hold)
+
+    def __del__(self) -> None:
+        self._endpoint.discards.gone(self._hold)
 
 
 def _program_name(place: str, *, attached: bool) -> str:

@@ -48,12 +48,8 @@ _LOADED = frozenset((Call, Create, Invoke, Reply, Tell))
 class Sink(Protocol):
     """Where lines go. Called under the endpoint's lock."""
 
-    @property
-    def store(self) -> Callable[[bytes], object]:
-        """Takes lines, with their newlines. Raises `ValueError` if there is no room for them."""
-
-    def make_room(self, lines: bytes) -> None:
-        """Take *lines*, and more after them. Raises `OSError` if there is no room for them."""
+    def store(self, lines: bytes) -> None:
+        """Take *lines*, with their newlines. Raises `OSError` if there is no room for them."""
 
     def close(self) -> None:
         """No more will come."""
@@ -89,7 +85,7 @@ class Tracer:
         if sink not in self.sinks:
             self.sinks = (*self.sinks, sink)
         row = ("join", self._clock(), self._me, FORMAT, sharing, tables)
-        self._make_room(sink, encode(row) + b"\n")
+        self._store(sink, encode(row) + b"\n")
 
     def remove(self, sink: Sink) -> None:
         """Record to *sink* no more."""
@@ -111,10 +107,7 @@ class Tracer:
         lines = encode_lines(self._rows)
         self._rows.clear()
         for sink in self.sinks:
-            try:
-                sink.store(lines)
-            except ValueError:
-                self._make_room(sink, lines)
+            self._store(sink, lines)
 
     # ---- what happened
 
@@ -225,9 +218,9 @@ class Tracer:
         self._rows.append(row)
         self.flush()
 
-    def _make_room(self, sink: Sink, lines: bytes) -> None:
+    def _store(self, sink: Sink, lines: bytes) -> None:
         try:
-            sink.make_room(lines)
+            sink.store(lines)
         except OSError as error:
             log.error("%s is not recorded any more: %s", self._me, error)  # noqa: TRY400 - no fault of ours
             self.remove(sink)

@@ -75,8 +75,6 @@ class Stream:
         if not self._came.is_set():
             self._came.set()
 
-    make_room = store
-
     def _push_on(self) -> None:
         while not self._closed:
             self._came.wait()

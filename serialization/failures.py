@@ -19,10 +19,13 @@ from __future__ import annotations
 import pickle
 import traceback
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import RemoteError
 from . import deep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class RemoteTraceback(Exception):
@@ -39,8 +42,11 @@ class RemoteTraceback(Exception):
 TEXT = 100_000
 """Characters of a message or a traceback that travel; of longer ones, both ends."""
 
-_CAUGHT = (Exception, SystemExit, GeneratorExit)
-"""What pickling and unpickling may raise, since they run code of the exception's class."""
+CAUGHT = (Exception, SystemExit, GeneratorExit)
+"""What code of the user's classes may raise in the program's own thread, to be told of as an error.
+
+A `KeyboardInterrupt` is more likely to be of a signal there, which is to end the program.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +65,9 @@ class Failure:
     @classmethod
     def of(cls, error: BaseException, worker: str, where: str, about: str = "") -> Failure:
         """Describe *error*, raised by *where* (a function, a method) on *worker*."""
-        text = "".join(traceback.format_exception(error))
-        kind = type(error)
-        name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-        message = _shortened(text_of(error), TEXT)
-        return cls(name, message, _shortened(text, TEXT), _pickled(error), worker, where, about)
+        text, message = (_shortened(each, TEXT) for each in (details_of(error), text_of(error)))
+        name = _told(lambda: _name_of(type(error)), "an exception")
+        return cls(name, message, text, _pickled(error), worker, where, about)
 
     @property
     def size(self) -> int:
@@ -79,43 +83,51 @@ class Failure:
 
     def rebuild(self) -> BaseException:
         """The exception again, with the remote traceback as its cause."""
-        error: BaseException | None = None
+        about = f", for the reference {self.about}" if self.about else ""
+        note = f"raised on worker {self.worker} by {self.where}{about}"
         if self.pickled is not None:
             try:
                 error = pickle.loads(self.pickled)  # noqa: S301 - peers are trusted
-            except _CAUGHT:
-                error = None
-        # Not `SystemExit` or a cancellation: they would end the caller, not inform it.
-        if not isinstance(error, Exception):
-            error = RemoteError(
-                f"{self.type_name}: {self.message} (its own type cannot be rebuilt here)"
-            )
-        error.__cause__ = RemoteTraceback(self.text)
-        about = f", for the reference {self.about}" if self.about else ""
-        notes = getattr(error, "__notes__", ())
-        notes = notes if isinstance(notes, list | tuple) else ()
-        error.__notes__ = [*notes, f"raised on worker {self.worker} by {self.where}{about}"]
-        return error
+                # Not `SystemExit` or a cancellation: they would end the caller, not inform it.
+                if issubclass(type(error), Exception):
+                    return _annotated(error, self.text, note)
+            except CAUGHT:
+                pass
+        text = f"{self.type_name}: {self.message} (its own type cannot be rebuilt here)"
+        return _annotated(RemoteError(text), self.text, note)
+
+
+def _annotated(error: BaseException, text: str, note: str) -> BaseException:
+    """*error*, with *note*, and the remote traceback in *text* as its cause.
+
+    Code of its class may run.
+    """
+    error.__cause__ = RemoteTraceback(text)
+    notes = getattr(error, "__notes__", ())
+    notes = notes if isinstance(notes, list | tuple) else ()
+    error.__notes__ = [*notes, note]
+    return error
 
 
 def _pickled(error: BaseException) -> bytes | None:
     """The bytes of *error*, tried: one that cannot be rebuilt is known here already."""
     try:
         pickled = deep.dumps(error)
-    except _CAUGHT:
+        if _comes_back(pickled, error):
+            return pickled
+        # Many constructors want other arguments than `BaseException` was given, and so cannot be
+        # called with those: then the object is made without its constructor.
+        bare = deep.dumps(_Bare(error))
+        return bare if _comes_back(bare, error) else None
+    except BaseException:  # code of its class may raise anything
         return None
-    if _comes_back(pickled, error):
-        return pickled
-    # Many constructors want other arguments than `BaseException` was given, and so cannot be called
-    # with those: then the object is made without its constructor.
-    bare = deep.dumps(_Bare(error))
-    return bare if _comes_back(bare, error) else None
 
 
 def _comes_back(pickled: bytes, error: BaseException) -> bool:
     try:
-        return type(pickle.loads(pickled)) is type(error)  # noqa: S301 - just pickled
-    except _CAUGHT:
+        again = pickle.loads(pickled)  # noqa: S301 - just pickled
+        return type(_annotated(again, "", "")) is type(error)  # as whoever rebuilds it does
+    except BaseException:
         return False
 
 
@@ -144,8 +156,30 @@ def _shortened(text: str, most: int) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """``str(error)``, which may be code of the user's that raises."""
+    """``str(error)``, which may be code of the user's that raises. Raises nothing itself."""
+    return _told(lambda: str(error), "<its __str__ raised>")
+
+
+def details_of(error: BaseException) -> str:
+    """The traceback of *error* as text. Raises nothing, whatever code of the user's it runs.
+
+    As text: a log record that is kept would pin the references in the frames (G5).
+    """
+    whole = _told(lambda: "".join(traceback.format_exception(error)), "")
+    if whole:
+        return whole
+    frames = _told(lambda: "".join(traceback.format_tb(error.__traceback__)), "")
+    name = _told(lambda: _name_of(type(error)), "an exception")
+    return f"Traceback (most recent call last):\n{frames}{name}: {text_of(error)}\n"
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def _told(tell: Callable[[], str], instead: str) -> str:
+    """What *tell* says, or *instead* if code of the user's raised in it, whatever that was."""
     try:
-        return str(error)
-    except Exception:
-        return "<its __str__ raised>"
+        return str.__str__(tell())  # of a class of the user's it is not, from here on
+    except BaseException:
+        return instead

@@ -16,7 +16,6 @@ everybody's own to change. Arrays with gaps (slices, strides) are made contiguou
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import shared
@@ -79,8 +78,7 @@ class Frozen:
         pickled = self.pickled
         if self._opened is None:
             self._opened = [opened(each) for each in pickled.buffers]
-        handles = [partial(_itself, reference) for reference in pickled.references]
-        return unpickle(pickled.data, self._opened, pickled.inert, handles)
+        return unpickle(pickled.data, self._opened, pickled.inert, pickled.references)
 
 
 class _Contiguous:
@@ -105,10 +103,6 @@ class _Freezer(_Contiguous, _Pickler):
 
 class _DeepFreezer(_Contiguous, _DeepPickler):
     """To any depth."""
-
-
-def _itself(reference: Reference) -> Reference:
-    return reference
 
 
 def _placed(views: list[memoryview]) -> tuple[Buffer, ...]:

@@ -70,8 +70,12 @@ class Payload(msgspec.Struct, frozen=True, array_like=True):
         """
         if not any(isinstance(each, Segment) for each in self.buffers):
             return self
-        content = (each.content() if isinstance(each, Segment) else each for each in self.buffers)
-        return replace(self, buffers=tuple(content))
+        return replace(self, buffers=grounded_buffers(self.buffers))
+
+
+def grounded_buffers(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    """What `Payload.grounded` has in place of *buffers*. Raises what `Segment.content` raises."""
+    return tuple(each.content() if isinstance(each, Segment) else each for each in buffers)
 
 
 _fields = attrgetter(*Payload.__struct_fields__)

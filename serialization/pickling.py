@@ -27,13 +27,13 @@ from __future__ import annotations
 import io
 import pickle
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import cloudpickle
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import deep, shared
+from .failures import CAUGHT, text_of
 from .payload import Payload
 from .shared import Segment
 
@@ -86,8 +86,8 @@ class Hooks(Protocol):
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         """Undo forks: their message will not be sent."""
 
-    def join(self, descriptor: Descriptor) -> Reference:
-        """A handle for a reference that arrived."""
+    def join(self, descriptors: tuple[Descriptor, ...]) -> tuple[Reference, ...]:
+        """A handle for each reference that arrived."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,29 +163,23 @@ class _Unpickler(pickle.Unpickler):
         data: bytes,
         buffers: Iterable[Any],
         inert: Sequence[object],
-        handles: Sequence[Callable[[], Reference]],
+        handles: Sequence[Reference],
     ) -> None:
         super().__init__(io.BytesIO(data), buffers=buffers)
         self._inert = inert
-        self._makers = handles
-        self._handles: dict[int, Reference] = {}
+        self._handles = handles
         self._bytes: dict[int, object] = {}
 
     def persistent_load(self, pid: Any) -> object:
         kind, number, *buffer = pid
         if kind in (BYTES, BYTEARRAY):
             return self._bytes_of(bytes if kind == BYTES else bytearray, number, *buffer)
-        known = self._inert if kind == INERT else self._makers
+        known: Sequence[object] = self._inert if kind == INERT else self._handles
         if type(number) is not int or not 0 <= number < len(known):  # -1 is not the last one's
             raise pickle.UnpicklingError(
                 f"it names one more than the {len(known)} that came with it"
             )
-        if kind == INERT:
-            return known[number]
-        handle = self._handles.get(number)
-        if handle is None:
-            handle = self._handles[number] = self._makers[number]()
-        return handle
+        return known[number]
 
     def _bytes_of(self, kind: type[Any], number: int, buffer: object) -> object:
         """What came out of band becomes an object again: a copy, unless it is one already."""
@@ -230,9 +224,9 @@ def pickle_value(
         data, views, pickler = _pickle(value, inert, *(picklers or (_Pickler, _DeepPickler)))
     except FarrefError:
         raise
-    except Exception as error:
+    except CAUGHT as error:
         raise SerializationError(
-            f"cannot pickle {_shorten(value)} for a message: {type(error).__name__}: {error}; "
+            f"cannot pickle {_shorten(value)} for a message: {_shorten(error)}: {text_of(error)}; "
             "pass something picklable, or keep it where it is and pass an RRef to it"
         ) from error
     references = pickler.references
@@ -326,11 +320,10 @@ def loads(payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -
 
     Raises:
         SenderDiedError: a part of it was in shared memory, and is gone.
-        SerializationError: it cannot be unpickled here. Handles made before are dropped.
+        SerializationError: it cannot be unpickled here. The handles are dropped.
     """
-    handles = [partial(hooks.join, descriptor) for descriptor in descriptors]
     buffers = [opened(each) for each in payload.buffers]
-    return unpickle(payload.data, buffers, payload.inert, handles)
+    return unpickle(payload.data, buffers, payload.inert, hooks.join(descriptors))
 
 
 def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryview:
@@ -342,16 +335,16 @@ def unpickle(
     data: bytes,
     buffers: Sequence[bytes | bytearray | memoryview],
     inert: Sequence[object],
-    handles: Sequence[Callable[[], Reference]],
+    handles: Sequence[Reference],
 ) -> Any:
-    """The value again; each of *handles* makes one. Raises `SerializationError`."""
+    """The value again, with *handles* for its references. Raises `SerializationError`."""
     try:
         return _Unpickler(data, buffers, inert, handles).load()
-    except Exception as error:
+    except CAUGHT as error:
         size = len(data) + sum(map(len, buffers))
         raise SerializationError(
             f"cannot unpickle a message of {size} bytes here: "
-            f"{type(error).__name__}: {error}; the modules that it names must be importable "
+            f"{_shorten(error)}: {text_of(error)}; the modules that it names must be importable "
             "in the receiving process"
         ) from error
 

@@ -127,6 +127,9 @@ def test_why_as_json_and_as_a_tree(shop: System, stock: dict[str, RRef[Any]]) ->
         (("not/a/name",), "a system's name is 1 to 64 letters"),
         ((NAME, "--why", "nonsense"), f"system '{NAME}' has no reference 'nonsense'"),
         ((NAME, "--why", "program/"), "several references begin with 'program/': "),
+        ((NAME, "--worker", "nobody"), "there is no endpoint nobody in"),
+        ((NAME, "--worker", "nobody", "--json"), "there are baker, "),
+        ((NAME, "--worker", "nobody", "--watch"), "there is no endpoint nobody in"),
     ],
 )
 def test_errors_are_told(
@@ -139,7 +142,12 @@ def test_errors_are_told(
 
 
 def test_mistakes_are_2() -> None:
-    for arguments in (("--why", "A/1", "--watch"), ("--role", "king"), ("--every", "0")):
+    for arguments in (
+        ("--why", "A/1", "--watch"),
+        ("--role", "king"),
+        ("--state", "solid"),
+        ("--every", "0"),
+    ):
         run = command("refs", *arguments)
         assert run.returncode == 2
         assert "Traceback" not in run.stderr

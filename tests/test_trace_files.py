@@ -17,7 +17,7 @@ import farref
 from farref import System, WorkerDiedError
 from farref.actors import steps
 from farref.actors.recording import Recorded
-from farref.actors.tracefile import PIECE, FileSink
+from farref.actors.tracefile import FileSink
 from farref.actors.tracing import Tracer
 from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.messages import Call, Cargo
@@ -71,8 +71,7 @@ def test_a_kill_takes_no_step_along(tmp_path: Path) -> None:
         system.worker("B"), system.worker("C")
         with pytest.raises(WorkerDiedError):
             farref.rpc_sync("B", told)
-    assert file_of(tmp_path, "B").read_bytes().endswith(b"\0"), "it ended in good order"
-    assert b"\0" not in file_of(tmp_path, "C").read_bytes()
+    assert b'["leave"' not in file_of(tmp_path, "B").read_bytes(), "it ended in good order"
     recording = load(tmp_path)
     assert recording.problems == ()
     (mine,) = (steps for at, steps in recording.steps.items() if at.startswith("B@"))
@@ -102,43 +101,50 @@ def test_a_line_that_a_kill_tore_is_skipped_and_said(
 # ---- files
 
 
-def test_a_long_file_is_mapped_a_piece_at_a_time(tracer: Tracer, tmp_path: Path) -> None:
-    written = [f"A@1/{number}" for number in range(10_000)]
-    for number in range(len(written)):
+def test_a_file_that_is_truncated_goes_on(tracer: Tracer, tmp_path: Path) -> None:
+    """By ``: > file``, by logrotate: the process lives, and what comes next is in the file."""
+    path = file_of(tmp_path)
+    for number in range(10_000):
         tracer.did("hold", RRefId(A, number))
-    size = file_of(tmp_path).stat().st_size
-    assert size > PIECE
+        if number % 2_000 == 0:
+            os.truncate(path, 0)
     tracer.close()
-    assert size - PIECE <= file_of(tmp_path).stat().st_size < size
-    assert held(tmp_path) == written
+    content = path.read_bytes()
+    assert b"\0" not in content
+    lines = content.splitlines()
+    assert [parse(line.decode()).kind for line in lines] == ["do"] * 1_999 + ["leave"]
 
 
-def test_room_is_reserved_before_it_is_used(tracer: Tracer, tmp_path: Path) -> None:
-    tracer.did("hold", RRefId(A, 1))
-    assert file_of(tmp_path).stat().st_blocks * 512 >= PIECE  # or a full disk would kill
+TRUNCATED = """
+import os, sys
+from pathlib import Path
+from farref import System, rpc_sync
+
+with System(trace=sys.argv[1], timeout=20) as system:
+    system.worker("B")
+    for turn in range(200):
+        rpc_sync("B", int)
+        for file in Path(sys.argv[1]).iterdir():
+            os.truncate(file, 0)
+    print("lives")
+"""
 
 
-def test_a_line_may_be_longer_than_a_piece(tmp_path: Path) -> None:
-    tables = {"long": "s" + "x" * 3 * PIECE}
-    tracer = Tracer(A)
-    tracer.begin(FileSink(str(tmp_path), A), "lend", tables)
-    tracer.did("hold", RRefId(A, 1))
-    tracer.close()
-    join, _, _ = load(tmp_path).steps["A@1"]
-    assert join.fields["tables"] == tables
-    assert held(tmp_path) == ["A@1/1"]
+@pytest.mark.processes
+def test_who_truncates_a_file_kills_nobody(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(TRUNCATED)
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path / "trace")],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.returncode) == ("lives\n", 0), done.stderr
 
 
-def test_where_nothing_reserves_room_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(os, "posix_fallocate")
-    tracer = Tracer(A)
-    tracer.begin(FileSink(str(tmp_path), A), "lend")
-    for number in range(5_000):
-        tracer.did("hold", RRefId(A, number))
-    tracer.close()
-    assert held(tmp_path) == [f"A@1/{number}" for number in range(5_000)]
+SIZE = 100_000
 
 
 def test_a_full_disk_ends_the_recording_and_no_more(
@@ -147,7 +153,7 @@ def test_a_full_disk_ends_the_recording_and_no_more(
     kept: list[bytes] = []
     tracer.begin(Kept(kept), "lend")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (PIECE, hard))  # the disk is full, for this process
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SIZE, hard))  # the disk is full, for this process
     try:
         for number in range(10_000):
             tracer.did("hold", RRefId(A, number))
@@ -158,7 +164,7 @@ def test_a_full_disk_ends_the_recording_and_no_more(
     assert len(kept) == 10_001, "the other sink goes on"
     there = held(tmp_path)
     assert there == [f"A@1/{number}" for number in range(len(there))]
-    assert PIECE - 100 < file_of(tmp_path).stat().st_size <= PIECE
+    assert SIZE - 200 < file_of(tmp_path).stat().st_size <= SIZE
     assert b"\0" not in file_of(tmp_path).read_bytes()
 
 
@@ -197,7 +203,7 @@ class Kept:
     """A sink that keeps the lines."""
 
     def __init__(self, lines: list[bytes]) -> None:
-        self.store = self.make_room = lines.append
+        self.store = lines.append
 
     def close(self) -> None:
         pass

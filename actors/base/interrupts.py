@@ -1,18 +1,28 @@
-"""Signal handlers of the user's while the program's main thread runs the loop.
+"""Signal handlers of the user's are put off while the program's main thread must not be disturbed.
 
-Python runs them in that thread, between any two steps of it, and what they raise (`Ctrl-C`, a
-deadline by ``SIGALRM``) would end the handling of a message half way: a reply would be lost, maybe
-another thread's.  So while the main thread leads, a handler runs at once only if it interrupts the
-thread's sleep, which is where it nearly always is.  Otherwise it runs when the turn is over.
+Python runs them in that thread, between any two steps of it, and what they raise (Ctrl-C, a
+deadline by ``SIGALRM``) ends whatever the thread does, half way.  That must not happen
 
-Only what usually raises, or ends the program, is held up so: the signals in ``HELD``.
+- in a *section*, ``with undisturbed:``.  A step of the protocol is one, together with what belongs
+  to it: a reference that is counted and its handle, a fork and the message that it leaves with;
+- in a *turn*, while the main thread leads the loop: a reply would be lost, maybe another thread's.
+
+A handler that a section puts off runs at the end of the outermost section.  One that a turn puts
+off runs when the turn is over.  But a handler that interrupts the sleep of the turn runs at once,
+and sleep is where the thread nearly always is.
+
+A section is short and never waits for the user's code: meanwhile Ctrl-C does nothing.
+
+Only what usually raises, or ends the program, is put off: the signals in ``HELD``.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` without names for numbers: a tenth
+import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -20,51 +30,120 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from .poller import Poller
 
-HELD: Final = (int(signal.SIGINT), int(signal.SIGALRM), int(signal.SIGTERM))
+    Handler = Callable[[int, FrameType | None], object]
+
+HELD: Final = tuple(
+    int(number)
+    for number in (
+        signal.SIGINT,
+        signal.SIGALRM,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGVTALRM,
+        signal.SIGPROF,
+    )
+)
 
 
 class Interrupts:
-    """See the module's text."""
+    """See the module's text.  There is one, `undisturbed`, as there is one main thread."""
 
-    def __init__(self, poller: Poller) -> None:
-        self._poller = poller
-        self._handlers: dict[int, Any] = {}
-        self._came: list[tuple[int, FrameType | None]] = []
+    def __init__(self) -> None:
+        self._main = threading.main_thread().ident
+        self._within: list[Poller | None] = []
+        """The sections (None) and turns that the main thread is in, the innermost last."""
+        self._found: tuple[Any, ...] = ()
+        """What was there when the last outermost one began, for each signal in `HELD`."""
+        self._held: tuple[int, ...] = ()
+        """Those of them that had a handler then."""
+        self._handlers: dict[int, Handler] = {}
+        """What ours stands in for, or did last: somebody may have kept ours, and set it again."""
+        self._put_off: deque[tuple[Handler, int, FrameType | None]] = deque()
+        self._ours = self._take  # one object: a bound method is made anew each time
+
+    # -- sections
+
+    def __enter__(self) -> None:
+        if threading.get_ident() == self._main:
+            self._begin(None)
+
+    def __exit__(self, *_: object) -> None:
+        if threading.get_ident() == self._main:
+            self._end()
+
+    # -- turns
+
+    def hold(self, poller: Poller) -> bool:
+        """A turn begins, which sleeps in *poller*; false where there is nothing to put off."""
+        if threading.get_ident() != self._main:
+            return False
+        self._begin(poller)
+        return True
+
+    def release(self) -> None:
+        """The turn is over.  Raises what the handlers raise that were put off."""
+        self._end()
 
     @property
     def came(self) -> bool:
         """Whether a handler waits for the end of the turn."""
-        return bool(self._came)
+        return bool(self._put_off)
 
-    def hold(self) -> bool:
-        """Hold handlers up from now on; false where that is not needed."""
-        if threading.current_thread() is not threading.main_thread():
-            return False
+    # -- inside
+
+    def _begin(self, poller: Poller | None) -> None:
+        # A handler that raises before all are ours leaves some that are.  They pass on what comes,
+        # and the end of the next section puts the user's back.
+        if not self._within:
+            found = tuple(map(_signal.getsignal, HELD))
+            if found != self._found:
+                self._look_at(found)
+            for number in self._held:
+                _signal.signal(number, self._ours)
+        self._within.append(poller)
+
+    def _look_at(self, found: tuple[Any, ...]) -> None:
+        """The user has set other handlers since."""
+        there = {number: each for number, each in zip(HELD, found, strict=True) if callable(each)}
+        self._handlers.update((n, each) for n, each in there.items() if each is not self._ours)
+        self._held, self._found = tuple(there), found
+
+    def _end(self) -> None:
+        self._within.pop()
         try:
-            for number in HELD:
-                handler = _signal.getsignal(number)
-                if callable(handler):
-                    self._handlers[number] = handler
-                    _signal.signal(number, self._take)
-        except BaseException:  # of a handler that is not held up yet
-            self.release()
-            raise
-        return True
+            if not self._within:
+                for number in self._held:
+                    if _signal.getsignal(number) is self._ours:  # or one of them has set another
+                        _signal.signal(number, self._handlers[number])
+        finally:
+            while self._put_off and self._lets_in():
+                handler, number, frame = self._put_off.popleft()
+                handler(number, frame)
 
-    def release(self) -> None:
-        """Hold them up no more, and run those that wait.  Raises what they raise."""
-        handlers, self._handlers = self._handlers, {}
-        for number, handler in handlers.items():
-            if _signal.getsignal(number) == self._take:  # or one of them has set another
-                _signal.signal(number, handler)
-        came, self._came = self._came, []
-        for number, frame in came:
-            handlers[number](number, frame)
+    def _lets_in(self) -> bool:
+        """Whether a handler may run now."""
+        innermost = self._within[-1] if self._within else None
+        return not self._within or (innermost is not None and innermost.asleep)
 
     def _take(self, number: int, frame: FrameType | None) -> None:
-        handler: Callable[[int, FrameType | None], object] | None = self._handlers.get(number)
-        if handler is not None and self._poller.asleep:
+        handler = self._handlers[number]
+        if self._lets_in():
             handler(number, frame)
-        else:
-            self._came.append((number, frame))
-            self._poller.wake()  # it may be about to sleep
+            return
+        self._put_off.append((handler, number, frame))
+        for poller in self._within:
+            if poller is not None:
+                poller.wake()  # it may be about to sleep
+
+    def after_fork(self) -> None:
+        """In a forked child the thread that forked is the main one, and alone."""
+        main = threading.main_thread().ident
+        if main != self._main:
+            self._main = main
+            self._within.clear()  # those of a thread that is not there
+
+
+undisturbed: Final = Interrupts()
+os.register_at_fork(after_in_child=undisturbed.after_fork)

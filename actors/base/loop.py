@@ -34,7 +34,7 @@ from ._thespian import (
 from .aide import Aide, Work
 from .envelopes import Envelope
 from .incoming import ACK_DELAY, InConnection
-from .interrupts import Interrupts
+from .interrupts import undisturbed
 from .lead import Lead
 
 if TYPE_CHECKING:
@@ -91,7 +91,6 @@ class Loop:
         self._outbox = outbox
         self._timers = timers
         self._lead = Lead(poller.wake)
-        self._interrupts = Interrupts(poller)
         self._handler: Any = None
         """Of the resident, for whoever leads meanwhile; None while there is no resident."""
         self._outcome: Any = None
@@ -212,12 +211,12 @@ class Loop:
             return False  # a signal handler has interrupted us; a forked child has our sockets
         if not _stack_has_room():
             return False
-        if yields or not self._interrupts.hold():
+        if yields or not undisturbed.hold(self._poller):
             return self._led(until, seconds, yields=yields)
         try:
             return self._led(until, seconds, yields=False)
         finally:
-            self._interrupts.release()
+            undisturbed.release()
 
     def _led(self, until: Callable[[], bool], seconds: float | None, *, yields: bool) -> bool:
         try:  # at once: a signal handler may raise anywhere
@@ -249,7 +248,7 @@ class Loop:
         if spare and self._aide is not None:
             self._aide.spare()
         late = end is not None and perf_counter() >= end  # however much there is to deliver
-        return late or until() or self._lead.claimed or self._interrupts.came
+        return late or until() or self._lead.claimed or undisturbed.came
 
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None

@@ -36,12 +36,10 @@ _THERE: Final = {
     "affinity": hasattr(os, "sched_getaffinity"),
     "epoll": hasattr(select, "epoll"),
     "eventfd": hasattr(os, "eventfd"),
-    "fallocate": hasattr(os, "posix_fallocate"),
     "memfd": hasattr(os, "memfd_create"),
     "peercred": hasattr(socket, "SO_PEERCRED"),
     "peereid": _peereid is not None,
     "pidfd": hasattr(os, "pidfd_open"),
-    "populate": sys.platform == "linux",  # Python has no name for it
     "procfs": Path("/proc/self/stat").exists(),
     "tcp patience": hasattr(socket, "TCP_USER_TIMEOUT"),
 }

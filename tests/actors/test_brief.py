@@ -12,7 +12,8 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors.brief import BRIEF, Brief
+from farref.actors import brief as brief_module
+from farref.actors.brief import BRIEF, NEARLY, PROOFS, Brief
 from farref.actors.pool import Pool
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
@@ -213,6 +214,50 @@ def test_a_kind_that_was_long_goes_to_the_pool(brief: Brief) -> None:
     brief.took("kind", BRIEF / 2)
     brief.submit(pool, "kind", done.set, later=later)
     assert brief
+
+
+def test_a_kind_comes_back_once_it_has_been_nearly_brief_in_the_pool(brief: Brief) -> None:
+    pool = Pool(1, "test")
+
+    def offered() -> bool:
+        brief.submit(pool, "kind", bool, later=[])
+        was = bool(brief)
+        brief.disperse()
+        pool.close()  # nothing of it waits for a thread
+        return was
+
+    brief.took("kind", 100 * BRIEF)  # a pause
+    for proofs in (PROOFS, 2 * PROOFS, 4 * PROOFS):
+        for _ in range(proofs):
+            assert not offered()
+            brief.took("kind", 2 * BRIEF)  # so long as in the pool everything takes
+        assert offered()
+        brief.took("kind", 2 * BRIEF)  # it fails its trial
+    for _ in range(8 * PROOFS - 1):
+        brief.took("kind", 2 * BRIEF)
+    brief.took("kind", 2 * NEARLY)  # and begins from the start
+    for _ in range(8 * PROOFS):
+        assert not offered()
+        brief.took("kind", 2 * BRIEF)
+    assert offered()
+    brief.took("kind", BRIEF / 2)
+    brief.took("kind", 2 * BRIEF)
+    brief.took("kind", 2 * BRIEF)
+    assert not offered()  # it was trusted, and proves itself from the first number on
+
+
+def test_a_function_that_paused_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brief_module, "BRIEF", 0.0)  # every run of it has met a pause
+    monkeypatch.setattr(brief_module, "NEARLY", 10.0)
+    with System("farrefBase", timeout=20) as system:
+        system.worker("B")
+        farref.rpc_sync("B", thread_name)
+
+        def next_ones() -> list[str]:
+            return [farref.rpc_sync("B", thread_name) for _ in range(PROOFS)]
+
+        assert next_ones() == PROOFS * ["farref B"]
+        assert until(system, lambda: "farref aide" in next_ones())
 
 
 def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:

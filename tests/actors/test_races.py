@@ -49,13 +49,13 @@ def test_a_call_that_is_made_while_the_system_ends_ends_too(
     alone: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = alone.endpoint.calls
-    step = calls._step
+    step = calls._send
 
     def closes_first(*arguments: Any) -> None:
         alone.endpoint.close("the test ends it")
         step(*arguments)
 
-    monkeypatch.setattr(calls, "_step", closes_first)
+    monkeypatch.setattr(calls, "_send", closes_first)
     with pytest.raises(SystemDownError):
         farref.rpc_async("B", pow, (2, 3)).result(1)
 

@@ -33,8 +33,8 @@ def came() -> Iterator[list[int]]:
 
 
 def test_a_handler_runs_when_the_turn_is_over(poller: Poller, came: list[int]) -> None:
-    interrupts, handler = Interrupts(poller), signal.getsignal(signal.SIGALRM)
-    assert interrupts.hold()
+    interrupts, handler = Interrupts(), signal.getsignal(signal.SIGALRM)
+    assert interrupts.hold(poller)
     os.kill(os.getpid(), signal.SIGALRM)
     assert not came
     held_up = interrupts.came
@@ -47,8 +47,8 @@ def test_a_handler_runs_when_the_turn_is_over(poller: Poller, came: list[int]) -
 
 
 def test_a_handler_that_interrupts_the_sleep_runs_at_once(poller: Poller, came: list[int]) -> None:
-    interrupts = Interrupts(poller)
-    assert interrupts.hold()
+    interrupts = Interrupts()
+    assert interrupts.hold(poller)
 
     def interrupt() -> None:
         eventually(lambda: poller.asleep)
@@ -70,9 +70,9 @@ def test_what_a_handler_raises_is_raised_when_the_turn_is_over(poller: Poller) -
         raise TimeoutError("a deadline of ours")
 
     before = signal.signal(signal.SIGALRM, fail)
-    interrupts = Interrupts(poller)
+    interrupts = Interrupts()
     try:
-        assert interrupts.hold()
+        assert interrupts.hold(poller)
         os.kill(os.getpid(), signal.SIGALRM)
         with pytest.raises(TimeoutError, match="a deadline of ours"):
             interrupts.release()
@@ -84,8 +84,8 @@ def test_what_a_handler_raises_is_raised_when_the_turn_is_over(poller: Poller) -
 def test_a_handler_that_sets_another(poller: Poller, came: list[int]) -> None:
     def other(*_: Any) -> None: ...
 
-    interrupts = Interrupts(poller)
-    assert interrupts.hold()
+    interrupts = Interrupts()
+    assert interrupts.hold(poller)
     signal.signal(signal.SIGALRM, other)
     interrupts.release()
     assert signal.getsignal(signal.SIGALRM) is other
@@ -94,7 +94,7 @@ def test_a_handler_that_sets_another(poller: Poller, came: list[int]) -> None:
 
 def test_other_threads_have_nothing_to_do_with_it(poller: Poller) -> None:
     held: list[bool] = []
-    thread = threading.Thread(target=lambda: held.append(Interrupts(poller).hold()))
+    thread = threading.Thread(target=lambda: held.append(Interrupts().hold(poller)))
     thread.start()
     thread.join()
     assert held == [False]

@@ -72,6 +72,7 @@ class Endpoint:
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         self.context.abandon(descriptors)
 
-    def join(self, descriptor: Descriptor) -> Reference:
-        self.context.hold(descriptor.rref)
-        return Handle(descriptor.rref)
+    def join(self, descriptors: tuple[Descriptor, ...]) -> tuple[Reference, ...]:
+        for each in descriptors:
+            self.context.hold(each.rref)
+        return tuple(Handle(each.rref) for each in descriptors)

@@ -18,7 +18,7 @@ from ..actors import directory
 from ..actors.snapshot import LEAK_AGE, Snapshot
 from ..actors.system import System
 from ..protocol.errors import FarrefError, SystemDownError
-from ..refs.choice import Choice, Order, RoleChoice
+from ..refs.choice import Choice, Order, RoleChoice, StateChoice
 from ..refs.table import LEGEND, QUIET, WIDEST, summary, table, totals
 from ..refs.watch import watch
 from .bar import waiting
@@ -73,7 +73,7 @@ def refs(
         str | None, typer.Option("--type", metavar="TYPE", help="Only values of this type.")
     ] = None,
     state: Annotated[
-        str | None, typer.Option(help="Only rows of this state, here or at the owner.")
+        StateChoice | None, typer.Option(help="Only rows of this state, here or at the owner.")
     ] = None,
     prefix: Annotated[str, typer.Option("--id", metavar="ID", help="Only ids that begin so.")] = "",
     older: Annotated[
@@ -103,7 +103,7 @@ def refs(
         worker=worker,
         role=None if role is None else role.value,
         type=kind,
-        state=state,
+        state=None if state is None else state.value,
         prefix=prefix,
         older=older,
         suspects=suspects,
@@ -120,15 +120,15 @@ def refs(
                 snapshot = system.references(timeout=timeout, leak_age=leak_age)
                 return snapshot, chosen.of(snapshot, sort)
 
+            with waiting("asking"):
+                seen = look()
+            chosen.check(seen[0])  # once: while this watches, an endpoint may end
             if live:
                 _watch(look, every, as_json=as_json)
+            elif as_json:
+                typer.echo(json.dumps(_said(*seen), indent=2))
             else:
-                with waiting("asking"):
-                    seen = look()
-                if as_json:
-                    typer.echo(json.dumps(_said(*seen), indent=2))
-                else:
-                    _show(*seen)
+                _show(*seen)
     except KeyboardInterrupt:
         raise typer.Exit(0 if live else 130) from None
     except (FarrefError, LookupError) as error:

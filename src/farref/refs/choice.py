@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..actors.inspection import ReferenceInfo
+    from ..actors.snapshot import Snapshot
 
 
 class Order(StrEnum):
@@ -33,6 +34,18 @@ class RoleChoice(StrEnum):
     BORROWER = "borrower"
 
 
+class StateChoice(StrEnum):
+    """A state, as a choice on the command line."""
+
+    PLACEHOLDER = "placeholder"
+    CREATED = "created"
+    RESOLVED = "resolved"
+    ALIAS = "alias"
+    UNCONFIRMED = "unconfirmed"
+    CONFIRMED = "confirmed"
+    LOST = "lost"
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Rows must have all that is said here."""
@@ -48,6 +61,17 @@ class Choice:
     """Seconds."""
     suspects: bool = False
     """Only rows with a mark."""
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Raise `LookupError` if it names an endpoint that *snapshot* does not know."""
+        there = sorted({*snapshot.counters, *snapshot.silent})
+        if self.worker is not None and self.worker not in there:
+            some = ", ".join(there[:12]) or "none"
+            more = f" and {len(there) - 12:,} more" if len(there) > 12 else ""
+            raise LookupError(
+                f"there is no endpoint {self.worker} in system {snapshot.system!r}; "
+                f"there are {some}{more}"
+            )
 
     def of(self, rows: Iterable[ReferenceInfo], order: Order = Order.ID) -> list[ReferenceInfo]:
         """Those of *rows* that are meant, in *order*."""

@@ -1,0 +1,104 @@
+"""Raising what a signal handler raises, at every place where Python would run it.
+
+Python looks whether a signal came when a function begins, after a call, and when a loop goes back.
+So at each of these places in turn, counted over one run of the code, the signal is sent, and the
+code is run again for the next one, until it ends before its turn comes.
+"""
+
+from __future__ import annotations
+
+import dis
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+LOOKS = ("RESUME", "CALL", "JUMP_BACKWARD")
+"""How the instructions begin after which Python looks."""
+
+
+class Interrupt(BaseException):
+    """What the handler raises."""
+
+
+def _interrupt(*_: object) -> None:
+    raise Interrupt
+
+
+class _Places:
+    """The places in one code object, and what catches an exception at each instruction."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.after: dict[int, int] = {}
+        """The instruction before each place, by the one after it."""
+        before = None
+        for each in dis.get_instructions(code):
+            if before is not None and before.opname.startswith(LOOKS):
+                self.after[each.offset] = before.offset
+            before = each
+        self._table = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # has it
+
+    def catches(self, offset: int) -> Any:
+        return [each for each in self._table if each.start <= offset < each.end][-1:]
+
+    def there(self, offset: int, last: int) -> bool:
+        """Whether control came from the place's instruction, and is caught as it would be there."""
+        before = self.after.get(offset)
+        return (
+            before is not None and last == before and self.catches(before) == self.catches(offset)
+        )
+
+
+class Interrupting:
+    """Runs code, and interrupts it at the place with a given number."""
+
+    def __init__(self, *files: str) -> None:
+        """Only places in the code of *files*, ends of their paths, count."""
+        self._files = files
+        self._places: dict[CodeType, _Places] = {}
+        self._left = 0
+
+    def at_every_place(self, code: Callable[[], object], step: int = 1) -> Iterator[int]:
+        """Run *code* again and again; yields the number of each place once it was interrupted.
+
+        With *step* only one place of so many is tried.
+        """
+        number = 0
+        while self._run(code, number):
+            yield number
+            number += step
+
+    def _run(self, code: Callable[[], object], number: int) -> bool:
+        self._left = number
+        before = signal.signal(signal.SIGINT, _interrupt)
+        try:
+            sys.settrace(self._begin)
+            code()
+        except Interrupt:
+            pass
+        finally:
+            sys.settrace(None)
+            signal.signal(signal.SIGINT, before)
+        return self._left < 0
+
+    def _begin(self, frame: FrameType, _event: str, _arg: object) -> Any:
+        if not frame.f_code.co_filename.endswith(self._files):
+            return None
+        places = self._places.get(frame.f_code)
+        if places is None:
+            places = self._places[frame.f_code] = _Places(frame.f_code)
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        last = -1
+
+        def look(frame: FrameType, event: str, _arg: object) -> Any:
+            nonlocal last
+            if event == "opcode":
+                if places.there(frame.f_lasti, last):
+                    self._left -= 1
+                    if self._left == -1:
+                        signal.raise_signal(signal.SIGINT)
+                last = frame.f_lasti
+            return look
+
+        return look
