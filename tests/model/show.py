@@ -24,6 +24,7 @@ from farref.protocol.messages import (
     Message,
     Moved,
     NotifyRefRemoved,
+    Probe,
     RefRemoved,
     Reply,
     Report,
@@ -63,6 +64,9 @@ def message_line(message: Message) -> str:
             what = f"call {call} of {rref}{_moved(moved)}"
         case AliasGone(rref=rref, alias=alias):
             what = f"{rref} alias {alias}"
+        case Probe(start=start, call=call, path=path, before=before):
+            way = ", ".join(f"{hop.run} for {hop.call}" for hop in path)
+            what = f"by {start} call {call}: {way}{' (second lap)' if before else ''}"
         case Call(call=call, cargo=cargo):
             what = f"call {call} {_cargo(cargo)}"
         case Reply(call=call, cargo=cargo, loans=loans, moved=moved):
