@@ -83,7 +83,7 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Say by `Context.waits`, in this very step, which request the running code of *run* waits for."""
+    """Say by `Context.waits`, in this very step, which request *run*, which runs, waits for."""
 
     run: CallId
 

@@ -6,11 +6,11 @@ one does: they wait in a *ring*, and would do so until their timeouts.
 
 **Who waits for whom.** The nodes are requests. A request that runs waits for one other request at
 most: the one that its code is blocked in, which only the shell knows (`Look`). A request that is
-queued waits for the request that *blocks* its object: the one that runs there, or the one that makes
-the object. A request on an alias waits for the answer to its owner's `AliasRef`, or for the request
-that its owner passed on. So each request has one way out, and two rings have nothing in common.
-What is not waited for is no wait: a call of ``rpc_async`` whose result nobody asks for yet, or a
-wait that ends with any one of several answers.
+queued waits for the request that *blocks* its object: the one that runs there, or the one that
+makes the object. A request on an alias waits for the answer to the `AliasRef` of the alias's owner,
+or for the request that this owner passed on. So each request has one way out, and two rings have
+nothing in common. What is not waited for is no wait: a call of ``rpc_async`` whose result nobody
+asks for yet, or a wait that ends with any one of several answers.
 
 **Probes.** When requests have been queued on an object for some time, the shell says so
 (`Rings.suspect`), and a `Probe` follows the way out of that queue, one message for each endpoint::
@@ -26,23 +26,23 @@ death costs nothing: a probe that is lost is sent again, as long as anything is 
 
 **Never without a ring.** A probe looks at each wait at another moment, and a wait may end by its
 timeout in between. So it goes round twice. Each wait has a number, and the second lap has to meet
-the same waits as the first one (`Probe.before`). Every one of them lasted from its look in the first
-lap to its look in the second, and all the looks of the first lap were over when the second began. So
-at that moment the ring was there, whole. The queues, creations and aliases in between need no
-number: no request comes back to a place that it has left.
+the same waits as the first one (`Probe.before`). Every one of them lasted from its look in the
+first lap to its look in the second, and all the looks of the first lap were over when the second
+began. So at that moment the ring was there, whole. The queues, creations and aliases in between
+need no number: no request comes back to a place that it has left.
 
 **Exactly one victim.** The request that is refused is the one in the ring that is queued where the
-probe began. Of the objects in whose queues a ring stands, only the greatest may find it: any other
-one's probe ends in the queue of a greater one. When the request has been refused, its run goes on,
-and the ring is no more.
+probe began. Of the objects in whose queues a ring stands, only the greatest finds it: a probe that
+comes to the queue of a greater object than the one where it began, begins anew there. When the
+request has been refused, its run goes on, and the ring is no more.
 
-**Eventually.** In each ring a request is queued behind one that is older: a run is younger than what
-waits for it, and so that can not go on all the way round. The shell suspects each such object again
-and again. A ring that nobody leaves stays as it is, so the probe of the greatest of its objects
-comes round twice, unless the ring is longer than `MAX_HOPS`.
+**Eventually.** In each ring something is queued, as every other wait is for a younger request. The
+shell suspects each object that has a queue again and again. A ring that nobody leaves stays as it
+is, so each probe in it becomes the one of the greatest of its objects, and comes round twice, unless
+the ring is longer than `MAX_HOPS`.
 
-A probe that meets itself on the way, and not where it started, has come into a ring from outside: it
-ends, as those inside send their own.
+A probe that meets itself on the way, and not where it started, has come into a ring from outside.
+It ends, as those inside send their own.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Rings(Aliases):
             if any(request.call == call for _, request in owner.queue):
                 if rref == probe.start:
                     return self._came_round(owner, sender, call, probe)
-                return self._leave(rref, probe) if rref < probe.start else []
+                return self._leave(rref, probe if rref < probe.start else Probe(start=rref))
         ours = self._relayed.get(call)
         passed_on = self.waiting.get(ours) if ours is not None else None
         if passed_on is not None:

@@ -216,11 +216,12 @@ def reply(world: World, words: Words) -> None:
 
 
 def blocked(world: World, words: Words) -> None:
-    """blocked B CALL [for CALL] - what runs on B for the first waits for the second, or for none."""
+    """blocked B CALL [for CALL] - what runs on B for the first waits for the second, or not."""
     endpoint, run, calls = words.endpoint(), words.call(), words.clause_calls("for")
     endpoint.waits += 1
     endpoint.blocked.pop(run, None)
-    endpoint.blocked |= {run: (call, endpoint.waits) for call in calls}
+    for call in calls:
+        endpoint.blocked[run] = call, endpoint.waits
 
 
 def suspect(world: World, words: Words) -> None:

@@ -122,9 +122,7 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
     match message:
         case Cancel(call=call):
             return [f"({me} has no call {call} of {sender}'s in a queue)"]
-        case Probe(start=start, rref=rref):
-            if rref is not None and rref > start:
-                return [f"({me} ends it: {rref} is greater than {start}, and begins its own)"]
+        case Probe():
             return [f"({me} ends it: it has been here, or the ring is no more)"]
         case AliasRef(rref=rref):
             return [f"({me} does not know yet what {rref} is{_labelled(context, rref)})"]
