@@ -38,7 +38,7 @@ request has been refused, its run goes on, and the ring is no more.
 
 **Eventually.** In each ring something is queued, as every other wait is for a younger request. The
 shell suspects each object that has a queue again and again. A ring that nobody leaves stays as it
-is, so each probe in it becomes the one of the greatest of its objects, and comes round twice, unless
+is, so each probe in it becomes that of the greatest of its objects, and comes round twice, unless
 the ring is longer than `MAX_HOPS`.
 
 A probe that meets itself on the way, and not where it started, has come into a ring from outside.

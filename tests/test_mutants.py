@@ -46,7 +46,8 @@ def caught(mutant: Mutant) -> str | None:
         return "its trace is another" if differs(mutant, where) else None
     program = PROGRAM_OF[where]
     with mutated(mutant):
-        result = explore(ProgramModel(program), limit=300_000)
+        looks = program.victims is not None
+        result = explore(ProgramModel(program), limit=300_000, progress=looks)
     if result.mistake is not None:
         return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
     missing = set(program.reaches) - result.seen

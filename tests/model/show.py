@@ -34,7 +34,7 @@ from farref.protocol.messages import (
 
 from .endpoint import Endpoint
 from .script import Action, Script
-from .steps import Act, Bury, Deliver, Notice, Step
+from .steps import Act, Bury, Deliver, Notice, Step, Suspect
 from .task import Stage, Task
 from .world import Crash, Envelope
 
@@ -141,6 +141,8 @@ def step_line(
             what = f"hears that {worker} died{unsaid}"
         case Bury(worker=worker):
             what = f"buries {worker}"
+        case Suspect(rref=rref):
+            what = f"suspects {rref}"
         case Crash():
             what = "dies"
         case _:
