@@ -26,6 +26,7 @@ from .model.mutants import (
     LOANS,
     NAMES,
     OWNER,
+    RINGS,
     USER,
     Mutant,
     mutated,
@@ -36,7 +37,7 @@ from .model.wire import LINKS, WireModel, small_numbers
 TRACES = Path(__file__).parent / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}
 LINK_OF = {link.name: link for link in LINKS}
-MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS, *ALIAS, *NAMES)
+MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS, *ALIAS, *NAMES, *RINGS)
 
 
 def caught(mutant: Mutant) -> str | None:
