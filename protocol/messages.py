@@ -34,7 +34,8 @@ message               from -> to            in the notes' words
 three disciplines, and `alias` for the last three.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An
-object that finds itself in the chain would wait for itself, and refuses instead (G6).
+object that finds itself in the chain would wait for itself, and refuses instead (G6). Along several
+chains `rings` finds it.
 """
 
 from __future__ import annotations
