@@ -13,6 +13,7 @@ import pytest
 
 import farref
 from farref import OwnerDiedError, RRef, SelfWaitError, WorkerDiedError
+from farref.actors.counters import counters
 
 from .helpers import assert_nothing_held, until
 
@@ -253,6 +254,30 @@ class Sender:
         future, self.future = self.future, None
         assert future is not None
         return future.result()
+
+
+def test_nothing_is_sent_where_what_is_waited_for_waits_for_nothing(system: System) -> None:
+    node = farref.remote("B", Busy)
+    before = [farref.rpc_sync(worker, probes) for worker in "BC"]
+    farref.rpc_sync("C", call_often, (node,))
+    assert [farref.rpc_sync(worker, probes) for worker in "BC"] == before
+
+
+class Busy:
+    """An object whose methods take long, and ask nobody."""
+
+    def work(self) -> None:
+        time.sleep(0.3)  # longer than it takes to be suspected
+
+
+def call_often(node: RRef[Busy]) -> None:
+    for future in [node.rpc_async().work() for _ in range(5)]:
+        future.result()
+
+
+def probes() -> int:
+    """How many probes this endpoint has sent."""
+    return counters().control.get("Probe", 0)
 
 
 @pytest.mark.processes
