@@ -279,7 +279,7 @@ class Waits(Input, frozen=True, tag="waits"):
 
     run: CallId
     call: CallId | None
-    number: Number
+    nth: Number
     what: str
 
 

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import OwnerDiedError, RRef, SelfWaitError, WorkerDiedError
+from farref import OwnerDiedError, RRef, SelfWaitError, System, WorkerDiedError
 from farref.actors.counters import counters
+from farref.trace import read
+from farref.trace.export.tracetest import trace_test
+from farref.trace.merge import merge
+from farref.trace.records import load
+from farref.trace.replay import Player
+from farref.tracetest.files import differences
 
 from .helpers import assert_nothing_held, until
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from farref import System
 
 WAITS = (
     *("method", "future", "function", "fetch", "aget", "chained", "every"),
@@ -301,6 +305,27 @@ def test_a_ring_that_a_death_breaks(process_system: System, tmp_path: Path) -> N
     nodes[0].rpc_sync().leave()
     del nodes, futures
     assert_nothing_held(process_system)
+
+
+@pytest.mark.processes
+def test_a_recorded_ring_can_be_replayed_and_exported(tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    with System(timeout=20, trace=str(folder)) as system:
+        nodes = [farref.remote(system.worker(name), make_node) for name in "BC"]
+        ring_of(nodes)
+        values, refused = outcomes(set_out(nodes, tmp_path / "meeting", "method"))
+        assert (values, len(refused)) == (["end"], 1)
+        take_apart(nodes)
+        del nodes
+    player = Player()
+    for record in merge(load(folder)):
+        player.take(record)
+    assert player.broken == {}
+    story = read(folder)
+    assert any(record.message == "Probe" for record in story.records)
+    test = tmp_path / "ring.txt"
+    test.write_text(trace_test(story), encoding="utf-8")
+    assert differences(test) == ""
 
 
 # ---- at random

@@ -112,8 +112,8 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "suspect":
             return context.suspect(give.rref("rref"))
         case "waits":
-            run, number = give.call("run"), int(fields["number"])
-            return context.waits(run, give.maybe_call(), number, str(fields["what"]))
+            run, nth = give.call("run"), int(fields["nth"])
+            return context.waits(run, give.maybe_call(), nth, str(fields.get("what", "")))
         case "receive":
             return context.receive(give.worker("peer"), message_of(fields, worker))
         case "died":
@@ -232,7 +232,7 @@ class _Give:
 
     def hop(self, each: Any) -> Hop:
         run, call = self._id(CallId, each["run"]), self._id(CallId, each["call"])
-        return Hop(run=run, call=call, number=int(each["number"]), what=str(each["what"]))
+        return Hop(run=run, call=call, number=int(each["number"]), what=str(each.get("what", "")))
 
     def cargo(self) -> Cargo:
         label = None if self._fields.get("elsewhere") else self._fields.get("label") or None
