@@ -236,8 +236,12 @@ def wait(
 
     for future in futures:
         concurrent.futures.Future.add_done_callback(future, count)
-    with endpoint.pool.waiting():
-        endpoint.port.wait(some, max(0.0, end - time.monotonic()))
+    run = endpoint.waits.block(*futures) if num_returns == len(refs) else None
+    try:
+        with endpoint.pool.waiting():
+            endpoint.port.wait(some, max(0.0, end - time.monotonic()))
+    finally:
+        endpoint.waits.unblock(run)
     came = [number for number, future in enumerate(futures) if future.done()][:num_returns]
     for future in futures:
         future.cancel()  # polling must not fill the owners' queues

@@ -18,8 +18,21 @@ from ..protocol.errors import SystemDownError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..protocol.ids import RRefId
+    from ..protocol.ids import CallId, RRefId
     from .endpoint import Endpoint
+
+
+class Run(msgspec.Struct, frozen=True):
+    """The request that the current code runs for: *call*, to *name*, on the last of *chain*."""
+
+    call: CallId
+    name: str
+    chain: tuple[RRefId, ...]
+    by: int
+    """The thread, or the asyncio task, that ends when the request has run: its identity."""
+
+    def __str__(self) -> str:
+        return f"{self.name}() of {self.chain[-1]}" if self.chain else f"{self.name}()"
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -27,6 +40,7 @@ class Frame(msgspec.Struct, frozen=True):
 
     endpoint: Endpoint
     chain: tuple[RRefId, ...] = ()
+    run: Run | None = None
 
 
 _frame: ContextVar[Frame | None] = ContextVar("farref frame", default=None)
@@ -35,9 +49,11 @@ _programs: list[tuple[int, Endpoint]] = []
 
 
 @contextmanager
-def running_in(endpoint: Endpoint, chain: tuple[RRefId, ...] = ()) -> Iterator[None]:
-    """Code inside belongs to *endpoint*."""
-    token = _frame.set(Frame(endpoint, chain))
+def running_in(
+    endpoint: Endpoint, chain: tuple[RRefId, ...] = (), run: Run | None = None
+) -> Iterator[None]:
+    """Code inside belongs to *endpoint*, and runs for the request *run*."""
+    token = _frame.set(Frame(endpoint, chain, run))
     try:
         yield
     finally:
@@ -87,3 +103,11 @@ def chain_in(endpoint: Endpoint) -> tuple[RRefId, ...]:
     """The objects that wait for the running code, if it belongs to *endpoint*."""
     found = _frame.get()
     return found.chain if found is not None and found.endpoint is endpoint else ()
+
+
+def run_in(endpoint: Endpoint, by: int) -> Run | None:
+    """The request that the running code is for, if that ends with the thread, or task, *by*."""
+    found = _frame.get()
+    if found is None or found.run is None or found.endpoint is not endpoint:
+        return None
+    return found.run if found.run.by == by else None

@@ -16,6 +16,7 @@ from ..protocol.effects import (
     Fail,
     Free,
     Hand,
+    Look,
     Lose,
     Refuse,
     Run,
@@ -63,8 +64,8 @@ class Effects:
                     self._send(to, message)
                 case Run(sender, request):
                     endpoint.server.start(sender, request, later)
-                case Refuse(sender, request, why):
-                    endpoint.server.refuse(sender, request, why)
+                case Refuse(sender, request, why, ring):
+                    endpoint.server.refuse(sender, request, why, ring)
                 case Hand(sender, message):
                     later.append(lambda s=sender, m=message: self._hand_over(s, m))  # type: ignore[misc]
                 case Settle(_, reply):
@@ -82,6 +83,8 @@ class Effects:
                         later.append(lambda f=future, e=error: f.failed(e))  # type: ignore[misc]
                 case Stop(sender, call):
                     endpoint.server.stop(sender, call)
+                case Look(run):
+                    self.carry_out(endpoint.context.waits(run, *endpoint.waits.of(run)), later)
                 case Lose(rref, why):
                     self.carry_out(endpoint.objects.lose(rref, why), later)
                 case Free(rref):

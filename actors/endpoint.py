@@ -51,6 +51,7 @@ from .sites import Sites
 from .tables_json import tables_of
 from .tracefile import FileSink
 from .tracing import NOTHING, Tracer
+from .waits import ON_OBJECTS, Waits
 from .watching import Watchers
 from .wire import (
     Died,
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId, WorkerId
-    from ..protocol.messages import Cargo, Descriptor, Message
+    from ..protocol.messages import Cargo, Descriptor, Message, ObjectRequest
     from .effects import Later
     from .links import Outgoing
     from .ports import Port
@@ -124,6 +125,7 @@ class Endpoint:
         self.calls = Calls(self)
         self.packer = Packer(self)
         self.server = Server(self)
+        self.waits = Waits(self)
         self.mints = Mints()
         """How old the forks and calls are that were named here."""
         self.sites = Sites()
@@ -240,6 +242,8 @@ class Endpoint:
         if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)
         effects = self.context.take(sender, message)
+        if type(message) in ON_OBJECTS:
+            self.waits.arrived(cast("ObjectRequest", message))
         if self.tracer:
             self.tracer.received(sender, message, number, effects)
         return effects
@@ -338,6 +342,7 @@ class Endpoint:
             self.deaths.bury(now)
             self.step(list, gather=False)
             self.deaths.beat(now)
+            self.waits.look(now)
             self.delivery.resend(now)
         return self.pause()
 
@@ -345,8 +350,8 @@ class Endpoint:
         """Seconds until `tick` has something to do; None if nothing is waited for."""
         now = time.monotonic()
         with self.lock:
-            both = (self.delivery.deadline(), self.deaths.deadline())
-        dues = [due for due in both if due is not None]
+            ends = (self.delivery.deadline(), self.deaths.deadline(), self.waits.deadline())
+        dues = [due for due in ends if due is not None]
         return max(0.0, min(dues) - now) if dues else None
 
     def wake(self) -> None:

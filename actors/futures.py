@@ -53,8 +53,10 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         """The answer was that the value is elsewhere; whoever asked knows where by now."""
         self.asker: weakref.ref[RRef[T]] | None = None
         """The handle that the value was asked for through; it keeps it if it is frozen."""
+        self.after: Future[Any] | None = None
+        """The one that has to be done first, of a chained one."""
         self._endpoint = endpoint
-        self._what = what
+        self.what = what
         self._rref = rref
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
@@ -150,9 +152,11 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         It runs when the outcome is there, whatever that is. What *callback* raises is the error of
         the new future, whose timeout is this one's. Does not block.
         """
-        chained: Future[U] = Future(self._endpoint, f"what follows {self._what}", self._timeout)
+        chained: Future[U] = Future(self._endpoint, f"what follows {self.what}", self._timeout)
+        chained.after = self
 
         def run(_: object) -> None:
+            chained.after = None
             if not chained._begin():
                 return  # it was cancelled
             try:
@@ -214,10 +218,13 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
         super().add_done_callback(done)
         left = max(0.0, self._deadline - time.monotonic())
+        run = self._endpoint.waits.suspend(self)
         try:
             yield from self._come(waiter, left).__await__()
         except TimeoutError:
             raise self._late(self._timeout) from None
+        finally:
+            self._endpoint.waits.unblock(run)
 
     async def _come(self, waiter: asyncio.Future[None], seconds: float) -> None:
         # Not `asyncio.wait_for`: that of Python 3.11 loses a cancel that comes with the answer.
@@ -232,10 +239,14 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             return
         self._endpoint.check_process()
         left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
-        self._endpoint.check_may_block(self._what)
+        self._endpoint.check_may_block(self.what)
         self._check_self_wait()
-        with self._endpoint.pool.waiting():
-            came = self._endpoint.port.wait(self, left)
+        run = self._endpoint.waits.block(self)
+        try:
+            with self._endpoint.pool.waiting():
+                came = self._endpoint.port.wait(self, left)
+        finally:
+            self._endpoint.waits.unblock(run)
         if not came:
             raise self._late(self._timeout if timeout is None else timeout)
 
@@ -245,13 +256,13 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             return
         if any(each in chain for each in self._endpoint.where_asked(self._rref)):
             raise SelfWaitError(
-                f"{self._what} waits for itself: {self._rref} runs one call at a time, and this "
+                f"{self.what} waits for itself: {self._rref} runs one call at a time, and this "
                 "code is that call; call the method directly on the object instead"
             )
 
     def _late(self, seconds: float) -> FetchTimeoutError:
         return FetchTimeoutError(
-            f"{self._what} did not come within {seconds:g} s; it may still: wait again, or with "
+            f"{self.what} did not come within {seconds:g} s; it may still: wait again, or with "
             "a longer timeout"
         )
 

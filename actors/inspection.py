@@ -233,7 +233,7 @@ def _row(
         role = "owner" if alias is None else "alias"
         state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
         state = state if alias is None else "alias"
-        waiting = len(entry.pending) + len(entry.queue) + entry.running
+        waiting = len(entry.pending) + len(entry.queue) + (entry.running is not None)
         forks, pins = entry.forks, entry.lent if isinstance(entry, LendingOwner) else {}
     else:
         home, role = entry.owner, "user" if entry.confirmed or not loans else "borrower"

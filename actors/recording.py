@@ -146,6 +146,14 @@ class Recorded(Context):
         self._tracer.did("done", rref)
         return self.plain.done(rref)
 
+    def suspect(self, rref: RRefId) -> list[Effect]:
+        self._tracer.did("suspect", rref)
+        return self.plain.suspect(rref)
+
+    def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
+        self._tracer.did("waits", run, call, number, what)
+        return self.plain.waits(run, call, number, what)
+
     # ---- messages and deaths
 
     def take(self, sender: WorkerId, message: Message) -> list[Effect]:

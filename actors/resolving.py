@@ -74,6 +74,11 @@ class Resolving:
         for future in list(self._futures.values()):
             concurrent.futures.Future.add_done_callback(future, count)
 
+    @property
+    def futures(self) -> tuple[Future[Any], ...]:
+        """What it waits for, all of it."""
+        return tuple(self._futures.values())
+
     def give_up(self) -> None:
         """Nobody wants the values any more; those who wait for them are told."""
         for future in list(self._futures.values()):

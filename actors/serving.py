@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import logging
 import operator
+import threading
 import time
 import types
 from collections.abc import Callable
@@ -30,7 +31,7 @@ from ..serialization.frozen import Frozen
 from ..serialization.plain import size_class
 from .base.interrupts import undisturbed
 from .box import Box
-from .current import running_in
+from .current import Run, running_in
 from .freezing import Freezing, ToFreeze
 from .packing import HEAD
 from .resolving import ByValue, Resolving
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Descriptor, Request
+    from ..protocol.messages import Descriptor, Hop, Request
     from .effects import Later
     from .endpoint import Endpoint
     from .loop import Loop
@@ -107,8 +108,10 @@ class Server:
                     text = details_of(error)
                     log.error("a callback raised on %s:\n%s", self._endpoint.me, text)  # noqa: TRY400
 
-    def refuse(self, sender: WorkerId, request: Request, why: Refusal) -> None:
-        """Answer a request that is not run."""
+    def refuse(
+        self, sender: WorkerId, request: Request, why: Refusal, ring: tuple[Hop, ...] = ()
+    ) -> None:
+        """Answer a request that is not run; of a *ring*, say who waits for whom."""
         error: BaseException
         if why is Refusal.CANCELLED:
             error = CancelledError(why.value)
@@ -123,6 +126,12 @@ class Server:
             error = OverloadedError(
                 f"{self._endpoint.me} did not start a request of {sender}: {why.value} {where}; "
                 "wait for earlier ones before you send more, or give the worker more threads"
+            )
+        elif why is Refusal.RING:
+            waits = "; ".join(hop.what for hop in ring)
+            error = SelfWaitError(
+                f"a call of {sender} waits in a ring, and nothing in it can go on: {waits}; it was "
+                "refused so that the others can; call in one order everywhere, or wait for less"
             )
         else:
             error = SelfWaitError(
@@ -177,12 +186,14 @@ class Server:
 
     def _resolve(self, request: Request, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
         """Start when the arguments are there; until then no thread waits."""
+        waits = self._endpoint.waits.begin(self._as_run(request, chain, 0), resolving.futures)
         with self._endpoint.lock:
             self._resolving[request.call] = resolving
         if request.call in self._stopped:
             resolving.give_up()
 
         def run() -> None:
+            self._endpoint.waits.unblock(waits)
             with self._endpoint.lock:
                 del self._resolving[request.call]
             self._go_on(request, chain, self._call(request, chain, resolving.take))
@@ -194,7 +205,8 @@ class Server:
     ) -> Box:
         """What the function returns, or its `Failure`; or the arguments that it waits for."""
         try:
-            with running_in(self._endpoint, chain):
+            run = self._as_run(request, chain, threading.get_ident())
+            with running_in(self._endpoint, chain, run):
                 function, args, kwargs = invocation()
                 if isinstance(function, ByValue):
                     return Box(Resolving(function, args, kwargs, chain))
@@ -202,6 +214,10 @@ class Server:
                 return Box(function(*args, **kwargs))
         except BaseException as error:
             return Box(self._failure(error, request))
+
+    def _as_run(self, request: Request, chain: tuple[RRefId, ...], by: int) -> Run:
+        tag = getattr(_cargo(request).payload, "tag", None)
+        return Run(request.call, tag if isinstance(tag, str) else "a function", chain, by)
 
     def _begin(self, request: Request) -> None:
         """It starts now. Raises `CancelledError` if its caller was faster."""
@@ -261,7 +277,8 @@ class Server:
 
         async def run() -> None:
             try:
-                with running_in(self._endpoint, chain):
+                me = self._as_run(request, chain, id(asyncio.current_task()))
+                with running_in(self._endpoint, chain, me):
                     box.content = await box.take()
             except BaseException as error:
                 if self._endpoint.closed:  # nobody is answered; maybe the collector ends us, and

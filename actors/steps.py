@@ -268,6 +268,21 @@ class Done(Input, frozen=True, tag="done"):
     rref: RRefId
 
 
+class Suspect(Input, frozen=True, tag="suspect"):
+    """See `Context.suspect`."""
+
+    rref: RRefId
+
+
+class Waits(Input, frozen=True, tag="waits"):
+    """See `Context.waits`."""
+
+    run: CallId
+    call: CallId | None
+    nth: Number
+    what: str
+
+
 KINDS: tuple[type[Step], ...] = (
     *(Join, Leave, Send, Receive, Run, Confirmed, Free, Lose, Fail, Died, Buried),
     *Input.__subclasses__(),

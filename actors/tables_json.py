@@ -26,7 +26,7 @@ from ..protocol.dead import Dead
 from ..protocol.effects import Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.lending import LendingOwner, LendingUser, Loan
-from ..protocol.messages import KINDS, Cargo, Descriptor, Moved, Passing, Report
+from ..protocol.messages import KINDS, Cargo, Descriptor, Hop, Moved, Passing, Report
 from ..protocol.names import Name
 from ..protocol.owner import Owner
 from ..protocol.sharing import DISCIPLINES
@@ -34,8 +34,10 @@ from ..protocol.tables import Relay, Waiting
 from ..protocol.user import User
 from .tracing import spell
 
-_APART = frozenset({"me", "discipline", "now"})
-"""What a context has besides its tables. The time is the shell's to say: `born` is left out too."""
+_APART = frozenset({"me", "discipline", "now", "_looking"})
+"""What a context has besides its tables. The time is the shell's to say: `born` is left out too.
+
+What a probe waits to be told is told in the same step."""
 _DEAD = frozenset({"dead", "buried"})
 MOST = 20_000
 """Entries of an endpoint whose tables are written down; of more it would be held up for long."""
@@ -44,7 +46,7 @@ _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
         *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send),
-        *(*KINDS, Descriptor, Report, Moved),
+        *(*KINDS, Descriptor, Hop, Report, Moved),
     )
 }
 _IDS: dict[type, str] = {RRefId: "r", ForkId: "f", CallId: "c", WorkerId: "w"}

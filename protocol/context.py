@@ -32,7 +32,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from .alias import Aliases
 from .creations import Seen
 from .effects import Effect, Fail, Hand, Lose, Refusal, Refuse, Run, Send, Stop
 from .errors import ProtocolError
@@ -52,12 +51,14 @@ from .messages import (
     Message,
     NotifyRefRemoved,
     ObjectRequest,
+    Probe,
     RefRemoved,
     Reply,
     Returned,
     Tell,
     check_message,
 )
+from .rings import Rings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,7 +67,7 @@ if TYPE_CHECKING:
     from .ids import RRefId, WorkerId
 
 
-class Context(Aliases):
+class Context(Rings):
     """All the reference machines of the endpoint *me*, which shares by *sharing* in calls."""
 
     # ---- what the user's code does
@@ -165,6 +166,8 @@ class Context(Aliases):
                 return self._canonical(sender, message)
             case AliasGone():
                 return self._alias_gone(sender, message)
+            case Probe():
+                return self._receive_probe(sender, message)
             case _:
                 assert_never(message)
 

@@ -12,7 +12,7 @@ from enum import Enum
 import msgspec
 
 from .ids import CallId, RRefId, WorkerId
-from .messages import Message, Reply, Request, Tell
+from .messages import Hop, Message, Reply, Request, Tell
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -37,6 +37,7 @@ class Refusal(Enum):
     """Why a request is not run."""
 
     SELF_WAIT = "it would wait for itself"
+    RING = "it waits in a ring of requests that wait for each other"
     CANCELLED = "its caller cancelled it before it started"
     FULL = "too many wait already"
     LOST = "it was passed on, and the owner of the value, or of a reference in it, died"
@@ -48,6 +49,8 @@ class Refuse(msgspec.Struct, frozen=True):
     sender: WorkerId
     request: Request
     why: Refusal
+    ring: tuple[Hop, ...] = ()
+    """Of a ring: its waits, of which the last one is for *request*."""
 
 
 class Hand(msgspec.Struct, frozen=True):
@@ -79,6 +82,12 @@ class Stop(msgspec.Struct, frozen=True):
     call: CallId
 
 
+class Look(msgspec.Struct, frozen=True):
+    """Say by `Context.waits`, in this very step, which request *run*, which runs, waits for."""
+
+    run: CallId
+
+
 class Confirmed(msgspec.Struct, frozen=True):
     """The owner counts this endpoint's reference to *rref*."""
 
@@ -106,4 +115,4 @@ class Free(msgspec.Struct, frozen=True):
     rref: RRefId
 
 
-Effect = Send | Run | Refuse | Hand | Settle | Fail | Stop | Confirmed | Lose | Free
+Effect = Send | Run | Refuse | Hand | Settle | Fail | Stop | Look | Confirmed | Lose | Free

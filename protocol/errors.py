@@ -103,7 +103,10 @@ class WouldBlockError(FarrefError):
 
 
 class SelfWaitError(WouldBlockError):
-    """A call that would wait for itself: it is queued behind the call that made it."""
+    """A call that would wait for itself: it is queued behind the call that made it.
+
+    Or behind one that waits for it by way of others: the text names each wait of such a ring.
+    """
 
 
 class OutOfBandPickleError(FarrefError):

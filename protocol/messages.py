@@ -26,13 +26,16 @@ message               from -> to            in the notes' words
                       owner                 object store that ref is an alias for c_ref"
 `AliasGone`           alias's -> target's   the reverse map "when we ... deallocate an object"
                       owner
+`Probe`               who waits -> who is   not in the notes: see `rings`
+                      asked
 ====================  ====================  ============================================
 
 `NotifyRefRemoved` and `RefRemoved` are the borrowing discipline's alone; see `sharing` for the
 three disciplines, and `alias` for the last three.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An
-object that finds itself in the chain would wait for itself, and refuses instead (G6).
+object that finds itself in the chain would wait for itself, and refuses instead (G6). Along several
+chains `rings` finds it.
 """
 
 from __future__ import annotations
@@ -198,6 +201,31 @@ class AliasGone(Said, frozen=True, kw_only=True):
     alias: RRefId
 
 
+class Hop(Part, frozen=True, kw_only=True):
+    """A wait that a `Probe` has followed: *run* goes on when *call* has been answered."""
+
+    run: CallId
+    call: CallId
+    number: Number = 0
+    """Tells this wait of *run* from all its others."""
+    what: str = ""
+    """The wait in words, for people."""
+
+
+class Probe(Said, frozen=True, kw_only=True):
+    """Who waits -> who is asked: I wait for *call*, on *rref*; does that wait for *start*?
+
+    *start* is the object on which requests have been queued for long. *path* is the way from
+    there, and *before*, in the second lap of a ring, the way of the first.
+    """
+
+    start: RRefId
+    call: CallId | None = None
+    rref: RRefId | None = None
+    path: tuple[Hop, ...] = ()
+    before: tuple[Hop, ...] = ()
+
+
 class Cancel(Said, frozen=True, kw_only=True):
     """Caller -> callee: do not start *call* if you have not yet; answer it all the same.
 
@@ -297,6 +325,7 @@ Control = (
     | AliasRef
     | Canonical
     | AliasGone
+    | Probe
 )
 Request = Call | Create | Invoke | Fetch
 ObjectRequest = Create | Invoke | Fetch

@@ -28,7 +28,8 @@ Invariants:
   ``forks``, ``pending``, the queue and the running request are all empty (G4, G5);
 * at most one request runs on an object at a time, in the order of arrival (fetches too):
   an object behind a reference behaves like an actor;
-* a request whose chain shows that it would wait for itself is refused, never queued (G6).
+* a request whose chain shows that it would wait for itself is refused, never queued (G6); one that
+  waits in a ring with requests of other chains is taken out of the queue later (see `rings`).
 
 An owner entry of this class shares in calls by forking; `lending` and `borrowing` have
 entries of their own (see `sharing`).
@@ -46,7 +47,7 @@ from .messages import Ack, ChildAck, Passing
 if TYPE_CHECKING:
     from .alias import Alias
     from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Create, Delete, Descriptor, ForkRequest, ObjectRequest, Report
+    from .messages import Create, Delete, Descriptor, ForkRequest, Hop, ObjectRequest, Report
 
 MAX_QUEUED = 100_000
 """Requests that wait for their turn on one object; a further one is refused."""
@@ -92,7 +93,8 @@ class Owner:
         self.pending: set[CallId] = set()
         """Requests of this endpoint on its own object that are not answered yet."""
         self.queue = NO_QUEUE
-        self.running = False
+        self.running: CallId | None = None
+        """The request that runs on it."""
         self.alias: Alias | None = None
         """What it stands for, if the function that made it returned a reference (see `alias`)."""
         self.aliases: dict[RRefId, WorkerId] = {}
@@ -254,22 +256,28 @@ class Owner:
         """The running request ended: the next one may start."""
         if not self.running:
             raise AssertionError(f"nothing runs on {self.rref}")
-        self.running = False
+        self.running = None
         return self._next() or self.settle()
 
-    def cancel(self, sender: WorkerId, call: CallId) -> list[Effect]:
-        """Take back a request of *sender*'s that has not started."""
+    def cancel(
+        self,
+        sender: WorkerId,
+        call: CallId,
+        why: Refusal = Refusal.CANCELLED,
+        ring: tuple[Hop, ...] = (),
+    ) -> list[Effect]:
+        """Take a request of *sender*'s that has not started out of the queue."""
         for index, (caller, request) in enumerate(self.queue):
             if caller == sender and getattr(request, "call", None) == call:
                 del self.queue[index]
-                return [Refuse(sender, request, Refusal.CANCELLED), *self.settle()]
+                return [Refuse(sender, request, why, ring), *self.settle()]
         return []
 
     def _next(self) -> list[Effect]:
         if self.running or not self.resolved or not self.queue:
             return []
-        self.running = True
         sender, request = self.queue.popleft()
+        self.running = request.call
         if not self.queue:
             self.queue = NO_QUEUE
         return [Run(sender, request)]

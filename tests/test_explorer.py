@@ -23,7 +23,8 @@ SLOW = [program for program in PROGRAMS if program.slow]
 
 @cache
 def report(program: Program) -> Report:
-    return explore(ProgramModel(program), limit=2_500_000 if program.slow else 150_000)
+    limit = 2_500_000 if program.slow else 150_000
+    return explore(ProgramModel(program), limit=limit, progress=program.victims is not None)
 
 
 def check(program: Program) -> None:

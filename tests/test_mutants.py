@@ -26,6 +26,7 @@ from .model.mutants import (
     LOANS,
     NAMES,
     OWNER,
+    RINGS,
     USER,
     Mutant,
     mutated,
@@ -36,7 +37,7 @@ from .model.wire import LINKS, WireModel, small_numbers
 TRACES = Path(__file__).parent / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}
 LINK_OF = {link.name: link for link in LINKS}
-MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS, *ALIAS, *NAMES)
+MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS, *ALIAS, *NAMES, *RINGS)
 
 
 def caught(mutant: Mutant) -> str | None:
@@ -46,7 +47,8 @@ def caught(mutant: Mutant) -> str | None:
         return "its trace is another" if differs(mutant, where) else None
     program = PROGRAM_OF[where]
     with mutated(mutant):
-        result = explore(ProgramModel(program), limit=300_000)
+        looks = program.victims is not None
+        result = explore(ProgramModel(program), limit=300_000, progress=looks)
     if result.mistake is not None:
         return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
     missing = set(program.reaches) - result.seen

@@ -31,10 +31,12 @@ from farref.protocol.messages import (
     Descriptor,
     Fetch,
     ForkRequest,
+    Hop,
     Invoke,
     Message,
     NotifyRefRemoved,
     Passing,
+    Probe,
     RefRemoved,
     Reply,
     Returned,
@@ -278,6 +280,7 @@ DELETES = st.builds(
 CARGOES = st.builds(
     lambda references: Cargo(descriptors=tuple(references)), st.lists(DESCRIPTORS, max_size=2)
 )
+HOPS = st.lists(st.builds(Hop, run=CALLS, call=CALLS), max_size=1).map(tuple)
 MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(ForkRequest, rref=RREFS, fork=FORKS),
     st.builds(Ack, rref=RREFS, fork=FORKS),
@@ -287,6 +290,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(NotifyRefRemoved, loans=st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple)),
     st.builds(RefRemoved, removed=st.lists(DELETES, max_size=2).map(tuple)),
     st.builds(Cancel, call=CALLS, rref=st.none() | RREFS),
+    st.builds(Probe, start=RREFS, call=CALLS, rref=st.none() | RREFS, path=HOPS, before=HOPS),
     st.builds(Tell, cargo=CARGOES),
     st.builds(Call, call=CALLS, cargo=CARGOES),
     st.builds(

@@ -131,6 +131,7 @@ def test_an_exported_run_is_a_trace_test_that_passes(plan: Plan, tmp_path: Path)
 
 
 QUESTIONS = {
+    "blocker",
     "borrowed",
     "canonical",
     "give_back",

@@ -30,11 +30,13 @@ from farref.protocol.messages import (
     Descriptor,
     Fetch,
     ForkRequest,
+    Hop,
     Invoke,
     Message,
     Moved,
     NotifyRefRemoved,
     Passing,
+    Probe,
     RefRemoved,
     Reply,
     Report,
@@ -165,6 +167,20 @@ class Maker:
             return None
         return Moved(fork=self.descriptor(), path=self.some(lambda: self.one(RRefId)))
 
+    def hop(self) -> Hop:
+        run, call = self.one(CallId), self.one(CallId)
+        return Hop(run=run, call=call, number=self.rng.randint(0, 9))
+
+    def probe(self) -> Probe:
+        path = self.some(self.hop)
+        return Probe(
+            start=self.one(RRefId),
+            call=self.one(CallId),
+            rref=self.rng.choice((None, self.one(RRefId))),
+            path=path,
+            before=self.rng.choice(((), path)),
+        )
+
     def message(self) -> Message:
         rref, fork, call = self.one(RRefId), self.one(ForkId), self.one(CallId)
         chain = self.some(lambda: self.one(RRefId))
@@ -180,6 +196,7 @@ class Maker:
             lambda: Canonical(call=call, rref=rref, moved=self.moved()),
             lambda: AliasGone(rref=rref, alias=self.one(RRefId)),
             lambda: Cancel(call=call, rref=self.rng.choice((None, rref))),
+            self.probe,
             lambda: Tell(cargo=self.cargo()),
             lambda: Call(call=call, cargo=self.cargo(), chain=chain),
             lambda: Create(

@@ -20,8 +20,10 @@ from farref.protocol.effects import (
     Fail,
     Free,
     Hand,
+    Look,
     Lose,
     Loss,
+    Refusal,
     Refuse,
     Run,
     Send,
@@ -36,6 +38,7 @@ from farref.protocol.messages import (
     Create,
     Descriptor,
     Fetch,
+    Hop,
     Invoke,
     Message,
     Passing,
@@ -48,7 +51,7 @@ from farref.protocol.sharing import Sharing
 from . import script as do
 from .script import Action, Code, Script
 from .state import clone, freeze
-from .steps import Act, Bury, Deliver, Notice, Step
+from .steps import Act, Bury, Deliver, Notice, Step, Suspect
 from .task import Stage, Task, key
 
 
@@ -118,6 +121,12 @@ class Endpoint:
         self.ordered = ordered
         self.ran: dict[tuple[RRefId, WorkerId], int] = {}
         """Of whose requests on an object which ran last, where that is looked at."""
+        self.victims: set[CallId] = set()
+        """Calls that were refused because they waited in a ring."""
+        self.laps: dict[tuple[Hop, ...], bool] = {}
+        """Rings of which a second lap began here, and whether each was there: see `model`."""
+        self.suspicions = 0
+        """Those that were early."""
         self.serial = 0
         self._out: list[Send] = []
 
@@ -133,7 +142,7 @@ class Endpoint:
         books = (
             *(self.variables, self.calls, self.values, self.freed, self.handed, self.buried),
             *(self.lost, self.late, self.borrowed, self.took_back, self.over),
-            *(self.stood, self.broken, self.errors, self.ran),
+            *(self.stood, self.broken, self.errors, self.ran, self.victims, self.laps),
         )
         return (
             freeze(self.context),
@@ -142,6 +151,7 @@ class Endpoint:
             tuple(freeze(book) for book in books),
             self.unfinished,
             self.serial,
+            self.suspicions,
         )
 
     def handles(self) -> Counter[RRefId]:
@@ -213,6 +223,9 @@ class Endpoint:
             case Bury(worker=dead):
                 self.buried.add(dead)
                 self._obey(self.context.bury(dead))
+            case Suspect(rref=rref, early=early):
+                self.suspicions += early
+                self._obey(self.context.suspect(rref))
             case _:
                 assert_never(step)
         for alias in self.context._aliases.values():
@@ -232,8 +245,8 @@ class Endpoint:
         """Whether the first action of *todo* has what it needs."""
         needed: tuple[str, ...]
         match todo[0] if todo else do.Abandon():
-            case do.Wait(call=call):
-                return self.calls.get(call) not in self.context.waiting
+            case do.Wait(call=call, patient=patient):
+                return not patient or self.calls.get(call) not in self.context.waiting
             case (
                 do.Drop(name=name) | do.Keep(name=name) | do.Pickle(name=name) | do.Need(name=name)
             ):
@@ -269,7 +282,9 @@ class Endpoint:
                     task = Task(sender, request)
                     self._see(task)
                     self._hand(task)
-                case Refuse(sender=sender, request=request):
+                case Refuse(sender=sender, request=request, why=why):
+                    if why is Refusal.RING:
+                        self.victims.add(request.call)
                     self._hand(Task(sender, request, refused=True))
                 case Hand(sender=sender, message=message):
                     self._hand(Task(sender, message))
@@ -280,6 +295,8 @@ class Endpoint:
                     self._hand(task)
                 case Stop(sender=sender, call=call):
                     self._stop(sender, call)
+                case Look(run=run):
+                    self._obey(self.context.waits(run, *self.awaited(run), ""))
                 case Lose(rref=rref, why=why) if why is not Loss.CREATOR:
                     self.broken[rref] = why
                     self._obey(self.context.resolve(rref))
@@ -300,6 +317,24 @@ class Endpoint:
                     pass
                 case _:
                     assert_never(effect)
+
+    def awaited(self, run: CallId) -> tuple[CallId | None, int]:
+        """Which call the task of the request *run* is blocked in, and the number of that wait."""
+        for task in self.tasks:
+            if getattr(task.message, "call", None) == run and not isinstance(task.message, Reply):
+                match task.todo:
+                    case (do.Wait(call=name), *_) if self.calls.get(name) in self.context.waiting:
+                        return self.calls[name], len(task.todo)
+        return None, 0
+
+    def suspects(self) -> list[RRefId]:
+        """The objects in whose queues something waits for something that waits."""
+        return [
+            owner.rref
+            for owner in self.context.owners.values()
+            if owner.queue and (blocker := self.context.blocker(owner.rref)) is not None
+            if owner.alias is not None or self.awaited(blocker)[0] is not None
+        ]
 
     def _see(self, task: Task) -> None:
         """*task* runs: is it its caller's turn?"""
@@ -541,4 +576,8 @@ class Endpoint:
 
     def _chain(self, task: Task | None, call: str) -> tuple[RRefId, ...]:
         """The objects that wait for *call*: those whose task does."""
-        return task.chain if task and do.Wait(call) in task.todo else ()
+        return (
+            task.chain
+            if task and any(isinstance(each, do.Wait) and each.call == call for each in task.todo)
+            else ()
+        )

@@ -33,6 +33,7 @@ from farref.protocol.messages import (
     Message,
     NotifyRefRemoved,
     Passing,
+    Probe,
     RefRemoved,
     Reply,
     Report,
@@ -218,6 +219,10 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     (
         _no(Context, "_receive", "message.call.caller != sender"),
         _to_b("a call in another's name", A, Call(call=CallId(C, 1), cargo=Cargo())),
+    ),
+    (
+        _no(Context, "_receive_probe", "call is None or call.caller != sender"),
+        _to_b("a probe of another's wait", C, Probe(start=X, call=CallId(A, 7), rref=OF_A)),
     ),
     (
         _no(Context, "_receive_create", "message.rref.creator != sender"),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from farref.protocol.messages import Probe
+
+from . import rings
 from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, FREED, LATE, View
+from .endpoint import Endpoint
 from .explorer import Mistake
 from .facts import Facts, facts
 from .never_lent import NEVER_STATE, NEVER_STEP
 from .rest import EVENTUALLY
 from .show import step_line
+from .steps import Deliver
 from .world import DEAD, Crash, Move, Program, State, Taken, World
 
 
@@ -34,7 +39,34 @@ class ProgramModel:
 
     def moves(self, state: State) -> Iterator[tuple[Move, State]]:
         """Everything that may happen next."""
-        return self.world.moves(state)
+        if self.program.victims is None:
+            return self.world.moves(state)
+        return ((move, self._in_rings(state, move, it)) for move, it in self.world.moves(state))
+
+    def _in_rings(self, state: State, move: Move, after: State) -> State:
+        """*after*, in which who has begun a second lap knows whether it began in a ring.
+
+        It is wrong to refuse anything if it did not.
+        """
+        world, place = self.world, move.place
+        if after.endpoints[place] in {DEAD, *world.broken}:
+            return after
+        for number in set(after.flying) - set(state.flying):
+            message = world.envelopes[number].message
+            if isinstance(message, Probe) and message.before and len(message.path) == 1:
+                there = rings.is_there(world.living(after), message.before)
+
+                def began(endpoint: Endpoint, lap: Probe = message, there: bool = there) -> None:
+                    endpoint.laps.setdefault(lap.before, there)
+
+                after = world.note(after, place, began)
+        old, new = (world.endpoints[it.endpoints[place]] for it in (state, after))
+        if new.victims - old.victims and isinstance(move.step, Deliver):
+            probe = move.step.message
+            if isinstance(probe, Probe) and not old.laps.get(probe.before, False):
+                wrong = Mistake("who is refused waits in a ring", f"{probe.path} is none")
+                after = world.note(after, place, lambda _: wrong)
+        return after
 
     def need_not(self, move: Move) -> bool:
         """Nobody has to die."""
@@ -66,6 +98,9 @@ class ProgramModel:
             for name, call in endpoint.calls.items():
                 if not deaths and (call in endpoint.errors) != (name in self.program.losing):
                     return Mistake("who waits for a lost object is told so (G6)", f"{name}: {call}")
+        victims = sum(len(endpoint.victims) for endpoint in living.values())
+        if victims > (self.program.victims or 0):
+            return Mistake("a ring has one victim", f"{victims} calls were refused")
         for name, wrong in EVENTUALLY.items():
             reason = wrong(living, deaths=deaths)
             if reason is not None:

@@ -22,6 +22,7 @@ from farref.protocol.messages import (
     ForkRequest,
     Invoke,
     Message,
+    Probe,
 )
 from farref.protocol.user import User
 
@@ -387,3 +388,40 @@ def _(view: View) -> bool:
             if parent is not None and parent.me != facts.me and rref in parent.unconfirmed:
                 return True
     return False
+
+
+# ---- rings
+
+
+@claim(NEVER_STEP, "no ring is broken")
+def _(taken: Taken) -> bool:
+    return bool(taken.after.victims - taken.before.victims)
+
+
+@claim(NEVER_STEP, "no probe begins anew")
+def _(taken: Taken) -> bool:
+    came = delivered(taken)
+    return isinstance(came, Probe) and any(
+        isinstance(it.message, Probe) and it.message.start > came.start for it in taken.sent
+    )
+
+
+@claim(NEVER_STEP, "no probe ends where nobody waits")
+def _(taken: Taken) -> bool:
+    return isinstance(delivered(taken), Probe) and not taken.sent
+
+
+@claim(NEVER_STEP, "no second lap meets other waits")
+def _(taken: Taken) -> bool:
+    came = delivered(taken)
+    return (
+        isinstance(came, Probe)
+        and bool(came.before)
+        and len(came.path) == len(came.before)
+        and came.path != came.before
+    )
+
+
+@claim(NEVER_STEP, "each second lap begins in a ring that is there")
+def _(taken: Taken) -> bool:
+    return False in taken.before.laps.values()

@@ -29,6 +29,8 @@ def calls_settled(living: Living, *, deaths: bool) -> str | None:
     for endpoint in living.values():
         if endpoint.context.waiting:
             return f"{endpoint.me} waits for {endpoint.context.waiting}"
+        if endpoint.context._looking:
+            return f"{endpoint.me} asks its shell for {endpoint.context._looking}"
         if endpoint.context._creating:
             return f"{endpoint.me} still creates {endpoint.context._creating}"
     return None

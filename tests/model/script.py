@@ -88,9 +88,10 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Go on when *call* has settled."""
+    """Go on when *call* has settled; who is not *patient*, at any time."""
 
     call: str
+    patient: bool = True
 
 
 @dataclass(frozen=True, slots=True)

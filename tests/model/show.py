@@ -24,6 +24,7 @@ from farref.protocol.messages import (
     Message,
     Moved,
     NotifyRefRemoved,
+    Probe,
     RefRemoved,
     Reply,
     Report,
@@ -33,7 +34,7 @@ from farref.protocol.messages import (
 
 from .endpoint import Endpoint
 from .script import Action, Script
-from .steps import Act, Bury, Deliver, Notice, Step
+from .steps import Act, Bury, Deliver, Notice, Step, Suspect
 from .task import Stage, Task
 from .world import Crash, Envelope
 
@@ -63,6 +64,9 @@ def message_line(message: Message) -> str:
             what = f"call {call} of {rref}{_moved(moved)}"
         case AliasGone(rref=rref, alias=alias):
             what = f"{rref} alias {alias}"
+        case Probe(start=start, call=call, path=path, before=before):
+            way = ", ".join(f"{hop.run} for {hop.call}" for hop in path)
+            what = f"by {start} call {call}: {way}{' (second lap)' if before else ''}"
         case Call(call=call, cargo=cargo):
             what = f"call {call} {_cargo(cargo)}"
         case Reply(call=call, cargo=cargo, loans=loans, moved=moved):
@@ -137,6 +141,8 @@ def step_line(
             what = f"hears that {worker} died{unsaid}"
         case Bury(worker=worker):
             what = f"buries {worker}"
+        case Suspect(rref=rref):
+            what = f"suspects {rref}"
         case Crash():
             what = "dies"
         case _:

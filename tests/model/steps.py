@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from farref.protocol.ids import WorkerId
+from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Message
 
 from .task import Task
@@ -40,4 +40,15 @@ class Bury:
     worker: WorkerId
 
 
-Step = Deliver | Act | Notice | Bury
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Requests have been queued on *rref* for some time.
+
+    *early*: something else than probes may happen still.
+    """
+
+    rref: RRefId
+    early: bool
+
+
+Step = Deliver | Act | Notice | Bury | Suspect

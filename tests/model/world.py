@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from farref.protocol.ids import WorkerId
-from farref.protocol.messages import ForkRequest, Message
+from farref.protocol.messages import ForkRequest, Message, Probe
 from farref.protocol.sharing import Sharing
 
 from .endpoint import Endpoint, hands_over, worker, workers
 from .explorer import Mistake
 from .script import Script
-from .steps import Bury, Deliver, Notice, Step
+from .steps import Bury, Deliver, Notice, Step, Suspect
 
 DEAD = -1
 """The number of an endpoint that crashed."""
@@ -43,6 +43,8 @@ class Program:
     """How references in calls are shared."""
     late: bool = False
     """The grace may end too early, and what comes late finds a loss."""
+    victims: int | None = None
+    """The calls that a ring has refused, at most; None: nobody looks for rings."""
     ordered: bool = False
     """Messages of a pair arrive in the order sent, and so do requests on one object."""
     losing: tuple[str, ...] = ()
@@ -162,8 +164,39 @@ class World:
             if number != DEAD:
                 for step, outcome in self._steps(number):
                     yield Move(place, step), self._next(state, place, outcome)
+        if self.program.victims is not None:
+            yield from self._suspicions(state)
         if self.mortal:
             yield from self._deaths(state)
+
+    def _suspicions(self, state: State) -> Iterator[tuple[Move, State]]:
+        """Two probes at a time, of different objects; each endpoint may be early once."""
+        flying = [it.message for it in self.in_flight(state)]
+        probed = [message.start for message in flying if isinstance(message, Probe)]
+        if len(probed) > 1:
+            return
+        living = [(place, it) for place, it in enumerate(state.endpoints) if it != DEAD]
+        early = any(not isinstance(message, Probe) for message in flying) or any(
+            self._steps(number) for _, number in living
+        )
+        for place, number in living:
+            endpoint = self.endpoints[number]
+            if number in self.broken or (early and endpoint.suspicions):
+                continue
+            for rref in endpoint.suspects():
+                if rref not in probed:
+                    step, outcome = self._react(number, Suspect(rref, early))
+                    yield Move(place, step), self._next(state, place, outcome)
+
+    def note(self, state: State, place: int, change: Callable[[Endpoint], Mistake | None]) -> State:
+        """*state* with *change* made in the books of the endpoint at *place*."""
+        endpoint = self.endpoints[state.endpoints[place]].clone()
+        flaw = change(endpoint)
+        number = self._intern(endpoint, failed=flaw is not None)
+        if flaw is not None:
+            self.broken[number] = flaw
+        endpoints = (*state.endpoints[:place], number, *state.endpoints[place + 1 :])
+        return State(endpoints, state.flying)
 
     def _deaths(self, state: State) -> Iterator[tuple[Move, State]]:
         dead = self.dead(state)
@@ -269,7 +302,7 @@ class World:
             known = self._reactions[number, envelope] = (step, self._take(number, step))
         return known
 
-    def _react(self, number: int, step: Notice | Bury) -> tuple[Step, Outcome]:
+    def _react(self, number: int, step: Notice | Bury | Suspect) -> tuple[Step, Outcome]:
         known = self._reactions.get((number, step))
         if known is None:
             known = self._reactions[number, step] = (step, self._take(number, step))

@@ -17,6 +17,7 @@ from ..protocol.effects import (
     Fail,
     Free,
     Hand,
+    Look,
     Lose,
     Refuse,
     Run,
@@ -209,6 +210,8 @@ class Node:
                     self.world.freed(rref)
                     inside = self.inside.pop(rref, [])
                     self._obey(self.context.drop(*inside))
+                case Look(run=run):  # no function of a plan waits for anything
+                    self._obey(self.context.waits(run, None, 0, ""))
                 case Stop() | Confirmed():
                     pass
                 case _:

@@ -50,6 +50,8 @@ def _sent(record: Record, names: Names) -> Iterator[str]:
             yield f"calls {record.text('label')} on {{peer}}"
         case "Reply":
             yield "replies to {peer}"
+        case "Probe":
+            yield f"looks with {{peer}} for a ring by {names.id(record.text('start'))}"
         case _:
             pass
     for each in record.brings:

@@ -14,6 +14,7 @@ from ..protocol.messages import (
     Cargo,
     Delete,
     Descriptor,
+    Hop,
     Message,
     Moved,
     NotifyRefRemoved,
@@ -108,6 +109,11 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
             return context.stand_for(give.rref("rref"), give.rref("target"))
         case "done":
             return context.done(give.rref("rref"))
+        case "suspect":
+            return context.suspect(give.rref("rref"))
+        case "waits":
+            run, nth = give.call("run"), int(fields["nth"])
+            return context.waits(run, give.maybe_call(), nth, str(fields.get("what", "")))
         case "receive":
             return context.receive(give.worker("peer"), message_of(fields, worker))
         case "died":
@@ -171,8 +177,10 @@ class _Give:
         match name:
             case "cargo":
                 return self.cargo()
-            case "rref" | "alias" | "label" | "target":
+            case "rref" | "alias" | "label" | "target" | "start":
                 return self.rref(name)
+            case "path" | "before":
+                return tuple(self.hop(each) for each in self._list(name))
             case "chain":
                 return self.rrefs(name)
             case "fork":
@@ -216,8 +224,15 @@ class _Give:
     def rrefs(self, name: str) -> tuple[RRefId, ...]:
         return tuple(self._id(RRefId, each) for each in self._list(name))
 
-    def call(self) -> CallId:
-        return self._id(CallId, self._fields["call"])
+    def call(self, name: str = "call") -> CallId:
+        return self._id(CallId, self._fields[name])
+
+    def maybe_call(self) -> CallId | None:
+        return self.call() if self._fields.get("call") else None
+
+    def hop(self, each: Any) -> Hop:
+        run, call = self._id(CallId, each["run"]), self._id(CallId, each["call"])
+        return Hop(run=run, call=call, number=int(each["number"]), what=str(each.get("what", "")))
 
     def cargo(self) -> Cargo:
         label = None if self._fields.get("elsewhere") else self._fields.get("label") or None

@@ -180,6 +180,10 @@ class Labels:
                 wanted = "to_here" if record.fields.get("copy", True) else "wait"
                 self._asked[record.text("call")] = f"{wanted} {rref}"
                 return self._passed_on(record, (f"{wanted} {rref}", wanted))
+            case "Probe":
+                start = self._names.id(record.text("start"))
+                lap = "again " if record.fields.get("before") else ""
+                return f"probe {lap}for a ring by {start}", f"probe {lap}by {start}", "probe"
             case "Tell":
                 said = name if name.startswith(("ask ", "answer ")) else f"tell {name}".rstrip()
                 brings = f"({brings})" if brings else ""

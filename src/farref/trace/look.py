@@ -33,6 +33,7 @@ KIND = {
     "Canonical": "color(35)",
     "AliasGone": "color(131)",
     "Cancel": "color(244)",
+    "Probe": "color(180)",
 }
 STAGE = {
     Stage.UNKNOWN: "color(166)",

@@ -21,6 +21,7 @@ from ..protocol.messages import (
     Delete,
     Descriptor,
     Fetch,
+    Hop,
     Invoke,
     Moved,
     Reply,
@@ -107,7 +108,7 @@ def _plain(value: Any) -> Any:
             return spell(value)
         case Descriptor():
             return _descriptor(value)
-        case Report() | Delete() | Moved():
+        case Report() | Delete() | Moved() | Hop():
             return _named(value)
         case tuple():
             return [_plain(each) for each in value]

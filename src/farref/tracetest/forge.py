@@ -21,11 +21,13 @@ from ..protocol.messages import (
     Descriptor,
     Fetch,
     ForkRequest,
+    Hop,
     Invoke,
     Message,
     Moved,
     NotifyRefRemoved,
     Passing,
+    Probe,
     RefRemoved,
     Reply,
     Report,
@@ -143,6 +145,13 @@ class Fields:
             for rref, fork, *borrowers in self.items("removed", "reference,fork", more=True)
         )
 
+    def hops(self, name: str) -> tuple[Hop, ...]:
+        """``path=A/1,B/2``: the request A/1 waits for B/2."""
+        return tuple(
+            Hop(run=CallId(*self._id(run)), call=CallId(*self._id(call)))
+            for run, call in self.items(name, "call,call")
+        )
+
     def number(self, name: str) -> int:
         value = self.value(name)
         if re.fullmatch(r"-?\d+", value) is None:
@@ -218,5 +227,12 @@ BUILDERS: dict[str, Callable[[Fields], Message | Packet]] = {
     ),
     "Canonical": lambda give: Canonical(call=give.call(), rref=give.rref(), moved=give.moved()),
     "AliasGone": lambda give: AliasGone(rref=give.rref(), alias=give.rref("alias")),
+    "Probe": lambda give: Probe(
+        start=give.rref("start"),
+        call=give.call(),
+        rref=give.maybe_rref("rref"),
+        path=give.hops("path"),
+        before=give.hops("before"),
+    ),
     "Packet": _packet,
 }

@@ -215,6 +215,21 @@ def reply(world: World, words: Words) -> None:
     world.reply(endpoint, f"call {which}", words.clause_rrefs("with"))
 
 
+def blocked(world: World, words: Words) -> None:
+    """blocked B CALL [for CALL] - what runs on B for the first waits for the second, or not."""
+    endpoint, run, calls = words.endpoint(), words.call(), words.clause_calls("for")
+    endpoint.waits += 1
+    endpoint.blocked.pop(run, None)
+    for call in calls:
+        endpoint.blocked[run] = call, endpoint.waits
+
+
+def suspect(world: World, words: Words) -> None:
+    """suspect B REF - requests have been queued on REF for long: look for a ring."""
+    endpoint, rref = words.endpoint(), words.rref()
+    world.act_on(endpoint, rref, lambda: endpoint.context.suspect(rref))
+
+
 def does(world: World, words: Words) -> None:
     """does A INPUT FIELD=VALUE... - one input of A's machines, as a recording has it."""
     endpoint = words.endpoint()
@@ -400,7 +415,7 @@ COMMANDS: dict[str, Callable[[World, Words], None]] = {
     for command in (
         *(sharing, endpoints, given, recorded, channels),
         *(own, remote, tell, send, call, invoke, fetch, wait, cancel, pickle, abandon),
-        *(hold, drop, release, resolve, alias, reply, does),
+        *(hold, drop, release, resolve, alias, reply, blocked, suspect, does),
         *(deliver, settle, lose, duplicate, packet, tick, forge),
         *(kill, died, bury),
         *(tables, inflight, status, expect),

@@ -19,6 +19,7 @@ from ..protocol.messages import (
     Invoke,
     Message,
     NotifyRefRemoved,
+    Probe,
     RefRemoved,
     Reply,
     Returned,
@@ -121,6 +122,8 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
     match message:
         case Cancel(call=call):
             return [f"({me} has no call {call} of {sender}'s in a queue)"]
+        case Probe():
+            return [f"({me} ends it: it has been here, or the ring is no more)"]
         case AliasRef(rref=rref):
             return [f"({me} does not know yet what {rref} is{_labelled(context, rref)})"]
         case Canonical(rref=rref):

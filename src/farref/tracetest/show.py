@@ -19,6 +19,7 @@ from ..protocol.effects import (
     Fail,
     Free,
     Hand,
+    Look,
     Lose,
     Loss,
     Refuse,
@@ -36,6 +37,7 @@ from ..protocol.messages import (
     Delete,
     Descriptor,
     Fetch,
+    Hop,
     Invoke,
     Message,
     Moved,
@@ -180,6 +182,8 @@ def _item(value: object) -> str:
             return f"{rref} by fork {fork} {'held' if held else 'returned'}{_table(borrowers)}"
         case Delete(rref=rref, forks=forks, borrowers=borrowers):
             return f"{rref} by fork {' and '.join(map(str, forks))}{_table(borrowers)}"
+        case Hop(run=run, call=call):
+            return f"{run} for {call}"
         case (RRefId() as rref, ForkId() as fork):
             return f"{rref} by fork {fork}"
         case (ForkId() as fork, WorkerId() as worker):
@@ -225,8 +229,11 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             return f"{me} -> {to}  {message_text(message)}"
         case Run(request=request):
             return f"{me} runs {request_name(request)}"
-        case Refuse(request=request, why=why):
-            return f"{me} refuses {request_name(request)}: {why.value}"
+        case Refuse(request=request, why=why, ring=ring):
+            waits = f" ({listed(map(_item, ring))})" if ring else ""
+            return f"{me} refuses {request_name(request)}: {why.value}{waits}"
+        case Look(run=run):
+            return f"{me} looks for the call that {run} waits for"
         case Hand(sender=sender, message=message):
             return f"{me} gets {cargo_text(message.cargo)} from {sender}"
         case Settle(reply=reply):

@@ -82,6 +82,9 @@ class Words:
     def clause_rrefs(self, name: str) -> list[RRefId]:
         return [RRefId(*parse_id(word, self.world.worker)) for word in self.clause(name)]
 
+    def clause_calls(self, name: str) -> list[CallId]:
+        return [CallId(*parse_id(word, self.world.worker)) for word in self.clause(name)]
+
     def at(self, worker: WorkerId) -> list[Endpoint]:
         """The endpoints that hear of *worker*: those named, or all others that live."""
         if named := self.clause("at"):

@@ -21,7 +21,7 @@ from ..actors.tracefile import FileSink
 from ..actors.tracing import Tracer
 from ..protocol.context import Context
 from ..protocol.delivery import Packet
-from ..protocol.effects import Effect, Free, Hand, Lose, Refuse, Run, Send, Settle
+from ..protocol.effects import Effect, Free, Hand, Look, Lose, Refuse, Run, Send, Settle
 from ..protocol.errors import FarrefError, ProtocolError
 from ..protocol.ids import RRefId, WorkerId
 from ..protocol.messages import (
@@ -76,6 +76,10 @@ class Endpoint:
     """The references of each message handed over whose handler has not ended."""
     pickled: tuple[Descriptor, ...] = ()
     """Forks made for a message that is being pickled."""
+    blocked: dict[CallId, tuple[CallId, int]] = field(default_factory=dict)
+    """Which call the code of a request waits for, and the number of that wait."""
+    waits: int = 0
+    """Waits so far."""
 
     @property
     def me(self) -> WorkerId:
@@ -208,6 +212,8 @@ class World:
                         endpoint.handled.append(message.cargo.descriptors)
                 case Refuse(request=request):
                     self._refuse(endpoint, request)
+                case Look(run=run):
+                    self._look(endpoint, run)
                 case Lose(rref=rref):
                     self.perform(endpoint, endpoint.context.resolve(rref))
                 case _:
@@ -227,6 +233,13 @@ class World:
             return
         error = Cargo(payload="the error")
         self.perform(endpoint, endpoint.context.refuse(request.call, error))
+
+    def _look(self, endpoint: Endpoint, run: CallId) -> None:
+        call, number = endpoint.blocked.get(run, (None, 0))
+        effects = endpoint.context.waits(run, call, number, f"{run} waits for {call}")
+        if not effects:
+            self.say(f"({endpoint.me}'s {run} waits for nothing that has not been answered)")
+        self.perform(endpoint, effects)
 
     def _look_for_holders(self, rref: RRefId) -> None:
         """Point at every violation of G4, whether a trace expects it or not."""

@@ -19,6 +19,7 @@ from .of_loans import LOANS
 from .of_names import NAMES
 from .of_owner import OWNER
 from .of_rendezvous import CAUGHT_BY
+from .of_rings import RINGS
 from .of_user import USER
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "LOANS",
     "NAMES",
     "OWNER",
+    "RINGS",
     "USER",
     "Mutant",
     "mutated",

@@ -402,6 +402,29 @@ BY_PROGRAM = {
     "the lender's lender dies, and the end keeps [borrow]": (
         "Loans._take_back: takes nothing back",
     ),
+    "two methods that call each other": (
+        "Rings._came_round: goes round for ever",
+        "Rings._receive_probe: does not begin anew at a greater object",
+        "Rings._came_round: refuses nobody",
+        "Rings.waits: remembers what it was told",
+    ),
+    "two methods that call each other, and one gives up and waits again": (
+        "Rings._came_round: takes any second lap for the same",
+        "Rings.waits: takes two waits for one",
+    ),
+    "a function that waits for a method that waits for what the function makes": (
+        "Rings.blocker: does not know that an object is being made",
+    ),
+    "a method that waits for what is made by a method of what it makes": (
+        "Rings._foremost: does not look behind a queued creation",
+    ),
+    "the same, by way of an alias": (
+        "Rings.blocker: does not go on from an alias",
+        "Rings._receive_probe: does not go on from an alias's target",
+    ),
+    "two methods that call each other, one by way of an alias": (
+        "Rings._receive_probe: does not follow what is passed on",
+    ),
     "a full window": ("Channel.packet: overfills the window",),
     "one loss": (
         "Channel.packet: sets no alarm",

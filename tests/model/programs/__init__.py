@@ -17,6 +17,7 @@ from .deaths import DEATHS
 from .lending import LENDING
 from .lending_deaths import LENDING_DEATHS
 from .requests import REQUESTS
+from .rings import RINGS
 from .sharing import SHARING
 
 
@@ -51,10 +52,11 @@ def in_disciplines(programs: Iterable[Program]) -> Iterator[Program]:
             )
 
 
-PROGRAMS = tuple(
-    in_disciplines(
+PROGRAMS = (
+    *in_disciplines(
         (*SHARING, *REQUESTS, *LENDING, *DEATHS, *LENDING_DEATHS, *ALIASES, *ALIAS_DEATHS)
-    )
+    ),
+    *RINGS,
 )
 
 __all__ = ["PROGRAMS"]

@@ -32,7 +32,19 @@ if TYPE_CHECKING:
 
 LONGEST = 80
 """Characters of a command that an error repeats: a `given` has whole tables."""
-_OUTSIDE = {"at", "kind", "time", "number", "user", "label", "by", "do", "relays", "elsewhere"}
+_OUTSIDE = {
+    "at",
+    "kind",
+    "time",
+    "number",
+    "user",
+    "label",
+    "by",
+    "do",
+    "relays",
+    "elsewhere",
+    "what",
+}
 """Fields that are for people, or said otherwise."""
 
 
@@ -167,7 +179,8 @@ class _Writer:
             case list():
                 return [self._short(each) for each in value]
             case dict():
-                return {name: self._short(each) for name, each in value.items()}
+                # The words of a wait are for people; a command is made of words.
+                return {name: self._short(it) for name, it in value.items() if name != "what"}
             case _:
                 return value
 

@@ -1,0 +1,176 @@
+"""Rings: requests that wait for each other along several objects, found and broken.
+
+The chain in a request finds a request that would wait for itself (see `owner`). Two methods that
+call each other's objects at the same time are in no common chain. Neither can end before the other
+one does: they wait in a *ring*, and would do so until their timeouts.
+
+**Who waits for whom.** The nodes are requests. A request that runs waits for one other request at
+most: the one that its code is blocked in, which only the shell knows (`Look`). A request that is
+queued waits for the request that *blocks* its object: the one that runs there, or the one that
+makes the object. A request on an alias waits for the answer to the `AliasRef` of the alias's owner,
+or for the request that this owner passed on. So each request has one way out, and two rings have
+nothing in common. What is not waited for is no wait: a call of ``rpc_async`` whose result nobody
+asks for yet, or a wait that ends with any one of several answers.
+
+**Probes.** When requests have been queued on an object for some time, the shell says so
+(`Rings.suspect`), and a `Probe` follows the way out of that queue, one message for each endpoint::
+
+    owner of x                                    owner of y
+        | what blocks x waits for a call on y         |
+        | -- Probe(start=x, [x's run -> call]) ----> |   the call is queued on y; what blocks y
+        | <- Probe(start=x, [..., y's run -> call]) - |   waits for a call on x
+        | the call is queued on x, where it started   |
+
+A probe that comes to a request which waits for nothing ends there. It keeps no state anywhere, so a
+death costs nothing: a probe that is lost is sent again, as long as anything is queued.
+
+**Never without a ring.** A probe looks at each wait at another moment, and a wait may end by its
+timeout in between. So it goes round twice. Each wait has a number, and the second lap has to meet
+the same waits as the first one (`Probe.before`). Every one of them lasted from its look in the
+first lap to its look in the second, and all the looks of the first lap were over when the second
+began. So at that moment the ring was there, whole. The queues, creations and aliases in between
+need no number: no request comes back to a place that it has left.
+
+**Exactly one victim.** The request that is refused is the one in the ring that is queued where the
+probe began. Of the objects in whose queues a ring stands, only the greatest finds it: a probe that
+comes to the queue of a greater object than the one where it began, begins anew there. When the
+request has been refused, its run goes on, and the ring is no more.
+
+**Eventually.** In each ring something is queued, as every other wait is for a younger request. The
+shell suspects each object that has a queue again and again. A ring that nobody leaves stays as it
+is, so each probe in it becomes that of the greatest of its objects, and comes round twice, unless
+the ring is longer than `MAX_HOPS`.
+
+A probe that meets itself on the way, and not where it started, has come into a ring from outside.
+It ends, as those inside send their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from .alias import Aliases
+from .effects import Look, Refusal, Send
+from .errors import ProtocolError
+from .messages import Hop, Probe
+
+if TYPE_CHECKING:
+    from .effects import Effect
+    from .ids import CallId, RRefId, WorkerId
+    from .owner import Owner
+    from .sharing import Sharing
+
+MAX_HOPS = 100
+"""Waits that a probe follows at most; of a longer ring each wait ends by its timeout."""
+
+
+class Rings(Aliases):
+    """The tables, and the probes that look for rings in them."""
+
+    def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
+        super().__init__(me, sharing)
+        self._looking: dict[CallId, Probe] = {}
+        """Probes that wait, within a step, for the shell to say what a request waits for."""
+
+    # ---- what the shell says and asks
+
+    def blocker(self, rref: RRefId) -> CallId | None:
+        """The request that has to end before one that is queued on *rref* can go on, if any."""
+        owner = self._foremost(rref)
+        if owner is None:
+            return None
+        if owner.alias is not None:
+            return min(owner.alias.asked, default=None)
+        return owner.running or self._making.get(owner.rref)
+
+    def suspect(self, rref: RRefId) -> list[Effect]:
+        """Requests have been queued on *rref* for some time: look whether they wait in a ring."""
+        return self._finish(self._leave(rref, Probe(start=rref)))
+
+    def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
+        """The answer to a `Look`: *run* waits for *call*, or (None) for no request.
+
+        *number* tells this wait of *run* from all its others; *what* is the wait in words.
+        """
+        probe = self._looking.pop(run)
+        waiting = self.waiting.get(call) if call is not None else None
+        if call is None or waiting is None:
+            return []
+        hop = Hop(run=run, call=call, number=number, what=what)
+        return self._finish(_go_on(probe, hop, waiting.to, waiting.rref))
+
+    # ---- on its way
+
+    def _receive_probe(self, sender: WorkerId, probe: Probe) -> list[Effect]:
+        call, rref = probe.call, probe.rref
+        if call is None or call.caller != sender:
+            raise ProtocolError(f"{sender} waits for {call}, which is not its own")
+        owner = self.owners.get(rref) if rref is not None else None
+        if rref is not None and owner is not None:
+            if (sender, call) in owner.asking:
+                return self._leave(rref, probe)
+            if any(request.call == call for _, request in owner.queue):
+                if rref == probe.start:
+                    return self._came_round(owner, sender, call, probe)
+                return self._leave(rref, probe if rref < probe.start else Probe(start=rref))
+        ours = self._relayed.get(call)
+        passed_on = self.waiting.get(ours) if ours is not None else None
+        if passed_on is not None:
+            return [Send(passed_on.to, replace(probe, call=ours, rref=passed_on.rref))]
+        return self._look(call, probe)
+
+    def _leave(self, rref: RRefId, probe: Probe) -> list[Effect]:
+        """*probe* is in the queue on *rref*, and goes on to what blocks that."""
+        call = self.blocker(rref)
+        alias = self._aliases.get(self._asking[call]) if call in self._asking else None
+        if call is None or alias is None:
+            return self._look(call, probe)
+        about = alias.asked[call]
+        hop = Hop(run=call, call=call, what=f"{alias.rref} is an alias of {about}")
+        home = self._home(self._entry(about))
+        return [] if _has_met(probe, call) else _go_on(probe, hop, home, about)
+
+    def _look(self, run: CallId | None, probe: Probe) -> list[Effect]:
+        if run is None or _has_met(probe, run):
+            return []
+        self._looking[run] = probe
+        return [Look(run)]
+
+    def _came_round(
+        self, owner: Owner, sender: WorkerId, call: CallId, probe: Probe
+    ) -> list[Effect]:
+        """All the requests on the way wait, the last one in the queue where *probe* began."""
+        if not probe.before:
+            return self._leave(owner.rref, Probe(start=probe.start, before=probe.path))
+        if probe.path != probe.before:
+            return []
+        return self._after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
+
+    # ---- what is in the way
+
+    def _foremost(self, rref: RRefId) -> Owner | None:
+        """The object whose turn a request on *rref* waits for.
+
+        It is another one if *rref* is to be made by a method that is still queued there.
+        """
+        seen: set[RRefId] = set()
+        owner = self.owners.get(rref)
+        while owner is not None and owner.rref not in seen:
+            seen.add(owner.rref)
+            making = self._making.get(owner.rref)
+            target = self.owners.get(owner.target) if owner.target is not None else None
+            if target is None or all(each.call != making for _, each in target.queue):
+                return owner
+            owner = target
+        return None
+
+
+def _has_met(probe: Probe, run: CallId) -> bool:
+    """Whether *probe* has been there, or has come too far."""
+    return len(probe.path) >= MAX_HOPS or any(hop.run == run for hop in probe.path)
+
+
+def _go_on(probe: Probe, hop: Hop, to: WorkerId, rref: RRefId | None) -> list[Effect]:
+    return [Send(to, replace(probe, call=hop.call, rref=rref, path=(*probe.path, hop)))]

@@ -1,0 +1,45 @@
+"""Rules of rings: which way a probe goes, when there is a ring, and who is refused."""
+
+from .mutant import in_context
+
+RINGS = (
+    in_context("goes round for ever", "_came_round", "if not probe.before:", "if True:"),
+    in_context(
+        "takes any second lap for the same", "_came_round", "probe.path != probe.before", "False"
+    ),
+    in_context("takes two waits for one", "waits", "number=number", "number=0"),
+    in_context(
+        "does not begin anew at a greater object",
+        "_receive_probe",
+        "probe if rref < probe.start else Probe(start=rref)",
+        "probe",
+    ),
+    in_context(
+        "refuses nobody",
+        "_came_round",
+        "self._after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))",
+        "[]",
+    ),
+    in_context(
+        "does not know that an object is being made",
+        "blocker",
+        "or self._making.get(owner.rref)",
+        "",
+    ),
+    in_context(
+        "does not look behind a queued creation", "_foremost", "owner = target", "return owner"
+    ),
+    in_context("does not go on from an alias", "blocker", "owner.alias is not None", "False"),
+    in_context(
+        "does not go on from an alias's target",
+        "_receive_probe",
+        "(sender, call) in owner.asking",
+        "False",
+    ),
+    in_context(
+        "does not follow what is passed on", "_receive_probe", "passed_on is not None", "False"
+    ),
+    in_context(
+        "remembers what it was told", "waits", "self._looking.pop(run)", "self._looking[run]"
+    ),
+)
