@@ -69,9 +69,9 @@ def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
     yield Packet(packet.first + start, packet.messages[start:], packet.expects)
 
 
-def grounded(packet: Packet) -> Packet:
-    """*packet* with every buffer in it, and none in shared memory."""
-    messages = tuple(map(_grounded, packet.messages))
+def grounded(packet: Packet, *, near: bool) -> Packet:
+    """*packet* with the buffers in it that its reader, who may be *near*, cannot be told of."""
+    messages = tuple([_grounded(message, near=near) for message in packet.messages])
     return Packet(packet.first, messages, packet.expects)
 
 
@@ -81,12 +81,18 @@ def payload_of(message: object) -> Payload | None:
     return payload if isinstance(payload, Payload) else None
 
 
-def _grounded(message: Any) -> Any:
+def is_answer(payload: object) -> bool:
+    """Whether it answers an `ask`, rather than that it is for a handler or a listener."""
+    tag = getattr(payload, "tag", None)
+    return type(tag) is tuple and tag[0] == "answer"
+
+
+def _grounded(message: Any, *, near: bool) -> Any:
     payload = payload_of(message)
     if payload is None:
         return message
     try:
-        payload = payload.grounded()
+        payload = payload.grounded(near=near)
     except FarrefError:  # its sender is dead: its reader will be told so, as we would be
         return message
     cargo = Cargo(payload=payload, descriptors=message.cargo.descriptors)

@@ -91,6 +91,11 @@ class Pool:
                 self._start_some()
 
     @property
+    def inside(self) -> bool:
+        """Whether the calling thread does one of the jobs."""
+        return getattr(self._mine, "inside", False)
+
+    @property
     def waits(self) -> int:
         """Jobs that have not started."""
         return len(self._jobs)
@@ -113,7 +118,7 @@ class Pool:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Lend this thread's place to another job while it waits for something remote."""
-        if not getattr(self._mine, "inside", False):
+        if not self.inside:
             yield
             return
         me = threading.get_ident()

@@ -23,12 +23,16 @@ from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..protocol.effects import Refusal
 from ..protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
+from ..serialization.payload import Payload
 from ..serialization.plain import size_class
+from . import calls
 from .box import Box
 from .current import running_in
 from .freezing import Freezing, ToFreeze
@@ -57,6 +61,8 @@ _OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
 """What a proxy asks for besides methods: the function to call with its arguments."""
 MAX_WAITING = 100_000
 """Calls and creations that wait for a thread of one endpoint; a further one is refused."""
+MAX_WAITING_BYTES = 64 << 20
+"""What all requests that wait weigh, for a thread or their turn, until whoever sends more waits."""
 
 
 class Server:
@@ -211,7 +217,9 @@ class Server:
 
     def _open(self, request: Request) -> Invocation:
         """The function that *request* is about, and its arguments."""
-        what, args, kwargs = self._endpoint.packer.open(_cargo(request))
+        cargo = _cargo(request)
+        what, args, kwargs = self._endpoint.packer.open(cargo)
+        _empty(cargo)
         target = target_of(request)
         if target is None:
             return what, args, kwargs
@@ -305,6 +313,9 @@ class Server:
             store = endpoint.objects.stand_for if alias else endpoint.objects.resolve
             store(request.rref, box)
         else:
+            caller = request.call.caller
+            if endpoint.delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
+                endpoint.calls.wait_for_room(caller, "results")
             cargo = self._outcome(request, box)
             endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
 
@@ -344,6 +355,12 @@ class Server:
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
         return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
+
+
+def _empty(cargo: Cargo) -> None:
+    """What is unpickled is let go of: it shall not lie here, and count, while the function runs."""
+    tag = getattr(cargo.payload, "tag", None)
+    msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
 
 
 def _cargo(request: Request) -> Cargo:

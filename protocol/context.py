@@ -55,6 +55,8 @@ from .messages import (
     RefRemoved,
     Reply,
     Returned,
+    RoomAsked,
+    RoomGiven,
     Tell,
     check_message,
 )
@@ -164,6 +166,8 @@ class Context(Aliases):
                 return self._canonical(sender, message)
             case AliasGone():
                 return self._alias_gone(sender, message)
+            case RoomAsked() | RoomGiven():
+                return []  # delivery has seen to it
             case _:
                 assert_never(message)
 

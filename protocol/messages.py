@@ -26,10 +26,13 @@ message               from -> to            in the notes' words
                       owner                 object store that ref is an alias for c_ref"
 `AliasGone`           alias's -> target's   the reverse map "when we ... deallocate an object"
                       owner
+`RoomAsked`           sender -> receiver    (not in the notes)
+`RoomGiven`           receiver -> sender    (not in the notes)
 ====================  ====================  ============================================
 
 `NotifyRefRemoved` and `RefRemoved` are the borrowing discipline's alone; see `sharing` for the
-three disciplines, and `alias` for the last three.
+three disciplines, `alias` for those about aliases, and `room` for the last two, which are about
+messages, not about references: delivery keeps them to itself.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An
 object that finds itself in the chain would wait for itself, and refuses instead (G6).
@@ -43,6 +46,7 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from .ids import CallId, ForkId, Number, RRefId, WorkerId
+from .room import Flow
 from .wellformed import check
 
 if TYPE_CHECKING:
@@ -208,6 +212,18 @@ class Cancel(Said, frozen=True, kw_only=True):
     rref: RRefId | None = None
 
 
+class RoomAsked(Said, frozen=True, kw_only=True):
+    """Sender -> receiver: have you room for more of *flow*? Answered by `RoomGiven`."""
+
+    flow: Flow
+
+
+class RoomGiven(Said, frozen=True, kw_only=True):
+    """Receiver -> sender: I have room for as much of *flow* as I had before you asked."""
+
+    flow: Flow
+
+
 # ---- user messages
 
 
@@ -297,6 +313,8 @@ Control = (
     | AliasRef
     | Canonical
     | AliasGone
+    | RoomAsked
+    | RoomGiven
 )
 Request = Call | Create | Invoke | Fetch
 ObjectRequest = Create | Invoke | Fetch
@@ -322,6 +340,15 @@ def target_of(request: Request) -> RRefId | None:
         case Call():
             return None
 
+
+FLOW_OF: dict[type, Flow] = {
+    Tell: "mail",
+    **dict.fromkeys((Call, Create, Invoke, Fetch, Cancel), "requests"),
+    Reply: "results",
+}
+"""The flows of the messages that need room (see `room`); the rest is control."""
+ABOUT_ROOM = frozenset({RoomAsked, RoomGiven})
+"""What delivery says to delivery: nothing else is to be done about these."""
 
 NAMING = frozenset({Reply, Returned, RefRemoved, Canonical})
 """The kinds of messages that `strangers_in` finds somebody in."""

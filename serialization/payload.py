@@ -18,7 +18,7 @@ from .shared import Segment
 Buffer = bytes | bytearray | Segment
 
 
-class Payload(msgspec.Struct, frozen=True, array_like=True):
+class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     """One pickled object graph.
 
     *buffers* are the out-of-band buffers of pickle protocol 5, *inert* the objects that
@@ -63,14 +63,19 @@ class Payload(msgspec.Struct, frozen=True, array_like=True):
             if isinstance(each, Segment):
                 each.take()
 
-    def grounded(self) -> Payload:
+    def grounded(self, *, near: bool = False) -> Payload:
         """The same with every buffer in the message itself, for a reader who may be anywhere.
 
-        Raises what `Segment.content` raises.
+        For one that is *near*, only those that it cannot be told of. Raises what `Segment.content`
+        raises.
         """
-        if not any(isinstance(each, Segment) for each in self.buffers):
+
+        def goes(buffer: Buffer) -> bool:
+            return isinstance(buffer, Segment) and (buffer.early or not near)
+
+        if not any(map(goes, self.buffers)):
             return self
-        content = (each.content() if isinstance(each, Segment) else each for each in self.buffers)
+        content = (each.content() if goes(each) else each for each in self.buffers)  # type: ignore[union-attr]  # these are segments
         return replace(self, buffers=tuple(content))
 
 

@@ -28,6 +28,8 @@ from farref.protocol.messages import (
     Reply,
     Report,
     Returned,
+    RoomAsked,
+    RoomGiven,
     Tell,
 )
 
@@ -63,6 +65,8 @@ def message_line(message: Message) -> str:
             what = f"call {call} of {rref}{_moved(moved)}"
         case AliasGone(rref=rref, alias=alias):
             what = f"{rref} alias {alias}"
+        case RoomAsked(flow=flow) | RoomGiven(flow=flow):
+            what = flow
         case Call(call=call, cargo=cargo):
             what = f"call {call} {_cargo(cargo)}"
         case Reply(call=call, cargo=cargo, loans=loans, moved=moved):
