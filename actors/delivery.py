@@ -17,6 +17,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..protocol import room
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import is_name
 from ..protocol.messages import ABOUT_ROOM, FLOW_OF, NAMING, strangers_in
@@ -116,7 +117,7 @@ class Delivery:
             self._endpoint.tracer.flush()
         now = time.monotonic()
         if self._links.owing:
-            self._links.give(self._full())
+            self._links.give(self._full)
         packets, news = self._links.packets(now, gather=gather)
         self._endpoint.mints.note(self._endpoint.context.minted, now)
         if news:
@@ -276,7 +277,7 @@ class Delivery:
                 endpoint.learn(sender, *peers)
                 if endpoint.discards:
                     endpoint.discards.sweep(later)
-                full = self._full() if packet.messages else ()
+                full = self._full(sender.id) if packet.messages else ()
                 _open(packet, self._links.handed(sender.id))
                 messages = self._links.receive(sender.id, packet, now, full)
                 first = self._links.handed(sender.id) - len(messages)
@@ -288,20 +289,25 @@ class Delivery:
         finally:
             endpoint.conclude(packets, later)
 
-    def note(self, message: Message, payload: Payload) -> None:
+    def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
         """*message* came, with so large a *payload* that it counts. Under the lock."""
         flow = FLOW_OF[type(message)]
-        self.intakes["results" if is_answer(payload) else flow].add(payload)
+        self.intakes["results" if is_answer(payload) else flow].add(sender, payload)
 
-    def _full(self) -> tuple[Flow, ...]:
-        """The flows of which so much waits here that whoever sends more shall wait."""
+    def _full(self, sender: WorkerId) -> tuple[Flow, ...]:
+        """The flows of which so much waits here that *sender* shall wait before it sends more.
+
+        If it has brought little of that itself, it is not held up by what others have brought.
+        """
         mail, requests = self.intakes["mail"], self.intakes["requests"]
+        share = room.ROOM_BYTES // 2
         full: tuple[Flow, ...] = ()
-        if self._port.full() or (
-            mail.bytes >= ports.MAX_INBOX_BYTES and mail.over(ports.MAX_INBOX_BYTES)
-        ):
+        if self._port.full():
             full = ("mail",)
-        if requests.bytes >= serving.MAX_WAITING_BYTES and requests.over(serving.MAX_WAITING_BYTES):
+        elif mail.bytes >= ports.MAX_INBOX_BYTES:
+            full = ("mail",) if mail.over(ports.MAX_INBOX_BYTES, sender, share) else ()
+        most = serving.MAX_WAITING_BYTES
+        if requests.bytes >= most and requests.over(most, sender, share):
             full = (*full, "requests")
         return full
 

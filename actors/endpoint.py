@@ -236,7 +236,7 @@ class Endpoint:
             self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
             payload.take()  # it has been opened, or is refused
             if payload.buffers or len(payload.data) >= NOTED:
-                self.delivery.note(message, payload)
+                self.delivery.note(sender, message, payload)
         if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)
         effects = self.context.take(sender, message)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..protocol.ids import WorkerId
     from ..serialization.payload import Payload
 
 NOTED = 1024
@@ -29,28 +30,36 @@ class Intake:
         self.bytes = 0
         """What they weigh; and those that are gone, until `settle`."""
         self._on_less = on_less
-        self._noted: dict[int, tuple[weakref.ref[Payload], int]] = {}
+        self._shares: dict[WorkerId, int] = {}
+        """Who has brought how much of it."""
+        self._noted: dict[int, tuple[weakref.ref[Payload], WorkerId, int]] = {}
         """By the `id` of each reference: its hash would be that of all the payload's bytes."""
-        self._gone: deque[int] = deque()
+        self._gone: deque[tuple[WorkerId, int]] = deque()
 
-    def add(self, payload: Payload) -> None:
-        """It came."""
+    def add(self, sender: WorkerId, payload: Payload) -> None:
+        """It came from *sender*."""
         self.settle()
         noted, size = weakref.ref(payload, self._let_go), payload.size
-        self._noted[id(noted)] = noted, size
+        self._noted[id(noted)] = noted, sender, size
+        self._shares[sender] = self._shares.get(sender, 0) + size
         self.bytes += size
 
-    def over(self, most: int) -> bool:
-        """Whether so many bytes are here."""
+    def over(self, most: int, sender: WorkerId | None = None, share: int = 0) -> bool:
+        """Whether so many bytes are here, and *sender* has brought as much as *share* of them."""
         self.settle()
-        return self.bytes >= most
+        return self.bytes >= most and (sender is None or self._shares.get(sender, 0) >= share)
 
     def settle(self) -> None:
         """Take off the count what has been let go of."""
         while self._gone:
-            self.bytes -= self._gone.popleft()
+            sender, size = self._gone.popleft()
+            self.bytes -= size
+            self._shares[sender] -= size
+            if not self._shares[sender]:
+                del self._shares[sender]
 
     def _let_go(self, noted: weakref.ref[Payload]) -> None:
         """Called by finalizers: takes no lock."""
-        self._gone.append(self._noted.pop(id(noted))[1])
+        _, sender, size = self._noted.pop(id(noted))
+        self._gone.append((sender, size))
         self._on_less()

@@ -108,12 +108,12 @@ class Links:
         """Whether somebody is owed room."""
         return bool(self._owing)
 
-    def give(self, full: Collection[Flow]) -> None:
-        """Only these flows are *full*: give room for the others."""
+    def give(self, full: Callable[[WorkerId], Collection[Flow]]) -> None:
+        """Give room for the flows that are not *full* any more, for each who asked."""
         for worker in list(self._owing):
-            channel = self._channel(worker)
+            channel, shut = self._channel(worker), full(worker)
             for flow in channel.owed:
-                if flow not in full:
+                if flow not in shut:
                     channel.give(flow)
                     self._dirty[worker] = None
                     self._prompt.add(worker)

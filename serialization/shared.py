@@ -11,8 +11,8 @@ the sender                    has the segment open until the message has been ac
                               channel keeps the message that long, to send it again, and the
                               message the segment. A frozen value keeps its own besides.
 the message arrives           the receiver opens ``/proc/PID/fd/N`` before it acknowledges
-somebody wants the value      it is mapped, privately, and the descriptor is closed; so it is at once,
-                              if too many have arrived that nobody wanted so far
+somebody wants the value      it is mapped, privately, and the descriptor is closed; that is done
+                              at once, if too many have arrived that nobody wanted so far
 the message is acknowledged   the sender keeps it for a moment, for another value (`recycling`),
                               or closes it
 the last array is let go      it is unmapped
