@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import RefActor, System
+from farref import OverloadedError, RefActor, RRef, System
 from farref.actors import calls, ports, serving
+from farref.actors.current import frame
 from farref.protocol import room
 from farref.serialization import shared
 
-from .helpers import PATIENCE, hold, until
+from .helpers import PATIENCE, hold, idle, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,13 +42,19 @@ SIZES = pytest.mark.parametrize("size", [SMALL, LARGE])
 
 
 @pytest.fixture
-def system(monkeypatch: pytest.MonkeyPatch) -> Iterator[System]:
+def limits(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Small ones, for the system that is started next."""
     monkeypatch.setattr(room, "ROOM_BYTES", LIMIT // 2)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", LIMIT)
     monkeypatch.setattr(ports, "MAX_INBOX_BYTES", LIMIT)
     monkeypatch.setattr(serving, "MAX_WAITING_BYTES", LIMIT)
     monkeypatch.setattr(shared, "MOST_PASSING", 16)
     monkeypatch.setattr(shared, "MOST_UNREAD", 8)
+    return monkeypatch
+
+
+@pytest.fixture
+def system(limits: pytest.MonkeyPatch) -> Iterator[System]:
     with System("farrefBase", timeout=PATIENCE) as system:
         yield system
 
@@ -240,3 +247,153 @@ def test_creations_that_wait_for_a_thread(system: System, gate: Path, size: int)
     flood.ends(system)
     assert [ref.to_here() for ref in refs] == list(range(count))
     watch.check()
+
+
+@SIZES
+def test_results_that_nobody_has_fetched(
+    system: System, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """They are the program's. But they have no descriptor each, and its next call waits."""
+    monkeypatch.setattr(calls, "MAX_UNFETCHED_BYTES", FLOOD // 2)
+    system.worker("B")
+    count, futures = FLOOD // size, []
+    pid = farref.rpc_sync("B", os.getpid)
+    at_callee, here = Watch(pid), Watch(os.getpid())
+
+    def call(number: int) -> None:
+        futures.append(farref.rpc_async("B", bytes, (size,)))
+        if number % 20 == 19:
+            futures[-1].exception()  # which counts no longer
+
+    flood = Flood(call, count)
+    flood.stops(here)
+    at_callee.check()
+    assert here.descriptors < DESCRIPTORS
+    assert here.memory < FLOOD * 3 // 4
+    assert all(len(future.result()) == size for future in futures)
+    flood.ends(system)
+    assert all(len(future.result()) == size for future in futures)
+
+
+def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
+    """Who runs functions waits before it makes more results than the caller has taken."""
+    system.worker("B")
+    pid = farref.rpc_sync("B", os.getpid)
+    watch = Watch(pid)
+    futures = [farref.rpc_async("B", bytes, (SMALL,)) for _ in range(FLOOD // SMALL)]
+    for future in futures:
+        watch.look()
+        assert len(future.result()) == SMALL
+    watch.check()
+
+
+class Sender(RefActor):
+    """Sends as much as it is told to whoever asks, from one handler, and then says so."""
+
+    def receiveMsg_tuple(self, message: tuple[int, int], sender: ActorAddress) -> None:
+        count, size = message
+        self.sent, self.why = 0, ""
+        try:
+            for number in range(count):
+                self.send(sender, (number, bytes(size)))
+                self.sent += 1
+        except OverloadedError as error:
+            self.why = str(error)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, (self.sent, self.why))
+
+
+@SIZES
+def test_replies_pass_what_a_program_does_not_listen_for(system: System, size: int) -> None:
+    actor = system.create(Sender)
+    info = system.endpoint.registry.find(actor)
+    count = FLOOD // size
+    watch = Watch(os.getpid())
+    system.tell(info, (count, size))
+    for _ in range(20):
+        assert farref.rpc_sync(info, len, (bytes(size),)) == size
+        assert len(farref.rpc_sync(info, bytes, (size,))) == size
+        assert system.ask(info, "how many?") == (count, "")
+        watch.check()
+    assert [system.listen()[0] for _ in range(count)] == list(range(count))
+
+
+def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
+    """It may not wait, so it is told."""
+    limits.setattr(calls, "MAX_UNSENT_BYTES", 2 * LIMIT)
+    with System("farrefBase", timeout=PATIENCE) as system:
+        actor = system.create(Sender)
+        system.tell(actor, (FLOOD // SMALL, SMALL))
+        idle(system, 0.5)
+        sent, why = system.ask(actor, "how many?")
+        assert [system.listen()[0] for _ in range(sent)] == list(range(sent))
+    assert 2 * LIMIT < sent * SMALL < 4 * LIMIT  # the program has taken some of it
+    assert "messages of handlers of Sender" in why
+    assert "bytes of mail" in why
+
+
+def flood_actor(actor: ActorAddress, gate: Path, count: int, size: int) -> int:
+    endpoint = frame().endpoint
+    to = endpoint.registry.at(actor)
+    assert to is not None
+    for number in range(count):
+        endpoint.calls.tell(to, (gate, number, bytes(size)))
+    return count
+
+
+@SIZES
+def test_two_that_flood_each_other_both_finish(system: System, gate: Path, size: int) -> None:
+    """Their functions send to each other's handlers; calls and answers pass meanwhile."""
+    one, other = system.create(Slow), system.create(Slow)
+    count = FLOOD // size // 2
+    pids = [system.ask(each, "pid") for each in (one, other)]
+    watch = Watch(*pids)
+    ends = [
+        farref.rpc_async(system.endpoint.registry.find(each), flood_actor, (to, gate, count, size))
+        for each, to in ((one, other), (other, one))
+    ]
+    assert not until(system, lambda: any(end.done() for end in ends), 1.0)
+    watch.check()
+    for each in (one, other):
+        assert farref.rpc_sync(system.endpoint.registry.find(each), pow, (2, 3)) == 8
+    gate.touch()
+    assert [end.result() for end in ends] == [count, count]
+    for each in (one, other):
+        assert until(system, lambda: system.ask(each, "numbers") == list(range(count)))  # noqa: B023 - asked in this turn only
+    watch.check()
+
+
+class Caller:
+    """A method that waits for a function elsewhere, which calls back to where the object is."""
+
+    def call_back(self, gate: Path) -> int:
+        hold(gate)
+        size: int = farref.rpc_sync("A", call_back, (SMALL,))
+        return size
+
+    def take(self, load: bytes) -> int:
+        return len(load)
+
+
+def call_back(size: int) -> int:
+    called: int = farref.rpc_sync("B", len, (bytes(size),))
+    return called
+
+
+def flood_object(ref: RRef[Any], count: int) -> list[int]:
+    futures = [ref.rpc_async().take(bytes(SMALL)) for _ in range(count)]
+    return [future.result() for future in futures]
+
+
+def test_what_has_taken_the_room_may_wait_for_who_needs_it(system: System, gate: Path) -> None:
+    """A's calls on the object have filled B. They wait for a method, and that for a call of A's."""
+    system.worker("A")
+    system.worker("B")
+    ref = farref.remote("B", Caller)
+    running = ref.rpc_async().call_back(gate)
+    flood = farref.rpc_async("A", flood_object, (ref, 150))
+    assert not until(system, flood.done, 1.0)
+    gate.touch()
+    assert running.result() == SMALL
+    assert flood.result() == [SMALL] * 150
