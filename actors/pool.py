@@ -118,7 +118,7 @@ class Pool:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Lend this thread's place to another job while it waits for something remote."""
-        if not self.inside:
+        if not getattr(self._mine, "inside", False):
             yield
             return
         me = threading.get_ident()

@@ -36,6 +36,7 @@ from . import calls
 from .box import Box
 from .current import running_in
 from .freezing import Freezing, ToFreeze
+from .intake import NOTED
 from .packing import HEAD
 from .resolving import ByValue, Resolving
 from .rref import RRef
@@ -219,7 +220,9 @@ class Server:
         """The function that *request* is about, and its arguments."""
         cargo = _cargo(request)
         what, args, kwargs = self._endpoint.packer.open(cargo)
-        _empty(cargo)
+        # What is unpickled is let go of: it shall not lie here, and count, while the function runs.
+        tag = getattr(cargo.payload, "tag", None)
+        msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
         target = target_of(request)
         if target is None:
             return what, args, kwargs
@@ -313,11 +316,17 @@ class Server:
             store = endpoint.objects.stand_for if alias else endpoint.objects.resolve
             store(request.rref, box)
         else:
-            caller = request.call.caller
-            if endpoint.delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
-                endpoint.calls.wait_for_room(caller, "results")
             cargo = self._outcome(request, box)
+            payload: Any = cargo.payload
+            if type(payload) is Failure or payload.buffers or len(payload.data) >= NOTED:
+                self._wait_for_room(request.call.caller)
             endpoint.step(lambda: endpoint.context.reply(request.call, cargo))
+
+    def _wait_for_room(self, caller: WorkerId) -> None:
+        """Before a large result leaves: *caller* may not have taken the ones before it so far."""
+        endpoint = self._endpoint
+        if endpoint.delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
+            endpoint.calls.wait_for_room(caller, "results")
 
     def _freeze(self, request: Request, box: Box) -> None:
         """What is in *box* is to be stored: frozen, if that was asked for."""
@@ -355,12 +364,6 @@ class Server:
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
         return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
-
-
-def _empty(cargo: Cargo) -> None:
-    """What is unpickled is let go of: it shall not lie here, and count, while the function runs."""
-    tag = getattr(cargo.payload, "tag", None)
-    msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
 
 
 def _cargo(request: Request) -> Cargo:
