@@ -163,7 +163,7 @@ class Channel:
         """
         if flow is not None:
             room = self._rooms[flow]
-            if room.waiting or room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:
+            if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:  # so if any waits
                 room.wait(message, size)
                 return None
             room.messages += 1
