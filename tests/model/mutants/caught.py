@@ -420,19 +420,21 @@ BY_PROGRAM = {
         "Channel.tick: sends again without end",
         "Channel.tick: sends again under new numbers",
     ),
-    "no more than there is room for": (
+    "control passes what waits": (
         "Channel.send: sends without room",
+        "Channel._given: sends all at once",
+        "Channel._asked: is never full",
+        "Room.left: does not count what has waited",
+    ),
+    "no more than there is room for": (
         "Channel._ask: asks for no room",
         "Channel._ask: never remembers that it asked",
         "Channel._given: asks for room once",
         "Channel._given: keeps what there is room for",
-        "Channel._given: sends all at once",
-        "Channel._asked: is never full",
         "Channel._asked: is full for ever",
         "Channel.give: gives no room",
         "Room.given: does not take off what it was given",
         "Room.next: lets the last one go first",
-        "Room.left: does not count what has waited",
     ),
     "a perfect link": (
         "Channel.packet: does not keep what it sends",
