@@ -53,9 +53,9 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.fixture
-def system(limits: pytest.MonkeyPatch) -> Iterator[System]:
-    with System("farrefBase", timeout=PATIENCE) as system:
+@pytest.fixture(params=["farrefBase"])
+def system(limits: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[System]:
+    with System(request.param, timeout=PATIENCE) as system:
         yield system
 
 
@@ -180,6 +180,7 @@ def call_often(worker: str, count: int) -> int:
     return sum(farref.rpc_sync(worker, pow, (1, 1)) for _ in range(count))
 
 
+@pytest.mark.parametrize("system", ["farrefBase", "multiprocTCPBase"], indirect=True)
 @SIZES
 def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     actor, count = system.create(Slow), FLOOD // size
@@ -195,6 +196,7 @@ def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     watch.check()
 
 
+@pytest.mark.parametrize("system", ["farrefBase", "multiprocTCPBase"], indirect=True)
 @SIZES
 def test_calls_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
     system.worker("B", threads=1)

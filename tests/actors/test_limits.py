@@ -22,7 +22,7 @@ from farref.actors import bases, calls, packing, ports, serving
 from farref.actors import delivery as packets
 from farref.actors.base import Limits, MessageTooLarge, system_base
 from farref.actors.wire import Envelope, WorkerInfo
-from farref.protocol import delivery, owner
+from farref.protocol import delivery, owner, room
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.messages import Cargo, Descriptor, Tell
@@ -179,8 +179,8 @@ class Numbers(RefActor):
         super().__init__()
         self.numbers: list[int] = []
 
-    def receiveMsg_tuple(self, message: tuple[Path, int], sender: ActorAddress) -> None:
-        gate, number = message
+    def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
+        gate, number, *_ = message
         hold(gate)
         self.numbers.append(number)
 
@@ -217,6 +217,32 @@ def test_messages_that_wait_for_a_handler(
     gate.touch()
     assert until(here, lambda: not thread.is_alive())
     assert here.ask(info, "numbers") == list(range(200))
+
+
+def test_bytes_that_wait_for_a_handler(
+    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, counted in bytes. Calls pass them."""
+    monkeypatch.setattr(room, "ROOM_BYTES", 50_000)
+    monkeypatch.setattr(ports, "MAX_INBOX_BYTES", 100_000)
+    monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
+    info = here.endpoint.registry.find(here.create(Numbers))
+    sent: list[int] = []
+
+    def tell() -> None:
+        for number in range(100):
+            here.tell(info, (gate, number, bytes(10_000)))
+            sent.append(number)
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    assert until(here, lambda: here.endpoint.delivery.load(info.id, "mail")[1] >= 100_000)
+    idle(here, 0.2)
+    assert len(sent) <= (100_000 + 2 * 50_000 + 100_000) // 10_000 + 2
+    assert farref.rpc_sync(info, len, (bytes(10_000),)) == 10_000
+    gate.touch()
+    assert until(here, lambda: not thread.is_alive())
+    assert here.ask(info, "numbers") == list(range(100))
 
 
 MOST = 10 + 2 * 8
