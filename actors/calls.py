@@ -6,7 +6,9 @@ protocol refuses (its callee just died) undoes the forks of the message it would
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
+    from ..protocol.room import Flow
     from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
     from .packing import Pack, Share
@@ -42,6 +45,16 @@ MAX_BACKLOG = 10_000
 
 MAX_UNSENT = 100_000
 """The same for what handlers send, which may not wait: a further message is refused."""
+MAX_BACKLOG_BYTES = 64 << 20
+"""Bytes that one peer has not taken, of one flow (`protocol.room`); a thread that sends more waits.
+
+Results of functions, too: the thread that has run one waits until the caller has taken others."""
+MAX_UNSENT_BYTES = 1 << 30
+"""The same for what handlers send."""
+MAX_UNFETCHED_BYTES = 4 << 30
+"""Bytes of results that wait in futures of one endpoint; a thread that calls for more waits."""
+NESTED_PATIENCE = 1.0
+"""Seconds after which a function's own call goes ahead: what takes the room may wait for it."""
 
 
 class Calls:
@@ -52,6 +65,9 @@ class Calls:
         self._waiting: dict[CallId, Future[Any]] = {}
         self._asks: dict[int, tuple[WorkerId, Future[Any]]] = {}
         self._ask_numbers = itertools.count(1)
+        self._unfetched = endpoint.delivery.intakes["results"]
+        self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
+        """Threads whose next message goes ahead though there is no room for it."""
 
     # ---- made by the user
 
@@ -90,6 +106,8 @@ class Calls:
         self, to: WorkerInfo, what: Invocation, timeout: float | None, chain: Chain
     ) -> Future[Any]:
         """Run *what* on *to*."""
+        if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+            self._await_fetching()
         future = self._future(f"the reply of {to} to {_label(what)}()", timeout)
         endpoint, pack = self._endpoint, self._pack_request(to, what)
         return self._request(
@@ -100,6 +118,8 @@ class Calls:
         self, rref: RRef[Any], what: Invocation, timeout: float | None, chain: Chain
     ) -> Future[Any]:
         """Run a method of the object."""
+        if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+            self._await_fetching()
         label = f"the reply of {what[0]}() of {rref.id}"
         future = self._future(label, timeout, rref.id)
         while True:
@@ -130,6 +150,8 @@ class Calls:
         *direct* and *follow*: see `Requests.fetch`. Without *direct* the value of an alias comes by
         way of the alias's owner, in turn with all that was asked of it before and after.
         """
+        if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+            self._await_fetching()
         future = self._future(f"the value of {rref}", timeout, rref)
         endpoint = self._endpoint
         self._endpoint.step(
@@ -156,7 +178,7 @@ class Calls:
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """Send a one-way message."""
         name = type(message).__name__  # for traces: the receiver's too, before it unpickles
-        self._admit(to)
+        self._admit(to, "results" if tag is not None and tag[0] == "answer" else "mail")
         endpoint = self._endpoint
         self._send(
             endpoint.packer.pack(message, to.id, (*tag, name) if tag else name),
@@ -226,7 +248,7 @@ class Calls:
 
     def _pack_request(self, to: WorkerInfo, what: Invocation) -> Pack:
         """Pickle a request."""
-        self._admit(to)
+        self._admit(to, "requests")
         return self._endpoint.packer.pack(what, to.id, _label(what))
 
     def _lend(self, to: WorkerInfo, *, replies: bool = True) -> Share:
@@ -253,15 +275,20 @@ class Calls:
 
     def _send(self, pack: Pack, share: Share, move: Callable[[Cargo], list[Effect]]) -> None:
         """Share what is in the message, and make the *move* that sends it, or undo the sharing."""
+        pressing = None
+        if self._pressing:
+            pressing = self._pressing.pop(threading.get_ident(), None)
         with undisturbed:
-            cargo = pack(share)
+            cargo = pack.cargo(share)
             try:
                 self._endpoint.step(lambda: move(cargo))
+                if pressing:
+                    self._endpoint.delivery.press(*pressing)
             except BaseException:
                 self._endpoint.step(lambda: self._endpoint.context.abandon(cargo.descriptors))
                 raise
 
-    def _admit(self, to: WorkerInfo) -> None:
+    def _admit(self, to: WorkerInfo, flow: Flow) -> None:
         """Refuse the dead, learn the address, and wait while the peer is far behind."""
         endpoint, delivery = self._endpoint, self._endpoint.delivery
         endpoint.check_open()
@@ -271,29 +298,81 @@ class Calls:
                 raise WorkerDiedError(f"worker {to} died{how}; choose another one")
             endpoint.book.learn(to.id, to.address)
         handler = endpoint.in_loop()
-        most = MAX_UNSENT if handler else MAX_BACKLOG
-        if to.id == endpoint.me or delivery.backlog(to.id) < most:
+        messages, size = delivery.load(to.id, flow)
+        if messages < (MAX_UNSENT if handler else MAX_BACKLOG) and size < (
+            MAX_UNSENT_BYTES if handler else MAX_BACKLOG_BYTES
+        ):
             return
         if handler:  # it may not block
             raise OverloadedError(
-                f"{to} has not acknowledged {delivery.backlog(to.id)} messages of handlers of "
-                f"{endpoint.me}; make the handler `async`, and `await` something now and then "
-                "while it sends, or send fewer and larger messages"
+                f"{to} has not taken {messages} messages of handlers of {endpoint.me}, and "
+                f"{size} bytes of {flow}; make the handler `async`, and `await` something now "
+                "and then while it sends, or send less"
+            )
+        if not self.wait_for_room(to.id, flow):
+            messages, size = delivery.load(to.id, flow)
+            raise OverloadedError(
+                f"{to} has not taken {messages} messages, and {size} bytes of {flow}, for "
+                f"{endpoint.settings.timeout:g} s; it is stopped, cut off, or slower than you: "
+                "wait, or end it"
             )
 
-        def ready() -> bool:
-            behind = delivery.backlog(to.id) >= MAX_BACKLOG
-            return not behind or to.id in endpoint.context.dead or endpoint.closed
+    def _await_fetching(self) -> None:
+        """Wait while results of too many bytes lie in futures, and nobody asks for them."""
+        endpoint = self._endpoint
 
-        end = time.monotonic() + endpoint.settings.timeout
-        while not ready() and time.monotonic() < end and endpoint.port.call_in():
+        def ready() -> bool:
+            return not self._unfetched.over(MAX_UNFETCHED_BYTES)
+
+        if not endpoint.in_loop() and not self._wait(ready, endpoint.settings.timeout):
+            raise OverloadedError(
+                f"{self._unfetched.bytes} bytes of results lie in futures of {endpoint.me}, and "
+                f"nobody has asked for them for {endpoint.settings.timeout:g} s; ask for them, or "
+                "drop the futures, before you call again"
+            )
+
+    def wait_for_room(self, to: WorkerId, flow: Flow) -> bool:
+        """Wait until *to* may be sent more; false if it may not when the system's timeout is over.
+
+        Blocks. A function that others may wait for goes ahead sooner: they may be what has taken
+        the room.
+        """
+        endpoint, seconds = self._endpoint, self._endpoint.settings.timeout
+        nested = flow != "results" and endpoint.pool.inside
+        patience = time.monotonic() + (NESTED_PATIENCE if nested else seconds)
+
+        def ready() -> bool:
+            messages, size = endpoint.delivery.load(to, flow)
+            if to in endpoint.context.dead:
+                return True
+            if messages >= MAX_BACKLOG or size < MAX_BACKLOG_BYTES:
+                return messages < MAX_BACKLOG
+            if size >= MAX_UNSENT_BYTES or time.monotonic() < patience:
+                return False
+            self._pressing[threading.get_ident()] = to, flow
+            return True
+
+        # A thread that has a result to send keeps its place: or more would be made, and wait.
+        return self._wait(ready, seconds, lend=flow != "results")
+
+    def _wait(self, ready: Callable[[], bool], seconds: float, *, lend: bool = True) -> bool:
+        """Wait until *ready*, or closed, for *seconds* at most; whether it is. Blocks."""
+        endpoint, room = self._endpoint, self._endpoint.delivery.room
+        end = time.monotonic() + seconds
+
+        def over() -> bool:
+            with endpoint.lock:
+                return ready() or endpoint.closed
+
+        while not over() and time.monotonic() < end and endpoint.port.call_in():
             time.sleep(0)  # in-process actors run only while the program calls in
-        with delivery.room:
-            if not delivery.room.wait_for(ready, max(0.0, end - time.monotonic())):
-                raise OverloadedError(
-                    f"{to} has not acknowledged {delivery.backlog(to.id)} messages for "
-                    f"{endpoint.settings.timeout:g} s; it is stopped or cut off: wait, or end it"
-                )
+        with endpoint.pool.waiting() if lend else contextlib.nullcontext(), room:
+            while not over():
+                left = end - time.monotonic()
+                if left <= 0:
+                    return False
+                room.wait(min(left, 0.1))  # a finalizer that makes room notifies nobody
+        return True
 
 
 def _label(what: Invocation) -> str:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..protocol.messages import Call, Create, Fetch, Invoke, Reply, Tell
-from ..serialization.payload import Payload
 from .current import frame
 
 if TYPE_CHECKING:
@@ -69,14 +68,10 @@ class Tally:
         self._posting = threading.Lock()
         self.packets_received = 0
 
-    def sent(self, message: Message) -> None:
-        """*message* is to leave. Under the endpoint's lock."""
-        kind = type(message)
+    def sent(self, kind: type[Message], size: int) -> None:
+        """A message is to leave, with *size* bytes of the user's. Under the endpoint's lock."""
         self._kinds[kind] = self._kinds.get(kind, 0) + 1
-        if kind in _LOADED:
-            payload = message.cargo.payload  # type: ignore[union-attr]  # these kinds have one
-            if type(payload) is Payload:
-                self._bytes += payload.size if payload.buffers else len(payload.data)
+        self._bytes += size
 
     def packet_left(self) -> None:
         """A packet is posted. In any thread, without the endpoint's lock."""

@@ -4,9 +4,9 @@ The channels are sans-IO (`Links`); this gives them a port and a clock. Packets 
 the endpoint's lock and posted after it is given back, by whichever thread had it. So two threads
 may post to one peer in either order, which the channels put right as they do a link's disorder.
 
-Posting never waits. What bounds memory are the window of each channel; `room`, where the user's
-threads wait while a peer is far behind; and acknowledgements that are withheld from those who send
-more than the user takes (`Port.full`).
+Posting never waits. What bounds memory are the window of each channel; the room that a receiver
+gives, and gives nobody while too much waits here (see `protocol.room`, and `Intake` for the count);
+and `room`, where the user's threads wait while a peer is far behind.
 """
 
 from __future__ import annotations
@@ -15,20 +15,24 @@ import contextlib
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..protocol import room
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import is_name
-from ..protocol.messages import NAMING, strangers_in
+from ..protocol.messages import ABOUT_ROOM, FLOW_OF, NAMING, strangers_in
 from ..protocol.packets import decode, encode
+from ..protocol.room import FLOWS
 from ..serialization import shared
 from ..serialization.failures import text_of
-from . import parcels
+from ..serialization.payload import Payload
+from . import parcels, ports, serving
 from .base.framing import Raw
 from .counters import Tally
 from .faults import Counts, Faults, FaultyPort
+from .intake import Intake
 from .links import Links
-from .packing import bytes_of, grounded, payload_of, pieces
+from .packing import grounded, is_answer, payload_of, pieces
 from .wire import Envelope, Meddle, WorkerInfo, check_payload
 
 if TYPE_CHECKING:
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
     from ..protocol.messages import Cargo, Message
+    from ..protocol.room import Flow
     from .effects import Later
     from .endpoint import Endpoint
     from .links import Outgoing
@@ -63,20 +68,39 @@ class Delivery:
         self._faulty: FaultyPort | None = None
         """What packets leave by instead, in a test."""
         self._links = Links()
+        self._links.on_release = self._released
+        self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
+        """What came, and that nobody has begun with."""
         self.tally = Tally()
         self.room = threading.Condition(endpoint.lock)
-        """Notified when a peer acknowledged something or died, and when this endpoint closes."""
+        """Notified when a peer has sent something or died, and when this endpoint closes."""
 
     # ---- out; under the lock unless it says otherwise
 
-    def send(self, to: WorkerId, message: Message) -> int:
-        """Take *message* for *to*; it leaves with the packets of this step. Returns its number."""
-        self.tally.sent(message)
+    def send(self, to: WorkerId, message: Message) -> int | None:
+        """Take *message* for *to*; it leaves with the packets of this step, if there is room.
+
+        Returns its number, if it has one so far: see `Links.send`.
+        """
+        kind = type(message)
+        flow = FLOW_OF.get(kind)
+        size, large = 0, False
         cargo: Cargo | None = getattr(message, "cargo", None)
-        large = cargo is not None and (
-            len(cargo.descriptors) > GATHERED_REFERENCES or bytes_of(cargo) > GATHERED_BYTES
-        )
-        return self._links.send(to, message, prompt=large)
+        if cargo is not None:
+            payload: Any = cargo.payload
+            if type(payload) is Payload and not payload.buffers:
+                size = len(payload.data)
+            elif payload is not None:
+                size = payload.size
+            if flow == "mail" and is_answer(payload):
+                flow = "results"
+            large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES
+        self.tally.sent(kind, size)
+        return self._links.send(to, message, flow, size, prompt=large)
+
+    def _released(self, to: WorkerId, message: Message, number: int) -> None:
+        """*message* had waited for room, and leaves."""
+        self._endpoint.effects.left(to, message, number)
 
     @property
     def left(self) -> bool:
@@ -92,11 +116,10 @@ class Delivery:
         if self._endpoint.tracer:
             self._endpoint.tracer.flush()
         now = time.monotonic()
+        if self._links.owing:
+            self._links.give(self._full)
         packets, news = self._links.packets(now, gather=gather)
         self._endpoint.mints.note(self._endpoint.context.minted, now)
-        if self._links.withholding and not self._port.full():
-            self._links.resume(time.monotonic())
-            news = True
         if news:
             self._endpoint.wake()  # the mailbox thread keeps the time
         return packets
@@ -113,8 +136,10 @@ class Delivery:
             me = WorkerInfo(endpoint.me, endpoint.address)
             way = self._faulty or self._port
             try:
-                if shared.unread and not endpoint.registry.surely_near(worker):
-                    packet = grounded(packet)  # noqa: PLW2901 - it may relay what came shared
+                if shared.unread or shared.early:  # it may relay what came shared
+                    near = endpoint.registry.surely_near(worker)
+                    if shared.early or not near:
+                        packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
                 for piece in self._pieces(packet):
                     self.tally.packet_left()
                     way.post(address, self._wrapped(me, worker, piece))
@@ -150,9 +175,29 @@ class Delivery:
         """When `resend` has something to do next; None while nothing is waited for."""
         return self._links.deadline()
 
-    def backlog(self, worker: WorkerId) -> int:
-        """Messages to *worker* that it has not acknowledged. In any thread, without the lock."""
-        return self._links.backlog(worker)
+    def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
+        """What *worker*, maybe this endpoint itself, has not taken: messages, and bytes of *flow*.
+
+        In any thread, without the lock.
+        """
+        if worker != self._endpoint.me:
+            return self._links.load(worker, flow)
+        if flow == "results":
+            return 0, 0  # they are in its own futures already
+        intake = self.intakes[flow]
+        with self._endpoint.lock:
+            intake.settle()
+        return 0, intake.bytes
+
+    def press(self, worker: WorkerId, flow: Flow) -> None:
+        """Send *worker* what waits for room, as if it had some. In any thread."""
+
+        def move() -> list[Any]:
+            self._links.press(worker, flow)
+            return []
+
+        if worker != self._endpoint.me:
+            self._endpoint.step(move)
 
     def unacknowledged(self, worker: WorkerId) -> list[Message]:
         """The messages to *worker* that it may not have received, in order."""
@@ -232,17 +277,44 @@ class Delivery:
                 endpoint.learn(sender, *peers)
                 if endpoint.discards:
                     endpoint.discards.sweep(later)
-                if packet.messages and self._port.full():
-                    self._links.withhold(sender.id)
+                full = self._full(sender.id) if packet.messages else ()
                 _open(packet, self._links.handed(sender.id))
-                messages = self._links.receive(sender.id, packet, now)
+                messages = self._links.receive(sender.id, packet, now, full)
                 first = self._links.handed(sender.id) - len(messages)
                 for number, message in enumerate(messages, first):
-                    endpoint.receive(sender.id, message, later, number)
+                    if type(message) not in ABOUT_ROOM:
+                        endpoint.receive(sender.id, message, later, number)
                 self.room.notify_all()
                 packets = [*self.packets(), *self._links.urgent(sender.id, time.monotonic())]
         finally:
             endpoint.conclude(packets, later)
+
+    def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
+        """*message* came, with so large a *payload* that it counts. Under the lock."""
+        flow = FLOW_OF[type(message)]
+        self.intakes["results" if is_answer(payload) else flow].add(sender, payload)
+
+    def _full(self, sender: WorkerId) -> tuple[Flow, ...]:
+        """The flows of which so much waits here that *sender* shall wait before it sends more.
+
+        If it has brought little of that itself, it is not held up by what others have brought.
+        """
+        mail, requests = self.intakes["mail"], self.intakes["requests"]
+        share = room.ROOM_BYTES // 2
+        full: tuple[Flow, ...] = ()
+        if self._port.full():
+            full = ("mail",)
+        elif mail.bytes >= ports.MAX_INBOX_BYTES:
+            full = ("mail",) if mail.over(ports.MAX_INBOX_BYTES, sender, share) else ()
+        most = serving.MAX_WAITING_BYTES
+        if requests.bytes >= most and requests.over(most, sender, share):
+            full = (*full, "requests")
+        return full
+
+    def _less_waits(self) -> None:
+        """Called by finalizers: something that came has been let go of."""
+        if self._links.owing:
+            self._endpoint.wake()
 
     # ---- faults on purpose; see `farref.testing`
 

@@ -26,6 +26,7 @@ from ..protocol.effects import (
 )
 from ..protocol.messages import Fetch, Invoke
 from .deaths import death_of
+from .packing import is_answer
 from .tracing import EFFECTS, RARE
 
 if TYPE_CHECKING:
@@ -95,11 +96,16 @@ class Effects:
             endpoint.receive(endpoint.me, self._self_sent.popleft(), later)
 
     def _send(self, to: WorkerId, message: Message) -> None:
-        number = None
         if to == self._endpoint.me:
             self._self_sent.append(message)
+            self.left(to, message, None)
         else:
             number = self._endpoint.delivery.send(to, message)
+            if number is not None and self._endpoint.tracer:
+                self.left(to, message, number)
+
+    def left(self, to: WorkerId, message: Message, number: int | None) -> None:
+        """*message*, the *number*-th to *to*, is to leave with the next packet."""
         if self._endpoint.tracer:
             relays = self._relayed(message) if isinstance(message, _ON_OBJECTS) else None
             self._endpoint.tracer.sent(to, message, number, relays)
@@ -112,9 +118,9 @@ class Effects:
     def _hand_over(self, sender: WorkerId, message: Tell) -> None:
         """A one-way message is for an ask that waits, or for the user. Without the lock."""
         endpoint, cargo = self._endpoint, message.cargo
-        tag = getattr(cargo.payload, "tag", None)
-        if isinstance(tag, tuple) and tag[0] == "answer":
-            future = endpoint.calls.ask_answered(tag[1])
+        payload: Any = cargo.payload
+        if is_answer(payload):
+            future = endpoint.calls.ask_answered(payload.tag[1])
             if future is None:
                 endpoint.discards.message(cargo.descriptors)
             else:

@@ -40,6 +40,7 @@ from .delivery import Delivery
 from .discards import Discards
 from .effects import Effects
 from .inspector import Inspector
+from .intake import NOTED
 from .mints import Mints
 from .objects import Objects
 from .packing import Packer, payload_of
@@ -239,6 +240,8 @@ class Endpoint:
         if payload is not None:
             self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
             payload.take()  # it has been opened, or is refused
+            if payload.buffers or len(payload.data) >= NOTED:
+                self.delivery.note(sender, message, payload)
         if self.sites.wanted and isinstance(message, Create):
             self.note_site(message.rref, message.cargo)
         effects = self.context.take(sender, message)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from ..protocol import delivery
-from ..protocol.delivery import Channel, Packet
+from ..protocol.delivery import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Collection, Iterator
 
+    from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
     from ..protocol.messages import Message
+    from ..protocol.room import Flow
 
     Outgoing = list[tuple[WorkerId, Packet]]
 
@@ -42,63 +42,83 @@ class Links:
         """Peers on whose channel something will be due."""
         self._gone = (0, 0)
         """What `repeated` says of channels that have been forgotten."""
-        self._withheld: dict[WorkerId, int] = {}
-        """Peers that are not told of what has come since: what acknowledgements say instead."""
+        self._owing: dict[WorkerId, None] = {}
+        """Peers that have asked for room, and were given none so far."""
+        self.on_release: Callable[[WorkerId, Message, int], None] = lambda *_: None
+        """Told of messages that had waited for room, and have got their numbers."""
 
-    def send(self, to: WorkerId, message: Message, *, prompt: bool = False) -> int:
+    def send(
+        self,
+        to: WorkerId,
+        message: Message,
+        flow: Flow | None = None,
+        size: int = 0,
+        *,
+        prompt: bool = False,
+    ) -> int | None:
         """Take *message* for *to*; it leaves with the next `packets`, if *prompt* in any case.
 
-        Returns its number.
+        Returns its number. One of *flow* that weighs *size* bytes may have to wait for room first:
+        then None.
         """
         self._dirty[to] = None
         if prompt:
             self._prompt.add(to)
-        return self._channel(to).send(message)
+        return self._channel(to).send(message, flow, size)
+
+    def press(self, to: WorkerId, flow: Flow) -> None:
+        """What waits for room at *to* leaves with the next `packets`, as if there was some."""
+        channel = self._channel(to)
+        channel.press(flow)
+        self._dirty[to] = None
+        self._tell_released(to, channel)
 
     def handed(self, sender: WorkerId) -> int:
         """How many messages of *sender* have been handed over."""
         return self._channel(sender).handed
 
-    def receive(self, sender: WorkerId, packet: Packet, now: float) -> list[Message]:
-        """What a packet of *sender*'s brings, in order. Raises `ProtocolError`."""
+    def receive(
+        self, sender: WorkerId, packet: Packet, now: float, full: Collection[Flow] = ()
+    ) -> list[Message]:
+        """What a packet of *sender*'s brings, in order. Raises `ProtocolError`.
+
+        No room is given for the flows that are *full*, until `give` finds them to be so no more.
+        """
         channel = self._channel(sender)
-        messages = channel.receive(packet, now)
+        messages = channel.receive(packet, now, full)
         if channel.backlog > channel.in_flight:  # there may be room for it in the window now
             self._dirty[sender] = None
+            self._tell_released(sender, channel)
+        if full and channel.owed:
+            self._owing[sender] = None
         self._timed[sender] = None
         return messages
 
-    def withhold(self, worker: WorkerId) -> None:
-        """Acknowledge nothing more to *worker*: when its window is full, it waits.
-
-        What it sends until then is taken, control at once, as ever. To *worker* it looks like
-        acknowledgements that are late, which a link may always make them.
-        """
-        self._withheld.setdefault(worker, self._channel(worker).told)
+    def _tell_released(self, to: WorkerId, channel: Channel) -> None:
+        for message, number in channel.released():
+            self.on_release(to, message, number)
 
     @property
     def left(self) -> bool:
-        """Whether messages have stayed for others to join, or acknowledgements are withheld."""
-        return bool(self._dirty or self._withheld)
+        """Whether messages have stayed for others to join, or somebody is owed room."""
+        return bool(self._dirty or self._owing)
 
     @property
-    def withholding(self) -> bool:
-        """Whether anybody waits for its acknowledgements."""
-        return bool(self._withheld)
+    def owing(self) -> bool:
+        """Whether somebody is owed room."""
+        return bool(self._owing)
 
-    def resume(self, now: float) -> None:
-        """Acknowledge all that has come meanwhile."""
-        withheld, self._withheld = self._withheld, {}
-        for worker in withheld:
-            self._channel(worker).hurry(now)
-            self._timed[worker] = None
-
-    def _told(self, worker: WorkerId, packet: Packet | None) -> Packet | None:
-        """*packet*, without the acknowledgement that is withheld; None if there is nothing else."""
-        told = self._withheld.get(worker)
-        if told is None or packet is None:
-            return packet
-        return replace(packet, expects=told) if packet.messages else None
+    def give(self, full: Callable[[WorkerId], Collection[Flow]]) -> None:
+        """Give room for the flows that are not *full* any more, for each who asked."""
+        for worker in list(self._owing):
+            channel, shut = self._channel(worker), full(worker)
+            for flow in channel.owed:
+                if flow not in shut:
+                    channel.give(flow)
+                    self._dirty[worker] = None
+                    self._prompt.add(worker)
+            if not channel.owed:
+                del self._owing[worker]
 
     def packets(self, now: float, *, gather: bool = False) -> tuple[Outgoing, bool]:
         """All that can leave now, and whether somebody has to look at it again soon.
@@ -119,7 +139,7 @@ class Links:
                     news = True
                     continue
             self._prompt.discard(worker)
-            packet = self._told(worker, channel.packet(now)) if channel is not None else None
+            packet = channel.packet(now) if channel is not None else None
             if packet is not None:
                 packets.append((worker, packet))
                 news = news or worker not in self._timed
@@ -128,14 +148,12 @@ class Links:
 
     def due(self, now: float) -> Outgoing:
         """Retransmissions, and acknowledgements that found no ride, that are due at *now*."""
-        found = (
-            (worker, self._told(worker, self._channels[worker].tick(now))) for worker in self._timed
-        )
+        found = ((worker, self._channels[worker].tick(now)) for worker in self._timed)
         return [(worker, packet) for worker, packet in found if packet is not None]
 
     def urgent(self, worker: WorkerId, now: float) -> Outgoing:
         """What is due on the link to *worker* alone: it costs the same with many peers."""
-        packet = self._told(worker, self._channel(worker).tick(now))
+        packet = self._channel(worker).tick(now)
         return [(worker, packet)] if packet is not None else []
 
     def deadline(self) -> float | None:
@@ -149,10 +167,10 @@ class Links:
                 dues.append(deadline)
         return min(dues, default=None)
 
-    def backlog(self, worker: WorkerId) -> int:
-        """Messages to *worker* that it has not acknowledged."""
+    def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
+        """What *worker* has not taken: messages in all, and bytes of *flow*. See `Channel.load`."""
         channel = self._channels.get(worker)
-        return channel.backlog if channel is not None else 0
+        return channel.load(flow) if channel is not None else (0, 0)
 
     def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
         """All messages that have not been acknowledged, and to whom each goes."""
@@ -167,8 +185,8 @@ class Links:
 
     @property
     def backlogged(self) -> bool:
-        """Whether anything that was sent is not acknowledged."""
-        return any(channel.backlog for channel in list(self._channels.values()))
+        """Whether anything that was sent is not acknowledged, or waits for room."""
+        return any(each.backlog or each.waits for each in list(self._channels.values()))
 
     def repeated(self) -> tuple[int, int]:
         """Messages that were sent again, and that came again and were dropped, so far."""
@@ -183,7 +201,7 @@ class Links:
         if channel is not None:
             again, twice = self._gone
             self._gone = again + channel.retransmissions, twice + channel.duplicates
-        self._withheld.pop(worker, None)
+        self._owing.pop(worker, None)
         self._timed.pop(worker, None)
         self._dirty.pop(worker, None)
         self._prompt.discard(worker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
 from thespian.actors import ActorAddress
@@ -24,6 +24,7 @@ from ..serialization.payload import Payload, grounded_buffers
 from ..serialization.pickling import loads, pickle_value, placed, share
 from ..serialization.plain import dumps_plain
 from .base.interrupts import undisturbed
+from .intake import NOTED
 from .rref import RRef
 from .wire import WorkerInfo
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
     Share = Callable[[RRefId], Descriptor]
     """Shares one reference; called under the endpoint's lock."""
-    Pack = Callable[[Share], Cargo]
-    """What is pickled becomes the cargo of a message. See `Packer.pack`."""
 
 
 HEAD = 2048
@@ -73,9 +72,9 @@ def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
     yield Packet(packet.first + start, packet.messages[start:], packet.expects)
 
 
-def grounded(packet: Packet) -> Packet:
-    """*packet* with every buffer in it, and none in shared memory."""
-    messages = tuple(map(_grounded, packet.messages))
+def grounded(packet: Packet, *, near: bool) -> Packet:
+    """*packet* with the buffers in it that its reader, who may be *near*, cannot be told of."""
+    messages = tuple([_grounded(message, near=near) for message in packet.messages])
     return Packet(packet.first, messages, packet.expects)
 
 
@@ -85,16 +84,34 @@ def payload_of(message: object) -> Payload | None:
     return payload if isinstance(payload, Payload) else None
 
 
-def _grounded(message: Any) -> Any:
+def is_answer(payload: object) -> bool:
+    """Whether it answers an `ask`, rather than that it is for a handler or a listener."""
+    tag = getattr(payload, "tag", None)
+    return type(tag) is tuple and tag[0] == "answer"
+
+
+def _grounded(message: Any, *, near: bool) -> Any:
     payload = payload_of(message)
     if payload is None:
         return message
     try:
-        payload = payload.grounded()
+        payload = payload.grounded(near=near)
     except FarrefError:  # its sender is dead: its reader will be told so, as we would be
         return message
     cargo = Cargo(payload=payload, descriptors=message.cargo.descriptors)
     return msgspec.structs.replace(message, cargo=cargo)
+
+
+class Pack(NamedTuple):
+    """The content of a message, pickled. No reference in it is shared so far."""
+
+    cargo: Callable[[Share], Cargo]
+    """Shares the references, each by the function that it is given, and returns the cargo.
+
+    Call it `undisturbed`, together with the step that sends the cargo. It raises what sharing
+    raises; then nothing stays shared."""
+    large: bool
+    """Whether it is worth counting; see `intake`."""
 
 
 class Packer:
@@ -104,11 +121,7 @@ class Packer:
         self._endpoint = endpoint
 
     def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
-        """Pickle *value* for *to*, or take it `Frozen`; nothing in it is shared so far.
-
-        What is returned shares the references in it, in its own way, and returns the cargo. Call it
-        `undisturbed`, together with the step that sends the cargo. It raises what sharing raises;
-        then nothing stays shared.
+        """Pickle *value* for *to*, or take it `Frozen`.
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
@@ -119,7 +132,7 @@ class Packer:
             cargo = Cargo(payload=Payload(data, placed(views, near) if views else (), tag=tag))
             if views or len(data) + HEAD >= self._endpoint.port.largest():
                 self._check_size(cargo)
-            return lambda _: cargo
+            return Pack(lambda _: cargo, bool(views) or len(data) >= NOTED)
         frozen = isinstance(value, Frozen)
         if isinstance(value, Frozen):
             pickled = value.pickled
@@ -127,7 +140,8 @@ class Packer:
                 pickled = replace(pickled, buffers=grounded_buffers(pickled.buffers))
         else:
             pickled = pickle_value(value, ActorAddress, lambda views: placed(views, near))
-        return partial(self._share, pickled, tag, frozen)
+        large = bool(pickled.buffers) or len(pickled.data) >= NOTED
+        return Pack(partial(self._share, pickled, tag, frozen), large)
 
     def _share(self, pickled: Pickled, tag: object, frozen: bool, fork: Share) -> Cargo:
         hooks = _Hooks(self._endpoint, fork)

@@ -93,6 +93,11 @@ class Pool:
                 self._start_some()
 
     @property
+    def inside(self) -> bool:
+        """Whether the calling thread does one of the jobs."""
+        return getattr(self._mine, "inside", False)
+
+    @property
     def waits(self) -> int:
         """Jobs that have not started."""
         return len(self._jobs)

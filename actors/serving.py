@@ -23,17 +23,21 @@ from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..protocol.effects import Refusal
 from ..protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
 from ..serialization.failures import Failure, details_of
 from ..serialization.frozen import Frozen
+from ..serialization.payload import Payload
 from ..serialization.plain import size_class
+from . import calls
 from .base.interrupts import undisturbed
 from .box import Box
 from .current import Run, running_in
 from .freezing import Freezing, ToFreeze
-from .packing import HEAD
+from .packing import HEAD, Pack
 from .resolving import ByValue, Resolving
 from .rref import RRef
 
@@ -45,7 +49,6 @@ if TYPE_CHECKING:
     from .effects import Later
     from .endpoint import Endpoint
     from .loop import Loop
-    from .packing import Pack
     from .pool import Job
     from .resolving import Invocation
 
@@ -59,6 +62,8 @@ _OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
 """What a proxy asks for besides methods: the function to call with its arguments."""
 MAX_WAITING = 100_000
 """Calls and creations that wait for a thread of one endpoint; a further one is refused."""
+MAX_WAITING_BYTES = 64 << 20
+"""What all requests that wait weigh, for a thread or their turn, until whoever sends more waits."""
 
 
 class Server:
@@ -228,7 +233,11 @@ class Server:
 
     def _open(self, request: Request) -> Invocation:
         """The function that *request* is about, and its arguments."""
-        what, args, kwargs = self._endpoint.packer.open(_cargo(request))
+        cargo = _cargo(request)
+        what, args, kwargs = self._endpoint.packer.open(cargo)
+        # What is unpickled is let go of: it shall not lie here, and count, while the function runs.
+        tag = getattr(cargo.payload, "tag", None)
+        msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
         target = target_of(request)
         if target is None:
             return what, args, kwargs
@@ -324,6 +333,12 @@ class Server:
         else:
             self._reply(request, box)
 
+    def _wait_for_room(self, caller: WorkerId) -> None:
+        """Before a large result leaves: *caller* may not have taken the ones before it so far."""
+        endpoint = self._endpoint
+        if endpoint.delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
+            endpoint.calls.wait_for_room(caller, "results")
+
     def _freeze(self, request: Request, box: Box) -> None:
         """What is in *box* is to be stored: frozen, if that was asked for."""
         if type(box.content) is not ToFreeze:
@@ -348,9 +363,11 @@ class Server:
             return context.give_back(rref, call) or context.fork(rref, call.caller)
 
         pack = self._pack(request, box)
+        if pack.large:
+            self._wait_for_room(call.caller)
         with undisturbed:
             try:
-                cargo = pack(share)
+                cargo = pack.cargo(share)
             except BaseException as error:
                 cargo = Cargo(payload=self._failure(error, request))
             answer = endpoint.context.refuse if refused else endpoint.context.reply
@@ -364,7 +381,7 @@ class Server:
             except BaseException as error:
                 result = self._failure(error, request)
         cargo = Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
-        return lambda _: cargo
+        return Pack(lambda _: cargo, large=True)
 
     def _failure(self, error: BaseException, request: Request) -> Failure:
         tag = getattr(getattr(_cargo(request), "payload", None), "tag", None)

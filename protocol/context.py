@@ -55,6 +55,8 @@ from .messages import (
     RefRemoved,
     Reply,
     Returned,
+    RoomAsked,
+    RoomGiven,
     Tell,
     check_message,
 )
@@ -168,6 +170,8 @@ class Context(Rings):
                 return self._alias_gone(sender, message)
             case Probe():
                 return self._receive_probe(sender, message)
+            case RoomAsked() | RoomGiven():
+                return []  # delivery has seen to it
             case _:
                 assert_never(message)
 

@@ -12,14 +12,19 @@ reorder packets::
     receiver    a number is handed over when all smaller ones have been; a number that came
                 before is dropped; one that is ahead waits, inside the window
 
+A message of the user's may have to wait before it gets a number, until the peer has room for it:
+see `room`. Then others overtake it, which need none. The questions and answers about room are
+messages of the conversation themselves, so that none is lost; the channel alone looks at them.
+
 Invariants (explored over every loss, repetition and order of small programs):
 
-* what is handed over is a prefix of what the peer sent: nothing twice, nothing skipped,
-  nothing reordered (G3);
-* while both ends live and the link delivers now and then, everything is handed over;
-* memory is bounded by the window: at most `WINDOW` messages are in flight, at most as many
-  wait out of order, and both ends forget what is acknowledged. What waits unsent at the
-  sender is the sender's own to limit (`backlog`).
+* what is handed over of one flow is a prefix of what the peer sent in it: nothing twice, nothing
+  skipped, nothing reordered (G3);
+* while both ends live, the link delivers now and then, and the receiver takes what came now and
+  then, everything is handed over; what needs no room, also if the receiver takes nothing;
+* memory is bounded: at most `WINDOW` messages are in flight, at most as many wait out of order,
+  and both ends forget what is acknowledged; the receiver is handed no more than the room that it
+  has given. What waits at the sender is the sender's own to limit (`load`).
 
 A peer is one *incarnation* (`WorkerId`), so a restarted peer is another channel with
 numbers of its own, and nothing of the old conversation can be mistaken for the new one.
@@ -29,14 +34,20 @@ Time is an argument, in seconds on any clock that does not go back.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from . import room as rooms
 from .errors import ProtocolError
-from .messages import Message
+from .messages import Message, RoomAsked, RoomGiven
+from .room import FLOWS, Flow, Room
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 WINDOW = 1024
-"""Messages in flight at most, per channel and direction."""
+"""Messages in flight at most, per channel and direction; and of one flow, without room given."""
 ACK_DELAY = 0.05
 """Seconds that an acknowledgement waits for other traffic to ride on."""
 FIRST_RETRY = 1.0
@@ -62,8 +73,11 @@ class Channel:
         "_expects",
         "_flight",
         "_next",
+        "_owed",
         "_pause",
+        "_released",
         "_retry_at",
+        "_rooms",
         "_told",
         "_unsent",
         "duplicates",
@@ -83,6 +97,12 @@ class Channel:
         """The last *expects* that the peer was told."""
         self._acknowledge_at: float | None = None
         self._ahead: dict[int, Message] = {}
+        self._rooms: dict[Flow, Room] = {flow: Room() for flow in FLOWS}
+        """What the peer has room for."""
+        self._released: list[tuple[Message, int]] = []
+        """Messages that had waited for room and have got their numbers; for `released`."""
+        self._owed: tuple[Flow, ...] = ()
+        """The flows for which the peer has asked for room, and was given none so far."""
         self.retransmissions = 0
         """Messages sent again so far."""
         self.duplicates = 0
@@ -90,8 +110,28 @@ class Channel:
 
     @property
     def backlog(self) -> int:
-        """Messages that the peer has not acknowledged, sent or not."""
+        """Messages with a number that the peer has not acknowledged, sent or not."""
         return len(self._unsent) + len(self._flight)
+
+    def load(self, flow: Flow) -> tuple[int, int]:
+        """What the peer has not taken: messages in all, and bytes of *flow*.
+
+        The messages are those that it has not acknowledged, or has no room for.
+        """
+        room, waiting = self._rooms[flow], 0
+        for each in self._rooms.values():
+            waiting += len(each.waiting)
+        return len(self._unsent) + len(self._flight) + waiting, room.bytes + room.waiting_bytes
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits for room."""
+        return any(room.waiting for room in self._rooms.values())
+
+    @property
+    def owed(self) -> tuple[Flow, ...]:
+        """The flows for which the peer has asked for room, and was given none so far."""
+        return self._owed
 
     @property
     def in_flight(self) -> int:
@@ -100,8 +140,9 @@ class Channel:
 
     @property
     def unacknowledged(self) -> list[Message]:
-        """Those messages, in the order in which they were sent."""
-        return [*self._flight, *self._unsent]
+        """Those messages, in the order in which they were sent, and those that wait for room."""
+        waiting = [message for room in self._rooms.values() for message, _ in room.waiting]
+        return [*self._flight, *self._unsent, *waiting]
 
     @property
     def deadline(self) -> float | None:
@@ -110,23 +151,70 @@ class Channel:
         return min(times, default=None)
 
     @property
-    def told(self) -> int:
-        """All numbers below this one have been acknowledged to the peer."""
-        return self._told
-
-    def hurry(self, now: float) -> None:
-        """Acknowledge at the next `tick`, whatever the peer has been told already."""
-        self._acknowledge_at = now
-
-    @property
     def handed(self) -> int:
         """How many of the peer's messages have been handed over."""
         return self._expects
 
-    def send(self, message: Message) -> int:
-        """Take *message* for the peer; it leaves with the next `packet`. Returns its number."""
+    def send(self, message: Message, flow: Flow | None = None, size: int = 0) -> int | None:
+        """Take *message* for the peer; it leaves with the next `packet`. Returns its number.
+
+        One of *flow* that weighs *size* bytes may have to wait for room. Then it has no number so
+        far; see `released`.
+        """
+        if flow is not None:
+            room = self._rooms[flow]
+            if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:  # so if any waits
+                room.wait(message, size)
+                return None
+            room.messages += 1
+            room.bytes += size
+            number = self._next + len(self._unsent)
+            self._unsent.append(message)
+            if 2 * room.messages >= WINDOW or 2 * room.bytes >= rooms.ROOM_BYTES:
+                self._ask(flow, room)
+            return number
         self._unsent.append(message)
         return self._next + len(self._unsent) - 1
+
+    def released(self) -> list[tuple[Message, int]]:
+        """Messages that had waited for room, and leave with the next `packet`; and their numbers.
+
+        Each is told of once.
+        """
+        released, self._released = self._released, []
+        return released
+
+    def press(self, flow: Flow) -> None:
+        """Whatever waits leaves now, as if there was room."""
+        room = self._rooms[flow]
+        while room.waiting:
+            self._release(room)
+        self._ask(flow, room)
+
+    def give(self, flow: Flow) -> None:
+        """There is room for *flow* here again."""
+        self._owed = tuple(each for each in self._owed if each != flow)
+        self._unsent.append(RoomGiven(flow=flow))
+
+    def _ask(self, flow: Flow, room: Room) -> None:
+        """Behind what has been sent: has the peer room for more?"""
+        if room.asked is None:
+            room.asked = room.messages, room.bytes
+            self._unsent.append(RoomAsked(flow=flow))
+
+    def _release(self, room: Room) -> None:
+        message = room.next()
+        self._released.append((message, self._next + len(self._unsent)))
+        self._unsent.append(message)
+
+    def _given(self, flow: Flow) -> None:
+        """The peer has room: who has waited leaves, as far as it goes."""
+        room = self._rooms[flow]
+        room.given()
+        while room.waiting and room.messages < WINDOW and room.bytes < rooms.ROOM_BYTES:
+            self._release(room)
+        if 2 * room.messages >= WINDOW or 2 * room.bytes >= rooms.ROOM_BYTES:
+            self._ask(flow, room)
 
     def packet(self, now: float) -> Packet | None:
         """All that can leave now, in one packet; None if there is nothing new to say."""
@@ -141,10 +229,13 @@ class Channel:
             self._retry_at = now + self._pause
         return self._make(first, batch)
 
-    def receive(self, packet: Packet, now: float) -> list[Message]:
+    def receive(self, packet: Packet, now: float, full: Collection[Flow] = ()) -> list[Message]:
         """Take a packet of the peer's; return what is to be handed over now, in order.
 
-        It was decoded, so that everything in it is of its type (see `packets`).
+        Nobody takes what comes of the flows that are *full*: for these no room is given, until
+        `give` is called. What is handed over includes what was said about room, which means
+        nothing to anybody else. The packet was decoded, so that everything in it is of its type
+        (see `packets`).
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
         self._check(packet)
@@ -154,11 +245,22 @@ class Channel:
             self._expects += len(handed)
         else:
             handed = self._put_in_order(packet)
+        for message in handed:
+            if type(message) is RoomAsked:
+                self._asked(message.flow, full)
+            elif type(message) is RoomGiven:
+                self._given(message.flow)
         if self._expects - self._told >= WINDOW // 4:
             self._acknowledge_at = now  # before the sender's window fills and it must stop
         elif packet.messages and self._acknowledge_at is None:
             self._acknowledge_at = now + ACK_DELAY
         return handed
+
+    def _asked(self, flow: Flow, full: Collection[Flow]) -> None:
+        if flow not in full:
+            self._unsent.append(RoomGiven(flow=flow))
+        elif flow not in self._owed:
+            self._owed = (*self._owed, flow)
 
     def _put_in_order(self, packet: Packet) -> list[Message]:
         """What can be handed over now, of this packet and of those that came too early."""

@@ -26,12 +26,15 @@ message               from -> to            in the notes' words
                       owner                 object store that ref is an alias for c_ref"
 `AliasGone`           alias's -> target's   the reverse map "when we ... deallocate an object"
                       owner
-`Probe`               who waits -> who is   not in the notes: see `rings`
+`Probe`               who waits -> who is   (not in the notes)
                       asked
+`RoomAsked`           sender -> receiver    (not in the notes)
+`RoomGiven`           receiver -> sender    (not in the notes)
 ====================  ====================  ============================================
 
 `NotifyRefRemoved` and `RefRemoved` are the borrowing discipline's alone; see `sharing` for the
-three disciplines, and `alias` for the last three.
+three disciplines, `alias` for those about aliases, `rings` for `Probe`, and `room` for the last
+two, which are about messages, not about references: delivery keeps them to itself.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An
 object that finds itself in the chain would wait for itself, and refuses instead (G6). Along several
@@ -46,6 +49,7 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 
 from .ids import CallId, ForkId, Number, RRefId, WorkerId
+from .room import Flow
 from .wellformed import check
 
 if TYPE_CHECKING:
@@ -236,6 +240,18 @@ class Cancel(Said, frozen=True, kw_only=True):
     rref: RRefId | None = None
 
 
+class RoomAsked(Said, frozen=True, kw_only=True):
+    """Sender -> receiver: have you room for more of *flow*? Answered by `RoomGiven`."""
+
+    flow: Flow
+
+
+class RoomGiven(Said, frozen=True, kw_only=True):
+    """Receiver -> sender: I have room for as much of *flow* as I had before you asked."""
+
+    flow: Flow
+
+
 # ---- user messages
 
 
@@ -326,6 +342,8 @@ Control = (
     | Canonical
     | AliasGone
     | Probe
+    | RoomAsked
+    | RoomGiven
 )
 Request = Call | Create | Invoke | Fetch
 ObjectRequest = Create | Invoke | Fetch
@@ -351,6 +369,15 @@ def target_of(request: Request) -> RRefId | None:
         case Call():
             return None
 
+
+FLOW_OF: dict[type, Flow] = {
+    Tell: "mail",
+    **dict.fromkeys((Call, Create, Invoke, Fetch, Cancel), "requests"),
+    Reply: "results",
+}
+"""The flows of the messages that need room (see `room`); the rest is control."""
+ABOUT_ROOM = frozenset({RoomAsked, RoomGiven})
+"""What delivery says to delivery: nothing else is to be done about these."""
 
 NAMING = frozenset({Reply, Returned, RefRemoved, Canonical})
 """The kinds of messages that `strangers_in` finds somebody in."""

@@ -18,7 +18,7 @@ from .shared import Segment
 Buffer = bytes | bytearray | Segment
 
 
-class Payload(msgspec.Struct, frozen=True, array_like=True):
+class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     """One pickled object graph.
 
     *buffers* are the out-of-band buffers of pickle protocol 5, *inert* the objects that
@@ -63,19 +63,28 @@ class Payload(msgspec.Struct, frozen=True, array_like=True):
             if isinstance(each, Segment):
                 each.take()
 
-    def grounded(self) -> Payload:
+    def grounded(self, *, near: bool = False) -> Payload:
         """The same with every buffer in the message itself, for a reader who may be anywhere.
 
-        Raises what `Segment.content` raises.
+        For one that is *near*, only those that it cannot be told of. Raises what `Segment.content`
+        raises.
         """
-        if not any(isinstance(each, Segment) for each in self.buffers):
+        if not any(_goes(each, near=near) for each in self.buffers):
             return self
-        return replace(self, buffers=grounded_buffers(self.buffers))
+        return replace(self, buffers=grounded_buffers(self.buffers, near=near))
 
 
-def grounded_buffers(buffers: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+def grounded_buffers(buffers: tuple[Buffer, ...], *, near: bool = False) -> tuple[Buffer, ...]:
     """What `Payload.grounded` has in place of *buffers*. Raises what `Segment.content` raises."""
-    return tuple(each.content() if isinstance(each, Segment) else each for each in buffers)
+    return tuple(
+        each.content() if isinstance(each, Segment) and _goes(each, near=near) else each
+        for each in buffers
+    )
+
+
+def _goes(buffer: Buffer, *, near: bool) -> bool:
+    """Whether its content goes in the message, as its reader cannot be told of the segment."""
+    return isinstance(buffer, Segment) and (buffer.early or not near)
 
 
 _fields = attrgetter(*Payload.__struct_fields__)

@@ -11,7 +11,8 @@ the sender                    has the segment open until the message has been ac
                               channel keeps the message that long, to send it again, and the
                               message the segment. A frozen value keeps its own besides.
 the message arrives           the receiver opens ``/proc/PID/fd/N`` before it acknowledges
-somebody wants the value      it is mapped, privately, and the descriptor is closed
+somebody wants the value      it is mapped, privately, and the descriptor is closed; that is done
+                              at once, if too many have arrived that nobody wanted so far
 the message is acknowledged   the sender keeps it for a moment, for another value (`recycling`),
                               or closes it
 the last array is let go      it is unmapped
@@ -69,6 +70,13 @@ LOOKED_AT = 16 << 20
 """Bytes of one message from which on it is asked first whether there is memory for them."""
 KEPT_SHARE, KEPT_SHARE_ALONE = 4, 16
 """A segment is kept only where so many times its size is free; the latter beyond `MOST_BYTES`."""
+MOST_PASSING = 512
+"""Segments of messages that this process has open; what more it sends goes in the message."""
+MOST_UNREAD = 256
+"""Segments of messages that it keeps open until somebody wants the value; more are mapped."""
+MOST_MAPPED = 16_384
+"""Segments that it maps before somebody wants the value, as a process has 65,530 mappings; of more
+it reads a copy."""
 SLOW_TO_FREE = 4 << 20
 """Bytes of a segment that is closed in a thread of its own: freeing a gigabyte takes 0.5 s."""
 
@@ -90,6 +98,10 @@ _written: dict[int, mmap.mmap] = {}
 """Those of them that may be written to again, mapped for that."""
 unread: set[int] = set()
 """Those of segments that came in messages which nobody has unpickled (an alias relays some)."""
+early: set[int] = set()
+"""The segments, by their `id`, that came in such messages too, and have no descriptor any more."""
+_passing: set[int] = set()
+"""The descriptors of segments that are for one message each."""
 
 
 class Segment:
@@ -98,13 +110,18 @@ class Segment:
     Pickled, it is only told of. Never changes, once it is `of` a buffer or has been `taken`.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "_source", "_trouble", "name", "size", "writable")
+    __slots__ = (
+        *("__weakref__", "_content", "_descriptor", "_source", "_trouble"),
+        *("name", "size", "writable"),
+    )
 
     def __init__(self, source: tuple[int, int], name: str, size: int, *, writable: bool) -> None:
         self._source = source
         """A process, and which of its descriptors it is."""
         self._descriptor = -1
         """Ours, while it is open here."""
+        self._content: memoryview | None = None
+        """Its bytes, if it has been given its memory before anybody wanted it."""
         self._trouble: FarrefError | None = None
         self.name = name
         self.size = size
@@ -124,14 +141,19 @@ class Segment:
         """A copy of *view*; None if there are no segments here, or no more.
 
         *passing*: it is for one message, and may be made of one that is read no more, and become
-        another. Lets other threads run while it copies. Raises `SharedMemoryFullError`.
+        another; of these there are `MOST_PASSING` at most. Lets other threads run while it copies.
+        Raises `SharedMemoryFullError`.
         """
         name = f"farref-{secrets.token_hex(12)}"
         label = _label(name, view.nbytes)
         kept = recycler.find(view.nbytes + len(label)) if passing else None
+        if passing and kept is None and len(_passing) >= MOST_PASSING:
+            return None
         descriptor = _made() if kept is None else kept.descriptor
         if descriptor is None:
             return None
+        if passing:
+            _passing.add(descriptor)
         self = cls((os.getpid(), descriptor), name, view.nbytes, writable=writable)
         self._hold(descriptor)
         if kept is not None:
@@ -184,12 +206,17 @@ class Segment:
         """Whether it came in a message; if it goes on in another, its reader may be anywhere."""
         return self._source != (os.getpid(), self._descriptor)
 
+    @property
+    def early(self) -> bool:
+        """Whether it came, and is here with no descriptor: nobody can be told where it is."""
+        return self._content is not None
+
     def take(self) -> None:
         """Open it here, if it is not: from now on its sender may let go of it.
 
         Raises `ProtocolError` for what is no segment; that it is gone shows in `buffer`.
         """
-        if self._descriptor >= 0 or self._trouble is not None:
+        if self._descriptor >= 0 or self._trouble is not None or self._content is not None:
             return
         numbers = all(type(number) is int and number >= 0 for number in (*self._source, self.size))
         if not numbers or type(self.name) is not str or type(self.writable) is not bool:
@@ -209,6 +236,21 @@ class Segment:
             self._trouble = self._refused(error)
         if self._trouble is not None:
             self.close()
+        elif len(unread) > MOST_UNREAD:
+            self._take_content()
+
+    def _take_content(self) -> None:
+        """Give back its descriptor, before anybody wants the value: too many are open."""
+        try:
+            if len(early) < MOST_MAPPED:
+                content = mapped(self._descriptor, self.size, writable=self.writable)
+            else:
+                content = memoryview(self.content())
+        except (OSError, OverflowError, MemoryError):
+            return  # it stays open
+        self.close()
+        self._content = content
+        early.add(id(self))
 
     def buffer(self, *, copy: bool = True) -> memoryview:
         """Its bytes, mapped for this process alone. One that came in a message is closed then.
@@ -219,6 +261,10 @@ class Segment:
             MemoryError: it cannot be mapped, and is not to be copied instead.
         """
         self._check()
+        if self._content is not None:
+            content, self._content = self._content, None
+            early.discard(id(self))
+            return content
         if not self.foreign:  # who maps what we opened ourselves is no reader who can be told of
             _written.pop(self._descriptor, None)
         try:
@@ -235,6 +281,8 @@ class Segment:
     def content(self) -> bytes | bytearray:
         """Its bytes, copied; it stays open. Raises what `buffer` raises."""
         self._check()
+        if self._content is not None:
+            return bytearray(self._content) if self.writable else bytes(self._content)
         copy = bytearray(self.size)
         view, done = memoryview(copy), 0
         while done < self.size:
@@ -244,7 +292,7 @@ class Segment:
     def _check(self) -> None:
         if self._trouble is not None:
             raise type(self._trouble)(str(self._trouble))  # a new one: it would collect frames
-        if self._descriptor < 0:
+        if self._descriptor < 0 and self._content is None:
             raise AssertionError(f"{self!r} is not open: a message is unpickled once")
 
     def _is_it(self) -> bool:
@@ -285,6 +333,9 @@ class Segment:
     def close(self) -> None:
         """Let go of it here. What has been mapped stays mapped."""
         descriptor, self._descriptor = self._descriptor, -1
+        if self._content is not None:
+            self._content = None
+            early.discard(id(self))
         # A forked child has closed what it inherited, and may have given the number to another.
         if descriptor >= 0 and _open.get(descriptor) == self.name:
             unread.discard(descriptor)
@@ -375,6 +426,7 @@ def _close(descriptor: int, size: int) -> None:
 
 def _close_now(descriptor: int) -> None:
     del _open[descriptor]
+    _passing.discard(descriptor)
     memory = _written.pop(descriptor, None)
     os.close(descriptor)  # first: who forks just now passes on what is open
     if memory is not None:
@@ -395,6 +447,7 @@ def _close_inherited() -> None:
     recycler.forget()
     _written.clear()
     _open.clear()
+    _passing.clear()
     unread.clear()
 
 

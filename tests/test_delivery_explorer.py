@@ -15,7 +15,7 @@ SLOW = [link for link in LINKS if link.slow]
 
 @cache
 def report(link: Link) -> Report:
-    with small_numbers(link.window):
+    with small_numbers(link):
         limit = 2_500_000 if link.slow else 150_000
         return explore(WireModel(link), limit=limit, progress=True)
 

@@ -67,7 +67,7 @@ def differs(mutant: Mutant, trace: str) -> bool:
 def caught_on_the_wire(mutant: Mutant) -> str | None:
     """The same for a mutant of delivery."""
     link = LINK_OF[CAUGHT[str(mutant)]]
-    with mutated(mutant), small_numbers(link.window):
+    with mutated(mutant), small_numbers(link):
         try:
             result = explore(WireModel(link), limit=10_000, progress=True)
         except TooManyStatesError as error:

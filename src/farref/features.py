@@ -16,7 +16,6 @@ import os
 import select
 import socket
 import struct
-import sys
 from pathlib import Path
 from typing import Any, Final
 

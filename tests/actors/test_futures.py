@@ -109,7 +109,7 @@ def test_cancel_takes_back_what_has_not_started(own_system: System, gate: Path) 
     with pytest.raises(concurrent.futures.CancelledError):
         future.result()
     # Until the cancel has arrived: what one peer is sent takes effect in the order sent.
-    assert until(own_system, lambda: not own_system.endpoint.delivery.backlog(one.id))
+    assert until(own_system, lambda: not own_system.endpoint.delivery.load(one.id, "mail")[0])
     gate.touch()
     busy.result()
     assert farref.rpc_sync("one", pow, (2, 2)) == 4

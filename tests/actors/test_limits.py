@@ -22,7 +22,7 @@ from farref.actors import bases, calls, packing, ports, serving
 from farref.actors import delivery as packets
 from farref.actors.base import Limits, MessageTooLarge, system_base
 from farref.actors.wire import Envelope, WorkerInfo
-from farref.protocol import delivery, owner
+from farref.protocol import delivery, owner, room
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.messages import Cargo, Descriptor, Tell
@@ -152,7 +152,7 @@ def test_what_handlers_send(here: System, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(calls, "MAX_UNSENT", 20)
     chatty, sink = here.create(Chatty, "chatty"), here.create(Sink, "sink")
     sent, why = here.ask(chatty, (sink, 10_000))
-    assert "has not acknowledged 20 messages of handlers of chatty" in why
+    assert "has not taken 20 messages of handlers of chatty" in why
     assert until(here, lambda: here.ask(sink, "count") == sent)
 
 
@@ -165,7 +165,7 @@ def test_who_sends_to_a_peer_that_is_stopped(here: System, monkeypatch: pytest.M
     monkeypatch.setattr(here._port, "pump", lambda: None)
     for number in range(5):
         here.tell(sink, number)
-    with pytest.raises(OverloadedError, match=r"has not acknowledged 5 messages for 0\.2 s"):
+    with pytest.raises(OverloadedError, match=r"has not taken 5 messages, .* for 0\.2 s"):
         here.tell(sink, 6)
     monkeypatch.undo()
     here.endpoint.settings = replace(here.endpoint.settings, timeout=PATIENCE)
@@ -179,8 +179,8 @@ class Numbers(RefActor):
         super().__init__()
         self.numbers: list[int] = []
 
-    def receiveMsg_tuple(self, message: tuple[Path, int], sender: ActorAddress) -> None:
-        gate, number = message
+    def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
+        gate, number, *_ = message
         hold(gate)
         self.numbers.append(number)
 
@@ -210,13 +210,39 @@ def test_messages_that_wait_for_a_handler(
 
     thread = threading.Thread(target=tell)
     thread.start()
-    assert until(here, lambda: here.endpoint.delivery.backlog(info.id) >= 20)
+    assert until(here, lambda: here.endpoint.delivery.load(info.id, "mail")[0] >= 20)
     idle(here, 0.2)
     most = 10 + 8 + 20 + 2
     assert len(sent) <= most
     gate.touch()
     assert until(here, lambda: not thread.is_alive())
     assert here.ask(info, "numbers") == list(range(200))
+
+
+def test_bytes_that_wait_for_a_handler(
+    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same, counted in bytes. Calls pass them."""
+    monkeypatch.setattr(room, "ROOM_BYTES", 50_000)
+    monkeypatch.setattr(ports, "MAX_INBOX_BYTES", 100_000)
+    monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
+    info = here.endpoint.registry.find(here.create(Numbers))
+    sent: list[int] = []
+
+    def tell() -> None:
+        for number in range(100):
+            here.tell(info, (gate, number, bytes(10_000)))
+            sent.append(number)
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    assert until(here, lambda: here.endpoint.delivery.load(info.id, "mail")[1] >= 100_000)
+    idle(here, 0.2)
+    assert len(sent) <= (100_000 + 2 * 50_000 + 100_000) // 10_000 + 2
+    assert farref.rpc_sync(info, len, (bytes(10_000),)) == 10_000
+    gate.touch()
+    assert until(here, lambda: not thread.is_alive())
+    assert here.ask(info, "numbers") == list(range(100))
 
 
 MOST = 10 + 2 * 8

@@ -92,6 +92,6 @@ def test_who_sends_too_much_waits_and_nothing_is_lost(
     most = 0
     for number in range(1000):
         system.tell(actor, number)
-        most = max(most, system.endpoint.delivery.backlog(info.id))
+        most = max(most, system.endpoint.delivery.load(info.id, "mail")[0])
     assert most <= 101
     assert until(system, lambda: system.ask(actor, "count") == 1000)

@@ -141,10 +141,10 @@ def test_memory_is_bounded_while_the_link_is_cut(
     with severed(processes, "program", "B"):
         thread = threading.Thread(target=send, daemon=True)
         thread.start()
-        assert until(processes, lambda: processes.endpoint.delivery.backlog(b.id) >= 2000)
+        assert until(processes, lambda: processes.endpoint.delivery.load(b.id, "mail")[0] >= 2000)
         before = psutil.Process().memory_info().rss
         until(processes, lambda: False, 20 * RETRY)
-        assert processes.endpoint.delivery.backlog(b.id) <= 2001
+        assert processes.endpoint.delivery.load(b.id, "mail")[0] <= 2001
         channel = processes.endpoint.delivery._links._channels[b.id]
         assert len(channel._flight) == delivery.WINDOW
         assert until(processes, lambda: channel.retransmissions > 3 * delivery.WINDOW)

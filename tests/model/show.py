@@ -29,6 +29,8 @@ from farref.protocol.messages import (
     Reply,
     Report,
     Returned,
+    RoomAsked,
+    RoomGiven,
     Tell,
 )
 
@@ -67,6 +69,8 @@ def message_line(message: Message) -> str:
         case Probe(start=start, call=call, path=path, before=before):
             way = ", ".join(f"{hop.run} for {hop.call}" for hop in path)
             what = f"by {start} call {call}: {way}{' (second lap)' if before else ''}"
+        case RoomAsked(flow=flow) | RoomGiven(flow=flow):
+            what = flow
         case Call(call=call, cargo=cargo):
             what = f"call {call} {_cargo(cargo)}"
         case Reply(call=call, cargo=cargo, loans=loans, moved=moved):

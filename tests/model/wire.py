@@ -2,7 +2,9 @@
 
 The world of `delivery`, explored by the same `explore`. Each side has some messages to send;
 handing them to the channel, letting a packet leave, a packet's arrival, loss or repetition,
-a tick that is due and the passing of time are moves of their own. Losses, repetitions, and
+a tick that is due and the passing of time are moves of their own. In some programs the messages
+need room: then the receiver's user takes each one when it likes, or never, and there are control
+messages beside, which need none. Losses, repetitions, and
 moments at which time passes although packets are in flight are bounded per program (without
 bounds there is no last state); when they are used up the link is perfect, and everything must
 arrive. Time is relative: after every step *now* is 0 again, so that a state does not depend
@@ -14,12 +16,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
-from farref.protocol import delivery
+from farref.protocol import delivery, room
 from farref.protocol.delivery import Channel, Packet
-from farref.protocol.messages import Cargo, Message, Tell
+from farref.protocol.ids import CallId, WorkerId
+from farref.protocol.messages import Call, Cargo, Message, Tell
+from farref.protocol.room import Flow
 
 from .explorer import Mistake
 from .state import clone, freeze
@@ -38,20 +42,26 @@ class Link:
     early: int = 0
     """How often time passes to the next deadline while packets are in flight."""
     window: int = 4
+    room: int = 0
+    """How many messages the receiver has room for; 0: they need none."""
+    control: int = 0
+    """Messages of side 0 that need none in any case."""
+    takes: bool = True
+    """Whether the receiver's user ever takes what came."""
     reaches: tuple[str, ...] = ()
     slow: bool = False
 
 
 @contextmanager
-def small_numbers(window: int) -> Iterator[None]:
-    """A window that is full soon, and times whose sums are exact."""
+def small_numbers(link: Link) -> Iterator[None]:
+    """A window and room that are full soon, and times whose sums are exact."""
     numbers: dict[str, Any] = {
-        "WINDOW": window,
+        "WINDOW": link.window,
         "ACK_DELAY": 1,
         "FIRST_RETRY": 2,
         "LAST_RETRY": 4,
     }
-    with patch.multiple(delivery, **numbers):
+    with patch.multiple(delivery, **numbers), patch.object(room, "ROOM_BYTES", link.room):
         yield
 
 
@@ -80,21 +90,34 @@ class Side:
     channel: Channel
     left: int
     sent: int = 0
-    handed: list[object] = field(default_factory=list)
+    handed: list[int] = field(default_factory=list)
+    control_left: int = 0
+    control: list[int] = field(default_factory=list)
+    """Control messages that it was handed."""
+    taken: int = 0
+    """How many messages its user has taken."""
     broken: bool = False
 
     def clone(self) -> Side:
         """A copy to try a step on."""
-        return Side(clone(self.channel), self.left, self.sent, list(self.handed))
+        copies = clone(self.channel), self.left, self.sent, list(self.handed)
+        return Side(*copies, self.control_left, list(self.control), self.taken)
 
     def freeze(self) -> Hashable:
         """Equal for sides that will behave the same."""
-        return freeze(self.channel), self.left, self.sent, tuple(self.handed), self.broken
+        control = self.control_left, tuple(self.control)
+        mine = self.left, self.sent, tuple(self.handed), self.taken, self.broken
+        return freeze(self.channel), control, mine
 
 
 def message(number: int) -> Message:
     """The *number*-th message that a side sends."""
     return Tell(cargo=Cargo(payload=number))
+
+
+def control(number: int) -> Message:
+    """The *number*-th control message."""
+    return Call(call=CallId(WorkerId("A", 1), number), cargo=Cargo())
 
 
 class WireModel:
@@ -114,7 +137,12 @@ class WireModel:
 
     def start(self) -> State:
         """Nothing was sent."""
-        one, two = (self._intern(Side(Channel(), count)) for count in self.link.sends)
+        controls = (self.link.control, 0)
+        sides = (
+            Side(Channel(), count, control_left=controls[place])
+            for place, count in enumerate(self.link.sends)
+        )
+        one, two = map(self._intern, sides)
         return State((one, two), (), self.link.lost, self.link.repeated, self.link.early)
 
     # ---- moves
@@ -138,6 +166,10 @@ class WireModel:
             side = self.sides[state.sides[place]]
             if side.left:
                 yield Move("has a message to send", place), self._send(state, place)
+            if side.control_left:
+                yield Move("has something to say", place), self._say(state, place)
+            if self.link.room and self.link.takes and side.taken < len(side.handed):
+                yield Move("takes a message", place), self._take(state, place)
             if side.channel._unsent and len(side.channel._flight) < self.link.window:
                 yield Move("lets a packet leave", place), self._flush(state, place)
             if side.channel.deadline is not None and side.channel.deadline <= 0:
@@ -146,9 +178,30 @@ class WireModel:
 
     def _send(self, state: State, place: int) -> State:
         side = self.sides[state.sides[place]].clone()
-        side.channel.send(message(side.sent))
+        if self.link.room:
+            number = side.channel.send(message(side.sent), "mail", 1)
+            self._see({"nothing waits for room": number is None})
+        else:
+            side.channel.send(message(side.sent))
         side.left -= 1
         side.sent += 1
+        return self._after(state, place, side, None)
+
+    def _say(self, state: State, place: int) -> State:
+        side = self.sides[state.sides[place]].clone()
+        self._see({"control passes nothing": side.channel.waits})
+        side.channel.send(control(self.link.control - side.control_left))
+        side.control_left -= 1
+        return self._after(state, place, side, None)
+
+    def _take(self, state: State, place: int) -> State:
+        """The user takes a message; when none waits, there is room again."""
+        side = self.sides[state.sides[place]].clone()
+        side.taken += 1
+        self._see({"room is never owed": bool(side.channel.owed)})
+        if side.taken == len(side.handed):
+            for flow in side.channel.owed:
+                side.channel.give(flow)
         return self._after(state, place, side, None)
 
     def _flush(self, state: State, place: int) -> State:
@@ -176,12 +229,19 @@ class WireModel:
         before = self.sides[state.sides[place]]
         side = before.clone()
         try:
-            handed = side.channel.receive(packet, 0)
+            full: tuple[Flow, ...] = ()
+            if self.link.room and side.taken < len(side.handed):
+                full = ("mail",)
+            handed = side.channel.receive(packet, 0, full)
         except Exception as error:  # whatever a machine raises here is a finding
             return self._fail(
                 state, place, side, Mistake("no machine raises", f"{type(error).__name__}: {error}")
             )
-        side.handed += [each.cargo.payload for each in handed if isinstance(each, Tell)]
+        for each in handed:
+            if isinstance(each, Tell):
+                side.handed.append(cast("int", each.cargo.payload))
+            elif isinstance(each, Call):
+                side.control.append(each.call.number)
         expects = before.channel._expects
         oldest = before.channel._next - len(before.channel._flight)
         last = packet.first + len(packet.messages)
@@ -221,6 +281,7 @@ class WireModel:
     def _after(self, state: State, place: int, side: Side, packet: Packet | None) -> State:
         # Statistics, which would tell equal states apart.
         side.channel.retransmissions = side.channel.duplicates = 0
+        side.channel.released()
         sides = list(state.sides)
         sides[place] = self._intern(side)
         flying = state.flying
@@ -254,6 +315,16 @@ class WireModel:
     def _flaw(self, side: Side) -> Mistake | None:
         if side.handed != list(range(len(side.handed))):
             return Mistake("handed over in order, once (G3)", f"it was handed {side.handed}")
+        if side.control != list(range(len(side.control))):
+            return Mistake("handed over in order, once (G3)", f"it was told {side.control}")
+        if self.link.room and len(side.handed) - side.taken > 2 * self.link.room:
+            # Twice: what a packet brings behind a question is answered with it.
+            return Mistake("nobody sends more than there is room for", f"{side.handed} wait")
+        for each in side.channel._rooms.values():
+            if each.messages < 0 or each.bytes < 0:
+                return Mistake("no more room is given than was taken", f"{each.messages} are out")
+            if each.waiting and each.asked is None:
+                return Mistake("who waits for room has asked for it", "it has not")
         channel, window = side.channel, self.link.window
         if len(channel._flight) > window or len(channel._ahead) >= window:
             return Mistake("memory is bounded by the window", "more is kept")
@@ -281,8 +352,11 @@ class WireModel:
         """Everything arrived, is acknowledged, and forgotten."""
         for place, number in enumerate(state.sides):
             side, other = self.sides[number], self.sides[state.sides[1 - place]]
-            if len(side.handed) < other.sent:
-                return Mistake("everything arrives", f"{len(side.handed)} of {other.sent} came")
+            sent = other.sent if self.link.takes else min(other.sent, self.link.room)
+            if len(side.handed) < sent:
+                return Mistake("everything arrives", f"{len(side.handed)} of {sent} came")
+            if len(side.control) < self.link.control * place:
+                return Mistake("control arrives", f"{len(side.control)} of it came")
             if side.channel.backlog or side.channel._ahead:
                 return Mistake("everything is forgotten", f"{side.channel.backlog} are kept")
         return None
@@ -340,6 +414,9 @@ NEVER_WIRE = frozenset(
         "no acknowledgement is late",
         "acknowledgements never ride",
         "no acknowledgement hurries",
+        "nothing waits for room",
+        "room is never owed",
+        "control passes nothing",
     }
 )
 """Claims about the link that exploring it must prove false (see `never`)."""
@@ -356,5 +433,23 @@ LINKS = (
     Link("both ways", (2, 1), lost=1, repeated=1, early=1, window=8),
     Link("many losses", (2, 1), lost=4, reaches=("no packet brings old and new",)),
     Link("many early retries", (2, 0), repeated=2, early=4, window=8),
+    Link(
+        "no more than there is room for",
+        (4, 0),
+        room=2,
+        window=8,
+        reaches=("nothing waits for room", "room is never owed"),
+    ),
+    Link("room that is lost", (3, 0), lost=1, repeated=1, room=1, window=8),
+    Link("room, both ways", (2, 2), room=1, window=8),
+    Link(
+        "control passes what waits",
+        (3, 0),
+        control=2,
+        room=1,
+        window=8,
+        takes=False,
+        reaches=("nothing waits for room", "control passes nothing"),
+    ),
     Link("both ways, more of everything", (3, 2), lost=2, repeated=1, slow=True),
 )

@@ -443,6 +443,22 @@ BY_PROGRAM = {
         "Channel.tick: sends again without end",
         "Channel.tick: sends again under new numbers",
     ),
+    "control passes what waits": (
+        "Channel.send: sends without room",
+        "Channel._given: sends all at once",
+        "Channel._asked: is never full",
+        "Room.left: does not count what has waited",
+    ),
+    "no more than there is room for": (
+        "Channel._ask: asks for no room",
+        "Channel._ask: never remembers that it asked",
+        "Channel._given: asks for room once",
+        "Channel._given: keeps what there is room for",
+        "Channel._asked: is full for ever",
+        "Channel.give: gives no room",
+        "Room.given: does not take off what it was given",
+        "Room.next: lets the last one go first",
+    ),
     "a perfect link": (
         "Channel.packet: does not keep what it sends",
         "Channel._put_in_order: hands over what is ahead",

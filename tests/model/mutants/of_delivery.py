@@ -1,6 +1,7 @@
 """Rules of delivery: numbers, the window, acknowledgements, retransmission."""
 
 from farref.protocol.delivery import Channel
+from farref.protocol.room import Room
 
 from .mutant import Mutant
 
@@ -111,4 +112,30 @@ DELIVERY = (
         "tuple(messages), self._expects",
         "tuple(messages), self._told - 1",
     ),
+    _channel(
+        "sends without room",
+        "send",
+        "if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:",
+        "if False:",
+    ),
+    _channel(
+        "asks for no room",
+        "_ask",
+        "self._unsent.append(RoomAsked(flow=flow))",
+        "pass",
+    ),
+    _channel(
+        "never remembers that it asked", "_ask", "room.asked = room.messages, room.bytes", "pass"
+    ),
+    _channel("asks for room once", "_given", "self._ask(flow, room)", "pass"),
+    _channel("keeps what there is room for", "_given", "while room.waiting and", "while False and"),
+    _channel("sends all at once", "_given", "room.bytes < rooms.ROOM_BYTES:\n", "True:\n"),
+    _channel("is never full", "_asked", "if flow not in full:", "if True:"),
+    _channel("is full for ever", "_asked", "self._owed = (*self._owed, flow)", "pass"),
+    _channel("gives no room", "give", "self._unsent.append(RoomGiven(flow=flow))", "pass"),
+    Mutant("does not take off what it was given", Room, "given", "self.bytes -= size", "pass"),
+    Mutant(
+        "lets the last one go first", Room, "next", "self.waiting.popleft()", "self.waiting.pop()"
+    ),
+    Mutant("does not count what has waited", Room, "left", "self.bytes += size", "pass"),
 )
