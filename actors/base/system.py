@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, Literal
 
-from . import addresses, places
+from . import addresses, descriptors, places
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -67,6 +67,7 @@ class FarrefBase(Outside, MultiprocessCommon):
         mode: Mode,
         shutdown_timeout: float,
     ) -> None:
+        descriptors.raise_limit()
         self.settings = settings
         self._mode = mode
         self._shutdown_timeout = shutdown_timeout
