@@ -1,8 +1,8 @@
 """How many files a process may have open, sockets among them.
 
 The soft limit is mostly 1,024, for the sake of programs that use ``select()``.  The hard limit, up
-to which every process may raise it, is far higher.  A registrar needs four descriptors for each worker,
-and a program two for each that it calls.
+to which every process may raise it, is far higher.  A registrar needs four descriptors for each
+worker, and a program two for each that it calls.
 """
 
 from __future__ import annotations

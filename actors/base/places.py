@@ -9,11 +9,12 @@ one of these sockets may have code unpickled by it:
 ``<id>.alive``           locked (shared) by processes of the system *id*
 ``<id>-<random>``        the socket of one actor of the system *id*
 ``x-<random>``           the socket of one outside program (or ``private()``)
+``.new-<pid>-<random>``  what that process is about to publish under another name
 ``key``                  secret for TCP over loopback, made on first use
 =======================  ====================================================
 
-A socket file outlives a process that was killed, so the next one to start a system sweeps:
-sockets of systems whose ``.alive`` nobody locks, and sockets that refuse connections.
+A socket file outlives a process that was killed, so the next one to start a system, or to look for
+one, sweeps: sockets of systems whose ``.alive`` nobody locks, and sockets that refuse connections.
 To keep a sweeper from mistaking a socket that is bound but does not listen yet for a dead
 one, a socket is bound under a hidden name and published, listening, with ``link()``, which
 fails rather than replaces when the name is taken.
@@ -107,7 +108,7 @@ def listen_at(path: str) -> socket.socket:
     """A listening socket published at *path*; ``FileExistsError`` if the name is taken."""
     if len(os.fsencode(path)) > MAX_SOCKET_PATH:
         raise PathTooLong(f"{path}: longer than {MAX_SOCKET_PATH} bytes")
-    hidden = os.path.join(os.path.dirname(path), f".new-{secrets.token_hex(8)}")
+    hidden = str(draft(Path(path).parent))
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(hidden)
@@ -120,6 +121,22 @@ def listen_at(path: str) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def draft(directory: Path) -> Path:
+    """A fresh name in *directory* for what this process will publish when it is ready."""
+    return directory / f".new-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _is_abandoned(hidden: Path) -> bool:
+    """Whether the process that made the draft *hidden* has ended."""
+    try:
+        os.kill(int(hidden.name.split("-")[1]), 0)
+    except (ProcessLookupError, ValueError):
+        return True
+    except PermissionError:
+        pass  # it is another user's by now; that one's draft will be swept when it has ended
+    return False
 
 
 def answers(path: str) -> bool:
@@ -213,6 +230,9 @@ def sweep(directory: Path) -> None:
     for pattern in ("*.admin", "x-*"):
         for entry in directory.glob(pattern):
             remove_if_dead(str(entry))
+    for hidden in directory.glob(".new-*"):
+        if _is_abandoned(hidden):
+            hidden.unlink(missing_ok=True)
 
 
 def loopback_key(directory: Path) -> bytes:
@@ -225,7 +245,7 @@ def loopback_key(directory: Path) -> bytes:
     path = directory / "key"
     with claiming(directory):
         if not path.exists() or path.stat().st_size != LOOPBACK_KEY:
-            hidden = directory / f".new-{secrets.token_hex(8)}"
+            hidden = draft(directory)
             descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 with open(descriptor, "wb") as file:

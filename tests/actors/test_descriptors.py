@@ -1,4 +1,4 @@
-"""Many workers, each of which takes descriptors: limits that can be raised are, others are named."""
+"""Many workers, each of which takes descriptors: a limit is raised, or the error names it."""
 
 from __future__ import annotations
 
