@@ -6,7 +6,10 @@ and so its exit code. Nobody else has it: the end of an actor that the admin cre
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ class Children:
         for child in getattr(self._actor._myRef, "_child_procs", ()):
             if child.childAddr is address:
                 self._processes.append((address, child.childProc))
+                register_after_fork(child.childProc._popen, _let_go)
 
     def cause(self, address: ActorAddress) -> str:
         """How the child at *address*, which has exited, ended; empty if that is not known."""
@@ -36,6 +40,13 @@ class Children:
                 self._processes.remove(entry)
                 return how_it_ended(entry[1].exitcode)
         return ""
+
+
+def _let_go(started: Any) -> None:
+    """In a child that was forked later: close the pipes to one that was *started* before it."""
+    with contextlib.suppress(OSError):
+        for pipe in started.finalizer._args:
+            os.close(pipe)
 
 
 def how_it_ended(code: int | None) -> str:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -41,9 +40,7 @@ def folder() -> Path:
 def add(name: str, entry: dict[str, Any]) -> None:
     """Make the system *name* known. Raises `SystemDownError` if one of that name runs."""
     path = _path(name)
-    for other in folder().glob("*.json"):
-        if not _runs(other):
-            other.unlink(missing_ok=True)  # of a program that was killed
+    sweep()
     draft = _draft(path, entry)
     try:
         os.link(draft, path)
@@ -55,6 +52,19 @@ def add(name: str, entry: dict[str, Any]) -> None:
         draft.unlink()
 
 
+def sweep() -> None:
+    """Remove what is left of systems that were killed: their entries, and their sockets.
+
+    Whoever starts a system, or looks for one, calls it. One at a time: between the look at an entry
+    and its removal nobody else removes it, and gives its name to a new system.
+    """
+    with places.claiming(folder()):
+        for path in folder().glob("*.json"):
+            if not _runs(path):
+                path.unlink(missing_ok=True)
+        places.sweep(folder())
+
+
 def replace(name: str, entry: dict[str, Any]) -> None:
     """Say more about the system *name*, which this program added."""
     path = _path(name)
@@ -62,13 +72,15 @@ def replace(name: str, entry: dict[str, Any]) -> None:
 
 
 def names() -> list[str]:
-    """The names of the systems that run."""
+    """The names of the systems that run. What is left of others is removed."""
+    sweep()
     return sorted(path.stem for path in folder().glob("*.json") if _runs(path))
 
 
 def find(name: str) -> dict[str, Any]:
     """What is needed to join *name*. Raises `SystemDownError` if no such system runs."""
     path = _path(name)
+    sweep()
     if not _runs(path):
         others = ", ".join(names()) or "none"
         raise SystemDownError(f"no system named {name!r} runs; of yours there are: {others}")
@@ -120,7 +132,7 @@ def remove(name: str) -> None:
 
 def _draft(path: Path, entry: dict[str, Any]) -> Path:
     """*entry*, whole, in a file beside *path*: nobody ever sees half of one under its name."""
-    draft = path.with_suffix(f".{secrets.token_hex(8)}")
+    draft = places.draft(path.parent)
     draft.touch(mode=0o600)  # it may hold a key
     draft.write_text(json.dumps(entry), encoding="utf-8")
     return draft

@@ -9,6 +9,7 @@ from thespian.system.utilis import checkActorCapabilities
 
 from ..serialization.failures import text_of
 from . import bases
+from .base import descriptors
 from .classes import make_findable
 
 if TYPE_CHECKING:
@@ -39,9 +40,35 @@ def make(
             raise UnfitError(  # noqa: TRY301 - passed on as it is
                 f"no host that could be chosen is what {actor_class.__name__} needs"
             )
-        address: ActorAddress = parent.createActor(actor_class, requirements)
+        return _created(parent, actor_class, requirements)
     except UnmadeError:
         raise
     except BaseException as error:  # what it unpickles may do anything
-        raise UnmadeError(f"{type(error).__name__}: {text_of(error)}") from None
+        why = f"{type(error).__name__}: {text_of(error)}{descriptors.hint(error)}"
+        raise UnmadeError(why) from None
+
+
+def _created(parent: Actor, actor_class: type, requirements: dict[str, Any] | None) -> ActorAddress:
+    """What `createActor` returns; it raises what Thespian's would only write into its log."""
+    manager: Any = parent._myRef
+    start = getattr(manager, "_startChildActor", None)
+    if start is None:  # on the in-process base nothing is started
+        address: ActorAddress = parent.createActor(actor_class, requirements)
+        return address
+    failures = []
+
+    def starting(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return start(*args, **kwargs)
+        except OSError as error:
+            failures.append(error)
+            raise
+
+    manager._startChildActor = starting
+    try:
+        address = parent.createActor(actor_class, requirements)
+    finally:
+        del manager._startChildActor
+    for error in failures:
+        raise error
     return address

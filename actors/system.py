@@ -209,6 +209,7 @@ class System:
         """
         check_timeout(timeout, DEFAULT_TIMEOUT)
         base = base or bases.default()
+        directory.sweep()
         with _start_errors(first, base):
             asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
         self = cls.__new__(cls)

@@ -70,14 +70,6 @@ NOT_APPLICABLE: Final[dict[str, str]] = {
     ),
 }
 
-RACY: Final[dict[str, str]] = {
-    "test_confused_exit": (
-        "expects that an actor's exit is known within the time of creating another; our"
-        " createActor answers before the new process runs, so the exit may come second"
-    ),
-}
-ATTEMPTS: Final = 5  # for a racy test
-
 
 @dataclass(slots=True)
 class Outcome:
@@ -104,7 +96,7 @@ def main() -> int:
                 files = [name for name in files if name in arguments.files]
             results[base] = {}
             for name in files:
-                outcome = _run_file(tree, name, base, arguments)
+                outcome = _pytest(tree, name, _deselect(base), base, arguments)
                 results[base][name] = outcome
                 print(_line(base, name, outcome), flush=True)
     return _report(results, arguments)
@@ -157,29 +149,6 @@ def _unpack(archive: Path, folder: Path, *, ours: bool) -> Path:
 def _deselect(base: str) -> str:
     stock = "multiprocTCPBase" if base in OURS else base
     return " and ".join(f"not {name}" for name in (*OTHER_BASES, "AdminRouting") if name != stock)
-
-
-def _run_file(tree: Path, name: str, base: str, arguments: argparse.Namespace) -> Outcome:
-    outcome = _pytest(tree, name, _deselect(base), base, arguments)
-    if base in OURS:
-        for failure in list(outcome.failures):
-            racy = next((test for test in RACY if test in failure), None)
-            if racy and _passes_again(tree, name, racy, base, arguments):
-                outcome.failures.remove(failure)
-                outcome.counts["failed"] -= 1
-                outcome.counts["passed"] += 1
-    return outcome
-
-
-def _passes_again(
-    tree: Path, name: str, test: str, base: str, arguments: argparse.Namespace
-) -> bool:
-    for _ in range(ATTEMPTS):
-        again = _pytest(tree, name, f"{test} and {_deselect(base)}", base, arguments)
-        if again.counts["passed"] and not again.failures:
-            print(f"{base:18} {test} passed when run again: {RACY[test]}")
-            return True
-    return False
 
 
 def _pytest(
@@ -249,9 +218,6 @@ def _line(base: str, name: str, outcome: Outcome) -> str:
 def _report(results: dict[str, dict[str, Outcome]], arguments: argparse.Namespace) -> int:
     print("\nnot applicable to our base:")
     for pattern, reason in NOT_APPLICABLE.items():
-        print(f"  {pattern}: {reason}")
-    print("\nracy by their own construction, run again when they fail:")
-    for pattern, reason in RACY.items():
         print(f"  {pattern}: {reason}")
     unexpected = 0
     for base, outcomes in results.items():

@@ -67,4 +67,8 @@ class UserIntent(TransmitIntent):
 
     def identify(self) -> str:
         """A short description that never looks into the message."""
-        return f"UserIntent(to {self._targetAddr}, {type(self._message).__name__})"
+        return f"{type(self).__name__}(to {self._targetAddr}, {type(self._message).__name__})"
+
+
+class AwaitedIntent(UserIntent):
+    """One whose sender waits until it has been handled: it is acknowledged at once."""

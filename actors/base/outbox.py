@@ -178,7 +178,8 @@ class Outbox:
             unsettled = not connection.settled
             waiting = select.poll()
             if connection.state is not State.RETRYING:
-                writable = 0 if connection.state is State.SHAKING else WRITABLE
+                writes = connection.queued_bytes and connection.state is not State.SHAKING
+                writable = WRITABLE if writes else 0
                 waiting.register(connection.sock.fileno(), READABLE | writable)
         events = waiting.poll((RETRY_DELAY if unsettled else timeout) * 1000)
         with self.lock:

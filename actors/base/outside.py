@@ -5,6 +5,9 @@ Thread rules of one context (``ActorSystem`` or one ``private()``):
 - ``tell`` may be called by any thread at any time, also while another thread sits in
   ``listen()`` for ever.  It writes at once, in the calling thread, and returns when the kernel
   has taken the whole message; that is also how a slow receiver slows its senders down.
+- ``tell`` of an ``ActorExitRequest`` also waits until the actor has handled it, for `EXIT` seconds
+  at most.  The actor's parent has been sent the news of the exit by then, so it learns of that
+  before anything that this program causes next.
 - ``listen`` and ``ask`` receive *any* message for this context, one caller at a time.  While a
   thread listens for ever, others must not ``ask`` here: they use a ``private()`` of their own.
 - ``createActor`` uses an endpoint of its own for the answer: any thread.
@@ -17,10 +20,11 @@ from __future__ import annotations
 
 import contextlib
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from ._thespian import (
     ActorAddress,
+    ActorExitRequest,
     ActorSystemFailure,
     BaseContext,
     DeadEnvelope,
@@ -33,9 +37,13 @@ from ._thespian import (
     isInternalActorSystemMessage,
     timePeriodSeconds,
 )
-from .envelopes import UserIntent
+from .envelopes import AwaitedIntent, UserIntent
 from .errors import TransportClosed
+from .outgoing import OutConnection
 from .transport import Transport
+
+EXIT: Final = 2.0
+"""Seconds that an actor may take until it handles an exit request, before ``tell`` returns."""
 
 
 class Outside:
@@ -51,7 +59,13 @@ class Outside:
 
         Raises :class:`PeerStalled` when the receiver takes nothing, and what pickling raises.
         """
-        self._post(UserIntent(anActor, msg, self._undeliverable))
+        if isinstance(msg, ActorExitRequest):
+            connection = self._post(AwaitedIntent(anActor, msg, self._undeliverable))
+            if connection is not None:
+                self.transport.await_handled(connection, EXIT)
+                self._complete()
+        else:
+            self._post(UserIntent(anActor, msg, self._undeliverable))
 
     def post(self, anActor: ActorAddress, msg: object) -> None:
         """Send *msg* like `tell`, but never wait: the thread that runs writes what is left.
@@ -103,7 +117,7 @@ class Outside:
 
     exit_context = leave  # Thespian's name, for a private context
 
-    def _post(self, intent: TransmitIntent) -> None:
+    def _post(self, intent: TransmitIntent) -> OutConnection | None:
         transport = self.transport
         if transport.closed:
             raise TransportClosed("this endpoint was closed by leave() or shutdown()")
@@ -111,6 +125,7 @@ class Outside:
         if connection is not None and connection.queued_bytes:
             transport.write_out(connection)
         self._complete()
+        return connection
 
     def _complete(self) -> None:
         """Have callbacks called: by the thread that runs, else by this one."""

@@ -9,6 +9,7 @@ one of these sockets may have code unpickled by it:
 ``<id>.alive``           locked (shared) by processes of the system *id*
 ``<id>-<random>``        the socket of one actor of the system *id*
 ``x-<random>``           the socket of one outside program (or ``private()``)
+``.new-<pid>-<random>``  what that process is about to publish under another name
 ``key``                  secret for TCP over loopback, made on first use
 ``thespian.log``         Thespian's own log, unless ``THESPLOG_FILE`` says another
 =======================  ====================================================
@@ -24,8 +25,8 @@ Every program of a user finds the same directory, as long as its environment nam
 *Safe* means that no other user can enter it, or put another in its place: each directory above it
 belongs to root or to us, and who else may write there may not rename what is ours (the sticky bit).
 
-A socket file outlives a process that was killed, so the next one to start a system sweeps:
-sockets of systems whose ``.alive`` nobody locks, and sockets that refuse connections.
+A socket file outlives a process that was killed, so the next one to start a system, or to look for
+one, sweeps: sockets of systems whose ``.alive`` nobody locks, and sockets that refuse connections.
 To keep a sweeper from mistaking a socket that is bound but does not listen yet for a dead
 one, a socket is bound under a hidden name, and gets its own one when it listens.  Names are random
 but for that of an admin, which is taken while :func:`claiming`.
@@ -186,7 +187,7 @@ def listen_at(path: str) -> socket.socket:
         raise PathTooLong(f"{path}: longer than {MAX_SOCKET_PATH} bytes")
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, "a socket has this name already", path)
-    hidden = os.path.join(os.path.dirname(path), f".new-{secrets.token_hex(8)}")
+    hidden = str(draft(Path(path).parent))
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(hidden)
@@ -200,6 +201,22 @@ def listen_at(path: str) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def draft(directory: Path) -> Path:
+    """A fresh name in *directory* for what this process will publish when it is ready."""
+    return directory / f".new-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _is_abandoned(hidden: Path) -> bool:
+    """Whether the process that made the draft *hidden* has ended."""
+    try:
+        os.kill(int(hidden.name.split("-")[1]), 0)
+    except (ProcessLookupError, ValueError):
+        return True
+    except PermissionError:
+        pass  # it is another user's by now; that one's draft will be swept when it has ended
+    return False
 
 
 def answers(path: str) -> bool:
@@ -293,6 +310,9 @@ def sweep(directory: Path) -> None:
     for pattern in ("*.admin", "x-*"):
         for entry in directory.glob(pattern):
             remove_if_dead(str(entry))
+    for hidden in directory.glob(".new-*"):
+        if _is_abandoned(hidden):
+            hidden.unlink(missing_ok=True)
 
 
 def loopback_key(directory: Path) -> bytes:
@@ -305,7 +325,7 @@ def loopback_key(directory: Path) -> bytes:
     path = directory / "key"
     with claiming(directory):
         if not path.exists() or path.stat().st_size != LOOPBACK_KEY:
-            hidden = directory / f".new-{secrets.token_hex(8)}"
+            hidden = draft(directory)
             descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 with open(descriptor, "wb") as file:

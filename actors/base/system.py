@@ -14,7 +14,7 @@ from time import monotonic, sleep
 from typing import Any, Final, Literal
 
 from ...features import knows_peers
-from . import addresses, keys, places
+from . import addresses, descriptors, keys, places
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -73,6 +73,7 @@ class FarrefBase(Outside, MultiprocessCommon):
         mode: Mode,
         shutdown_timeout: float,
     ) -> None:
+        descriptors.raise_limit()
         self.settings = settings
         self._mode = mode
         self._shutdown_timeout = shutdown_timeout

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from time import perf_counter
 from typing import Any, ClassVar, cast
 
 from . import addresses, framing, places
@@ -260,6 +261,15 @@ class Transport:
             lambda: connection.written >= end,
             lambda t: self._outbox.write_alone(connection, t),
         )
+
+    def await_handled(self, connection: OutConnection, seconds: float) -> None:
+        """Wait until the peer has handled all that was sent to it, or is gone: *seconds* at most.
+
+        For threads that do not run; does not depend on any thread that does.
+        """
+        deadline = perf_counter() + seconds
+        while connection.unacked and (left := deadline - perf_counter()) > 0:
+            self._outbox.write_alone(connection, left)
 
     def write_all_out(self) -> None:
         """Like :meth:`write_out` for every connection."""

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pytest
-from thespian.actors import ActorExitRequest, ActorSystem, PoisonMessage
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ActorSystem,
+    ChildActorExited,
+    PoisonMessage,
+)
 
 from farref.actors.base import (
     NoSuchSystem,
@@ -208,3 +217,32 @@ def test_the_admin_is_known(shared_system: ActorSystem) -> None:
     pid = places.admin_pid(base.settings.directory, base.settings.name)
     assert pid is not None
     assert alive(pid)
+
+
+class Lingering(Actor):
+    """Takes its time to exit, and counts children of its class that have exited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exited: list[ActorAddress] = []
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case "child":
+                self.send(sender, self.createActor(Lingering))
+            case "exited":
+                self.send(sender, len(self.exited))
+            case ChildActorExited(childAddress=child) if child not in self.exited:  # told twice
+                self.exited.append(child)
+            case ActorExitRequest():
+                time.sleep(0.3)
+
+
+def test_an_exit_is_known_before_what_the_program_does_next() -> None:
+    with running() as system:
+        parent = system.createActor(Lingering)
+        for number in (1, 2, 3):
+            child = system.ask(parent, "child", PATIENCE)
+            assert system.ask(child, "exited", PATIENCE) == 0
+            system.tell(child, ActorExitRequest())
+            assert system.ask(parent, "exited", PATIENCE) == number
