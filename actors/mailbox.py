@@ -174,6 +174,8 @@ class Mailbox:
                 endpoint.take(message)
             case Found() | Spawned() | Minted() | Died() | Heard() | Down():
                 endpoint.take(message)
+            case Watch() if not self._joined:
+                self._stash.append((message, sender))  # nothing is recorded before that
             case Meddled() | Meddle() | Watch() | Inspect() | Inspected():
                 endpoint.take(message)
             case WatchMessage() | Nudge():

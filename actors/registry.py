@@ -120,21 +120,27 @@ class Registry:
                 self._endpoint.learn(info)
             return info
         if key is not None:
-            self._plain[key] = time.monotonic() + BELIEVED
+            now = time.monotonic()
+            self._plain = {each: until for each, until in self._plain.items() if until > now}
+            self._plain[key] = now + BELIEVED
         return None
 
     def near(self, worker: WorkerId) -> bool:
         """Whether *worker* sees this process, and so can open what it shares. Asks once."""
         if worker == self._endpoint.me or not self._port.runs_by_itself:
             return True  # the in-process base has one process
-        if worker not in self._near:
+        near = self._near.get(worker)
+        if near is None:
             try:
                 found = self._ask(Lookup, PATIENCE, name=worker.name)
             except FetchTimeoutError:
                 return False
             there = any(info.id == worker for info in found.workers)
-            self._near[worker] = there and found.host == processes.host()
-        return self._near[worker]
+            near = there and found.host == processes.host()
+            with self._endpoint.lock:  # or it dies just now, and nobody would forget it
+                if worker not in self._endpoint.context.dead:
+                    self._near[worker] = near
+        return near
 
     def surely_near(self, worker: WorkerId) -> bool:
         """Whether that is known already. Does not block."""
@@ -153,9 +159,7 @@ class Registry:
         spawned = self._ask(Spawn, CREATION_PATIENCE, **what)
         if spawned.info is None:
             raise SystemDownError(f"worker {what['name']!r} could not be created: {spawned.reason}")
-        info: WorkerInfo = spawned.info
-        self._names[info.name] = info
-        return info
+        return self._known(spawned.info)
 
     def mint(self, name: str) -> WorkerId:
         """The id of an actor of this *name* that this endpoint is to create."""
@@ -227,8 +231,13 @@ class Registry:
                 f"worker {name!r} {'died' if found.dead else 'does not exist'}; "
                 f"in this system there are: {there}"
             )
-        info: WorkerInfo = found.workers[0]
-        self._names[name] = info
+        return self._known(found.workers[0])
+
+    def _known(self, info: WorkerInfo) -> WorkerInfo:
+        """*info*, which is remembered while it lives."""
+        with self._endpoint.lock:
+            if info.id not in self._endpoint.context.dead:
+                self._names[info.name] = info
         return info
 
     def _ask(self, kind: Any, patience: float, to: ActorAddress | None = None, **what: Any) -> Any:

@@ -198,6 +198,7 @@ class Tracer:
     def buried(self, worker: WorkerId) -> None:
         """What the dead *worker* held, or was owed, is released here now."""
         self.did("buried", worker)
+        self._counts = {key: n for key, n in self._counts.items() if key[1] != worker}
 
     # ---- inside
 

@@ -143,8 +143,9 @@ QUESTIONS = {
     "whereabouts",
 }
 """Methods of a context that change nothing."""
-INSIDE = {"receive", "share_on"}
-"""Those that only the context itself calls, and one that checks what another one takes."""
+INSIDE = {"receive", "share_on", "outlive"}
+"""Those that only the context itself calls, one that checks what another one takes, and one that
+comes before all others: a recording begins with what it brings (see `Endpoint.settle_in`)."""
 
 
 def test_every_input_of_a_context_is_recorded() -> None:

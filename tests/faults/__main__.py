@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from farref.protocol import delivery
 from farref.protocol.sharing import DISCIPLINES
@@ -17,6 +18,8 @@ from .soak import soak
 
 if TYPE_CHECKING:
     from collections import Counter
+
+    from ..wear.gauge import Figures
 
 
 def main() -> None:
@@ -36,9 +39,26 @@ def main() -> None:
             said = f"{done.total():,} done, {done['kill']} killed, {done['cut']} links cut"
             bar.update(task, completed=passed, description=said)
 
-        done = soak(wanted.seconds, wanted.seed, show, wanted.sharing)
-    for what, number in sorted(done.items()):
+        run = soak(wanted.seconds, wanted.seed, show, wanted.sharing)
+    for what, number in sorted(run.done.items()):
         console.print(f"{number:>9,}  {what}")
+    for who in run.readings[0][1]:
+        console.print(table(who, run.readings))
+
+
+def table(who: str, readings: list[tuple[float, dict[str, Figures]]]) -> Table:
+    """What *who* has, and costs, from the beginning to the end."""
+    shown = Table(title=f"{who}, while nothing happens", box=None)
+    for heading in ("after", "timers", "threads", "descriptors", "blocks", "MB"):
+        shown.add_column(heading, justify="right")
+    for heading in ("wakeups/s", "idle CPU", "CPU of a call"):
+        shown.add_column(heading, justify="right")
+    for seconds, figures in readings:
+        lent, wakeups, idle, call = figures[who]
+        whole = (f"{each:,}" for each in lent[:-1])
+        rest = (f"{lent.megabytes:.1f}", f"{wakeups:.1f}", f"{idle:.1f} %", f"{call:.0f} µs")
+        shown.add_row(f"{seconds:,.0f} s", *whole, *rest)
+    return shown
 
 
 if __name__ == "__main__":

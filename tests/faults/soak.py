@@ -38,6 +38,7 @@ from farref.testing import (
 )
 
 from ..actors.helpers import Box, make_box
+from ..wear.gauge import gauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from farref import Future, WorkerInfo
     from farref.protocol.ids import RRefId, WorkerId
     from farref.protocol.sharing import Sharing
+
+    from ..wear.gauge import Figures
 
 WORKERS = tuple(f"W{number}" for number in range(6))
 SURVIVOR = WORKERS[0]
@@ -57,6 +60,12 @@ KILLS = 3.0
 CUTS = 4.0
 """Seconds from one to the next."""
 OUTAGE = 0.4
+BRIEF = 100.0
+"""A run of fewer seconds is only looked at when it begins and ends."""
+READINGS = 10
+"""How often it is looked at what things cost, at the beginning and at the end besides."""
+MORE = 30
+"""Fewer timers, threads or descriptors may have come up, of the many that there were in between."""
 GROWTH = 15e6
 """Bytes by which a process may grow after the first third: what the allocator keeps."""
 
@@ -138,6 +147,8 @@ class Soak:
         """When the link that is cut is to be healed, and which."""
         self.done: Counter[str] = Counter()
         self.sizes: dict[str, list[int]] = {"program": [], SURVIVOR: []}
+        self.readings: list[tuple[float, dict[str, Figures]]] = []
+        """What the two cost while nothing happens, and how many seconds after the beginning."""
         for name in WORKERS:
             self.start(name)
         self.survivor = farref.rpc_sync(SURVIVOR, os.getpid)
@@ -323,6 +334,18 @@ class Soak:
             heal(self.system, *self.mend[1:])
             self.mend = None
 
+    def read(self, seconds: float) -> None:
+        """Have nothing happen for a moment, and see what that costs."""
+        faults = self.system.endpoint.settings.faults
+        set_faults(self.system, Faults())
+        while self.mend is not None:
+            self.mend_if_due()
+        while self.flying:
+            self.land()
+        self.readings.append((seconds, gauge(SURVIVOR)))
+        if faults is not None:
+            set_faults(self.system, faults)
+
     def look(self) -> None:
         for name, pid in (("program", os.getpid()), (SURVIVOR, self.survivor)):
             self.sizes[name].append(psutil.Process(pid).memory_info().rss)
@@ -340,6 +363,11 @@ class Soak:
         for info in self.infos.values():  # messages that were sent on have come since
             farref.rpc_sync(info, let_go, (HELD,))
         assert_nothing_held(self.system)
+        for name, first in self.readings[0][1].items():
+            last = self.readings[-1][1][name]
+            for what in ("timers", "threads", "descriptors"):
+                was, now = getattr(first.lent, what), getattr(last.lent, what)
+                assert now < was + MORE, f"{name} has {now} {what}, and had {was}"
         for name, sizes in self.sizes.items():
             grown = sizes[-1] - sizes[len(sizes) // 3]
             assert grown < GROWTH, f"{name} grew by {grown / 1e6:.1f} MB: {sizes}"
@@ -381,13 +409,15 @@ def soak(
     seed: int,
     progress: Callable[[float, Counter[str]], None] | None = None,
     sharing: Sharing = "lend",
-) -> Counter[str]:
-    """Run for so long; returns how often what was done. Raises `AssertionError` for a finding."""
+) -> Soak:
+    """Run for so long; what was done, and read. Raises `AssertionError` for a finding."""
     faults = Faults(drop(0.05), delay(0.1), duplicate(0.05), reorder(0.1), seed=seed)
     with System(timeout=30, orphan_grace=GRACE, faults=faults, sharing=sharing) as system:
         run = Soak(system, seed)
         start = time.monotonic()
         kills, cuts, looks = start + KILLS, start + CUTS, start
+        run.read(0)
+        readings = start + seconds / (READINGS + 1)
         while (now := time.monotonic()) < start + seconds:
             run.step()
             run.mend_if_due()
@@ -397,10 +427,14 @@ def soak(
             if now > cuts and run.mend is None:
                 run.part()
                 cuts = now + CUTS
+            if now > readings and seconds > BRIEF:
+                run.read(now - start)
+                readings = now + seconds / (READINGS + 1)
             if now > looks:
                 run.look()
                 looks = now + 1
                 if progress:
                     progress(now - start, run.done)
+        run.read(seconds)
         run.finish()
-        return run.done
+        return run

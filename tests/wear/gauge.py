@@ -6,20 +6,18 @@ import os
 import resource
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 
 import farref
-from farref.testing import until
 
 from .census import census
 from .work import make
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from farref import System
 
 QUIET = 2.0
 """Seconds for which nothing is asked of the system."""
@@ -59,10 +57,13 @@ class Figures(NamedTuple):
     """Microseconds of a processor that it spends on a call."""
 
 
-def gauge(system: System, name: str) -> dict[str, Figures]:
-    """The figures of the program, and of the worker *name*. Takes `QUIET` seconds and a bit."""
+def gauge(name: str) -> dict[str, Figures]:
+    """The figures of the program, and of the worker *name*. Takes `QUIET` seconds and a bit.
+
+    Not on the in-process base, where nothing runs meanwhile.
+    """
     start = spent(name)
-    until(system, lambda: False, QUIET)
+    time.sleep(QUIET)
     awake = spent(name)
     call_often(name)
     end = spent(name)
