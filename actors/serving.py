@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Descriptor, Request
+    from ..protocol.messages import Descriptor, Invoke, Request
     from .effects import Later
     from .endpoint import Endpoint
     from .loop import Loop

@@ -15,8 +15,8 @@ the owner of the alias, which passes them on. Those made after could be faster o
 So they are *held* until all the earlier ones have been answered. And what is asked after a direct
 fetch is held until that one has its value: the fetch may have to be asked again elsewhere.
 
-A request on an object of its own chain is never held. The earlier requests may wait for that object,
-and the object waits for this one. Its owner refuses it (see `owner`), so it overtakes nothing.
+A request on an object of its own chain is never held. The earlier requests may wait for that
+object, and the object waits for this one. Its owner refuses it (see `owner`): it overtakes nothing.
 """
 
 from __future__ import annotations

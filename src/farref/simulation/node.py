@@ -6,12 +6,9 @@ decided when it was sent: a `Job` travels as the payload of its message.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
 from ..actors.links import Links
-from ..actors.recording import Recorded
-from ..protocol.context import Context
 from ..protocol.effects import (
     Confirmed,
     Fail,
@@ -33,13 +30,13 @@ from ..protocol.messages import (
     Fetch,
     ForkRequest,
     Invoke,
-    Reply,
     Tell,
     chain_of,
     target_of,
 )
-from .oracle import WrongError
+from .jobs import CARRYING, Asked, Error, Job, Task, Value
 from .plan import RINGS
+from .program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,125 +49,20 @@ if TYPE_CHECKING:
     from .world import World
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What a function does with the references that it gets."""
-
-    tag: str
-    seconds: float
-    keep: bool = False
-    """It keeps one more handle of each."""
-    back: bool = False
-    """It returns them: in a container, in the value that it makes, or,"""
-    bare: bool = False
-    """if it makes a value, the last one bare, which makes an alias of it."""
-    onward: int | None = None
-    """It lends them to that endpoint, for a call that it does not wait for."""
-    ask: Ask | None = None
-    """It asks for something, and waits for the answer before it returns."""
-    into: RRefId | None = None
-    """Of a one-way message: the references are for the function that makes this object."""
-    turn: Turn | None = None
-    """Of a method: which of those that were called on a reference it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What a function asks of one of the references that it got, and waits for."""
-
-    how: str
-    """It calls a "method", does a "fetch" or a "wait"; or it calls a "function" elsewhere."""
-    place: int
-    """Which of the references."""
-    to: int
-    """Where that function runs."""
-    job: Job
-    """What the method or the function does; it is lent all the references."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """The *number*-th call that *caller* made on its reference *name*."""
-
-    caller: WorkerId
-    name: RRefId
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The value of an object, or the answer of one of its methods: it knows whose it is."""
-
-    of: RRefId | None
-    tag: str = "value"
-
-
-@dataclass(frozen=True, slots=True)
-class Error:
-    """What takes a value's place."""
-
-    why: str
-    of: RRefId | None = None
-    """The object whose value it is; None if it is about one request alone."""
-    tag: str = "error"
-
-
-CARRYING = (Call, Create, Invoke, Reply)
-"""Messages that refusals may be about, with references in them."""
-
-
-@dataclass(slots=True, eq=False)
-class Task:
-    """A function or handler that runs."""
-
-    request: Call | Create | Invoke | Tell
-    handles: list[RRefId]
-    waits: CallId | None = None
-    """The request of its own that it waits for."""
-
-    @property
-    def job(self) -> Job:
-        return self.request.cargo.payload  # type: ignore[return-value]  # nothing else is sent
-
-
-@dataclass(slots=True)
-class Asked:
-    """A request that is not answered yet."""
-
-    to: WorkerId
-    on: RRefId | None = None
-    """The object that it was made on, as far as its caller knew then."""
-    chain: tuple[RRefId, ...] = ()
-    """The objects that wait for the answer."""
-    cancelled: bool = False
-    task: Task | None = field(default=None, repr=False)
-    """The task that waits for the answer; None if it is the program's own request."""
-
-
-class Node:
-    """The endpoint *me*."""
+class Node(Program):
+    """The endpoint *me*: its shell, around the machines and its program."""
 
     def __init__(self, me: WorkerId, world: World, tracer: Tracer | None) -> None:
-        self.me = me
-        context = Context(me, world.plan.sharing)
-        self.context = Recorded(context, tracer) if tracer is not None else context
+        super().__init__(me, world, tracer)
         self.links = Links()
-        self.handles: list[RRefId] = []
-        """The program's own."""
         self.tasks: list[Task] = []
-        self.values: dict[RRefId, Value | Error] = {}
         self.inside: dict[RRefId, list[RRefId]] = {}
         """The handles in the values of objects that live here."""
-        self.asked: dict[CallId, Asked] = {}
-        """Unanswered requests of the program's and of the tasks'."""
         self.graves: dict[WorkerId, float] = {}
         self.asleep_until = 0.0
-        self.world = world
         self.tracer = tracer
         self._self_sent: list[Message] = []
         self._taking: Message | None = None
-        self._turns: dict[RRefId, int] = {}
-        """Methods called so far on each reference."""
 
     def held(self) -> Iterator[RRefId]:
         """Every handle in this process."""
@@ -202,7 +94,7 @@ class Node:
         self._post()
 
     def do(self, effects: list[Effect]) -> None:
-        """Carry out *effects* of a step, and send what it has to say."""
+        """See `Program.do`."""
         self._obey(effects)
         self._post()
 
@@ -349,7 +241,7 @@ class Node:
         for other in self.tasks if job.into is not None else ():
             if isinstance(other.request, Create) and other.request.rref == job.into:
                 self._keep(task.handles, other.handles)
-        self.world.later(job.seconds, self, lambda: self._wait(task) or self._end(task))
+        self.world.later(job.seconds, self, lambda: self._ask_or_end(task))
 
     def _keep(self, handles: list[RRefId], where: list[RRefId]) -> None:
         """One more handle of each of *handles*."""
@@ -357,7 +249,11 @@ class Node:
         for each in handles:
             self.context.hold(each)
 
-    def _wait(self, task: Task) -> bool:
+    def _ask_or_end(self, task: Task) -> None:
+        if not self._waits(task):
+            self._end(task)
+
+    def _waits(self, task: Task) -> bool:
         """Whether the function asks for something now, and goes on when that is answered."""
         ask, chain = task.job.ask, chain_of(task.request)
         if ask is None or not task.handles:
@@ -445,10 +341,6 @@ class Node:
             )
             self._obey(context.reply(request.call, cargo))
 
-    def _store(self, rref: RRefId, value: Value | Error) -> None:
-        self.values[rref] = value
-        self.world.oracle.valued(rref)
-
     def _refuse(self, request: Request, why: Refusal) -> None:
         cargoes = [each.cargo for each in (request, self._taking) if isinstance(each, CARRYING)]
         about = {each.rref for cargo in cargoes for each in cargo.descriptors}
@@ -472,23 +364,6 @@ class Node:
             for each in dict.fromkeys(brings)
         )
 
-    def own(self) -> None:
-        """``RRef(value)``."""
-        rref = self.context.own()
-        self.world.oracle.made(rref, self.me, plain=True)
-        self.world.oracle.accepted(rref)
-        self._store(rref, Value(rref))
-        self.handles.append(rref)
-
-    def is_lost(self, rref: RRefId) -> bool:
-        """Its owner is dead, as far as this endpoint knows."""
-        user = self.context.users.get(self.context.whereabouts(rref))
-        if user is None or not user.lost:
-            return False
-        if user.owner not in self.context.dead:
-            raise WrongError("G4", f"{self.me} believes that {rref} is lost, and {user.owner} lives")
-        return True
-
     def _done(self, request: Request) -> None:
         """An object's request has ended: the next one may run."""
         target = target_of(request)
@@ -509,102 +384,3 @@ class Node:
         handles += self._unpickled(cargo)
         self._obey(self.context.release(cargo.descriptors))
         self._go_on(call, asked)
-
-    # ---- what the program asks for
-
-    def lend(
-        self, other: int, names: Sequence[RRefId], job: Job, chain: tuple[RRefId, ...] = ()
-    ) -> CallId | None:
-        """A call on *other* with these references."""
-        to = self.world.at(other)
-        if to is None or to in self.context.dead:
-            return None
-        call, effects = self.context.call(to, self._lent(to, names, job), chain)
-        self.asked[call] = Asked(to, chain=chain)
-        self._obey(effects)
-        return call
-
-    def make(
-        self, to: WorkerId, names: Sequence[RRefId], job: Job, on: RRefId | None = None
-    ) -> RRefId | None:
-        """An object of *to*'s, made of these references, maybe by a method of the object *on*."""
-        if to in self.context.dead:
-            return None
-        job = job if on is None else self._in_turn(job, on)
-        cargo = self._lent(to, names, job, replies=False)
-        rref, effects = self.context.create(to, cargo, on)
-        # It may be held back, and never leave.
-        self.world.oracle.made(rref, to, on, plain=not job.bare)
-        self.handles.append(rref)
-        self._obey(effects)
-        return rref
-
-    def invoke(
-        self, on: RRefId, names: Sequence[RRefId], job: Job, chain: tuple[RRefId, ...] = ()
-    ) -> CallId:
-        """A method of the object *on*, which gets these references."""
-        to = self.context.owner_of(on)
-        where = self.context.whereabouts(on)
-        cargo = self._lent(to, names, self._in_turn(job, on))
-        call, effects = self.context.invoke(on, cargo, chain)
-        self.asked[call] = Asked(to, where, chain)
-        self._obey(effects)
-        return call
-
-    def call(self, on: RRefId, names: Sequence[RRefId], job: Job) -> None:
-        """A method of the object *on*, if the program has a handle of it still."""
-        if on in self.handles and not self.is_lost(on):
-            self.invoke(on, [each for each in names if each in self.handles], job)
-            self._post()
-
-    def circle(self, places: Sequence[int], seconds: Sequence[float], *, direct: bool) -> None:
-        """An alias at each of *places*, of the one before it; and the first one of the last one.
-
-        The function that makes the first one is told of the last one while it runs. If that comes
-        too late, there is no circle.
-        """
-        first = last = None
-        for place, each in zip(places, seconds, strict=True):
-            to = self.world.at(place)
-            if to is not None:
-                made = self.make(to, [last] if last else [], Job("circle", each, bare=True))
-                first, last = first or made, made or last
-        if first is not None and last is not None:
-            self.tell(places[0], [last], Job("close", 0.0, into=first))
-            self.fetch(last, copy=True, direct=direct)
-
-    def _in_turn(self, job: Job, on: RRefId) -> Job:
-        self._turns[on] = self._turns.get(on, 0) + 1
-        return replace(job, turn=Turn(self.me, on, self._turns[on]))
-
-    def fetch(
-        self, rref: RRefId, chain: tuple[RRefId, ...] = (), *, copy: bool, direct: bool
-    ) -> CallId:
-        """The value, or whether there is one."""
-        where, to = self.context.whereabouts(rref), self.context.owner_of(rref)
-        call, effects = self.context.fetch(rref, chain, copy=copy, direct=direct)
-        self.asked[call] = Asked(to, where, chain)
-        self._obey(effects)
-        return call
-
-    def cancel(self, call: CallId) -> None:
-        """Take back *call*, if it has not started."""
-        self.asked[call].cancelled = True
-        self.do(self.context.cancel(call))
-
-    def tell(self, other: int, names: Sequence[RRefId], job: Job) -> None:
-        """A one-way message."""
-        to = self.world.at(other)
-        if to is None or to in self.context.dead:
-            return
-        forks = tuple(self.context.fork(each, to) for each in self._usable(names))
-        self._obey(self.context.tell(to, Cargo(payload=job, descriptors=forks)))
-
-    def _lent(
-        self, to: WorkerId, names: Sequence[RRefId], job: Job, *, replies: bool = True
-    ) -> Cargo:
-        lent = (self.context.lend(each, to, replies=replies) for each in self._usable(names))
-        return Cargo(payload=job, descriptors=tuple(lent))
-
-    def _usable(self, names: Sequence[RRefId]) -> list[RRefId]:
-        return [each for each in dict.fromkeys(names) if not self.is_lost(each)]

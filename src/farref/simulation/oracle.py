@@ -1,8 +1,8 @@
 """The oracle of a simulation: it sees all endpoints at once, and what is true in all of them.
 
 A loss is excused only by the death that explains it. No weather changes that. A reference leads
-along its **way**: from alias to alias to the canonical object. An object also **rests on** the object
-that made it by a method, and on the way of that one.
+along its **way**: from alias to alias to the canonical object. An object also **rests on** the one
+whose method made it, and on the way of that one.
 
 =====================  ==========================================================================
 what somebody gets     what has to be true
@@ -16,17 +16,17 @@ an error for a value   It is the error of an object on the way, or of one that t
 
 An object has an error for a value for one of these reasons:
 
-* `CREATOR`: its creator died, and its owner had not accepted the creation. Or it had, and the object
-  was freed: then it was freed **too early**, see below.
-* `OWNER`: the owner of an object on its way died, or of one that it rests on. When the owner of the alias
-  knew the canonical object already, only the death of that one's owner will do.
+* `CREATOR`: its creator died, and its owner had not accepted the creation. Or the owner had, and
+  the object was freed: then it was freed **too early**, see below.
+* `OWNER`: the owner of an object on its way died, or of one that it rests on. When the owner of the
+  alias knew the canonical object already, only the death of that one's owner will do.
 * `CYCLE`: it is on a circle of aliases, which nobody has broken yet. The others on the circle, and
   those that lead into it, have the error of this one.
 * It is the result of a creation that was refused.
 
 A request is refused for one of these reasons:
 
-* `LOST`: the owner of an object on its way died, or the owner of a reference in it or in its answer.
+* `LOST`: the owner of an object on its way died, or of a reference in the request or its answer.
 * `SELF_WAIT`: the object waits for the very task that asks.
 * `CANCELLED`: its caller has cancelled it.
 
@@ -43,14 +43,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..protocol.effects import Loss, Refusal
-from ..protocol.messages import chain_of, target_of
+from ..protocol.messages import target_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Request
-    from .node import Asked, Error, Node, Turn
+    from .jobs import Asked, Error, Turn
+    from .node import Node
 
 
 class WrongError(Exception):
@@ -118,14 +119,16 @@ class Oracle:
                 explained = gone or rref in self._freed  # who notices that it was freed, says so
             case Loss.OWNER:
                 explained = self._died(self._rests_on(rref) - {rref}, node)
-            case Loss.CYCLE:
+            case _:  # it is on a circle
                 explained = rref in self._way(rref)[1:]
                 self._broken.add(rref)
         if not explained:
-            raise WrongError("G4", f"{node.me} gives up {rref} ({why.name}), and nothing explains it")
+            raise WrongError(
+                "G4", f"{node.me} gives up {rref} ({why.name}), and nothing explains it"
+            )
 
     def spared(self, rref: RRefId, canonical: RRefId, node: Node) -> None:
-        """*node* lost *rref*, and knew *canonical*. Raises `WrongError` if that one's owner lives."""
+        """*node*, which knew *canonical*, lost *rref*. Raises `WrongError` without a reason."""
         if not self._died({canonical}, node):
             raise WrongError("G4", f"{node.me} knew that {rref} is {canonical}, and gives it up")
 
@@ -192,7 +195,9 @@ class Oracle:
         if asked.on is None:
             return
         if asked.on in asked.chain:
-            raise WrongError("G6", f"a method of {asked.on} waited for another one of it, and got it")
+            raise WrongError(
+                "G6", f"a method of {asked.on} waited for another one of it, and got it"
+            )
         way = self._way(asked.on)
         if content != way[-1] or way[-1] in (*way[:-1], *self._broken):
             raise WrongError("value", f"{asked.on} has that of {way[-1]}, not of {content}")

@@ -20,8 +20,9 @@ from ..actors.tracing import Tracer
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..protocol.packets import decode, encode
+from .jobs import Ask, Job
 from .network import Network
-from .node import Ask, Job, Node
+from .node import Node
 from .oracle import Oracle, WrongError
 from .plan import DISASTERS, GRACE, NODES, name_of
 
