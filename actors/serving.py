@@ -27,7 +27,7 @@ import msgspec
 
 from ..protocol.effects import Refusal
 from ..protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
-from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, target_of
+from ..protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
 from ..serialization.failures import Failure, details_of
 from ..serialization.frozen import Frozen
 from ..serialization.payload import Payload
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Descriptor, Hop, Request
+    from ..protocol.messages import Descriptor, Hop, Invoke, Request
     from .effects import Later
     from .endpoint import Endpoint
     from .loop import Loop
@@ -176,7 +176,7 @@ class Server:
         if isinstance(request, Fetch):
             self._finish(request, Box(self._wanted(request)))
             return
-        chain = self._chain(request)
+        chain = chain_of(request)
         self._go_on(request, chain, self._call(request, chain, lambda: self._open(request)))
 
     def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
@@ -269,17 +269,6 @@ class Server:
             with contextlib.suppress(FarrefError):  # the system ends
                 return value if endpoint.registry.near(caller) else None
         return None
-
-    def _chain(self, request: Request) -> tuple[RRefId, ...]:
-        match request:
-            case Call(chain=chain):
-                return chain
-            case Invoke(rref=rref, chain=chain):
-                return (*chain, rref)
-            case Create(rref=rref, target=target):
-                return (rref,) if target is None else (rref, target)
-            case Fetch():
-                return ()
 
     def _await(self, request: Request, box: Box, chain: tuple[RRefId, ...]) -> None:
         """Run an `async def` function to its end, on the endpoint's loop."""

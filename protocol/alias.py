@@ -194,10 +194,12 @@ class Aliases(Requests):
     def _answer_asking(self, owner: Owner) -> list[Effect]:
         """It is known what this object is: tell the owners of its aliases."""
         asking, owner.asking = owner.asking, []
-        return [
+        answers: list[Effect] = [
             Send(to, Canonical(call=call, rref=owner.rref, moved=self._moved(owner, to)))
             for to, call in asking
         ]
+        # Who asks too late is not counted any more, and the question alone has kept the object.
+        return [*answers, *self._after(owner, owner.settle())] if answers else []
 
     def _moved(self, owner: Owner, to: WorkerId) -> Moved | None:
         """For *to*, if it lives: a fork of what this object stands for, if it is an alias."""

@@ -370,6 +370,19 @@ def target_of(request: Request) -> RRefId | None:
             return None
 
 
+def chain_of(request: Request | Tell) -> tuple[RRefId, ...]:
+    """The objects that wait while *request* runs."""
+    match request:
+        case Call(chain=chain):
+            return chain
+        case Invoke(rref=rref, chain=chain):
+            return (*chain, rref)
+        case Create(rref=rref, target=target):
+            return (rref,) if target is None else (rref, target)
+        case Fetch() | Tell():
+            return ()
+
+
 FLOW_OF: dict[type, Flow] = {
     Tell: "mail",
     **dict.fromkeys((Call, Create, Invoke, Fetch, Cancel), "requests"),

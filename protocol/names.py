@@ -14,6 +14,9 @@ Order (a call never overtakes another one on the same reference): requests made 
 the owner of the alias, which passes them on. Those made after could be faster on the direct way.
 So they are *held* until all the earlier ones have been answered. And what is asked after a direct
 fetch is held until that one has its value: the fetch may have to be asked again elsewhere.
+
+A request on an object of its own chain is never held. The earlier requests may wait for that
+object, and the object waits for this one. Its owner refuses it (see `owner`): it overtakes nothing.
 """
 
 from __future__ import annotations
@@ -152,6 +155,8 @@ class Names(Loans):
 
     def _dispatch(self, rref: RRefId, send: Send, *, first: bool = False) -> list[Effect]:
         """Send a request made on the handle *rref*, after those that were made before."""
+        if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):
+            return [send]
         held = self._held.setdefault(rref, deque())
         self._held_calls |= calls_in([send])
         if first:

@@ -25,7 +25,7 @@ remains, or the creation itself is still outstanding.
 Invariants:
 
 * the object is freed exactly when it is resolved, or an alias, and ``handles``, ``messages``,
-  ``forks``, ``pending``, the queue and the running request are all empty (G4, G5);
+  ``forks``, ``pending``, ``asking``, the queue and the running request are all empty (G4, G5);
 * at most one request runs on an object at a time, in the order of arrival (fetches too):
   an object behind a reference behaves like an actor;
 * a request whose chain shows that it would wait for itself is refused, never queued (G6); one that
@@ -301,6 +301,7 @@ class Owner:
             and not self.forks
             and not self.pending
             and not self.queue
+            and not self.asking
             and not self.running
         )
 

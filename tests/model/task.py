@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from farref.protocol.ids import RRefId, WorkerId
-from farref.protocol.messages import Call, Cargo, Create, Fetch, Invoke, Reply, Tell, UserMessage
+from farref.protocol.messages import (
+    Cargo,
+    Create,
+    Fetch,
+    Invoke,
+    Reply,
+    Tell,
+    UserMessage,
+    chain_of,
+)
 
 from .script import Code, Script
 
@@ -62,17 +71,7 @@ class Task:
     @property
     def chain(self) -> tuple[RRefId, ...]:
         """The objects that wait while this task does."""
-        match self.message:
-            case Invoke(rref=rref, chain=chain):
-                return (*chain, rref)
-            case Call(chain=chain):
-                return chain
-            case Create(rref=rref, target=None):
-                return (rref,)
-            case Create(rref=rref, target=RRefId() as target):
-                return (rref, target)
-            case _:
-                return ()
+        return () if isinstance(self.message, Reply) else chain_of(self.message)
 
 
 def key(task: Task) -> object:

@@ -14,15 +14,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from farref.simulation import draw, shrink, simulate
 
-SHORT, LONG = 60, 1000
+SHORT, LONG = 60, (1000, 2000, 3000, 4000, 5000)
 """Acts of a program."""
-EVERY = 50
+EVERY = 20
 """One in so many seeds is that of a long one."""
 
 
 def length(seed: int) -> int:
     """How many acts the program of *seed* has."""
-    return LONG if seed % EVERY == EVERY - 1 else SHORT
+    return LONG[seed // EVERY % len(LONG)] if seed % EVERY == EVERY - 1 else SHORT
 
 
 def main() -> int:
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
     parser.add_argument(
-        "--acts", type=int, help=f"of each program; else {SHORT}, and of one in {EVERY} {LONG}"
+        "--acts", type=int, help=f"of each program; else {SHORT}, and of one in {EVERY} thousands"
     )
     wanted = parser.parse_args()
     console = Console()
@@ -49,8 +49,9 @@ def main() -> int:
             bar.update(task, completed=passed, description=told)
     console.print(f"{seed - wanted.first:,} seeds, {len(wrong)} wrong")
     if wrong:
-        least = shrink(draw(wrong[0], wanted.acts or length(wrong[0])))
-        console.print(f"seed {wrong[0]}, with the acts that it takes:", *least.acts, sep="\n  ")
+        shortest = min(wrong, key=length)
+        least = shrink(draw(shortest, wanted.acts or length(shortest)))
+        console.print(f"seed {shortest}, with the acts that it takes:", *least.acts, sep="\n  ")
     return 1 if wrong else 0
 
 

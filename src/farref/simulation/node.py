@@ -6,12 +6,9 @@ decided when it was sent: a `Job` travels as the payload of its message.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
 from ..actors.links import Links
-from ..actors.recording import Recorded
-from ..protocol.context import Context
 from ..protocol.effects import (
     Confirmed,
     Fail,
@@ -19,13 +16,28 @@ from ..protocol.effects import (
     Hand,
     Look,
     Lose,
+    Loss,
+    Refusal,
     Refuse,
     Run,
     Send,
     Settle,
     Stop,
 )
-from ..protocol.messages import Call, Cargo, Create, Fetch, Invoke, Tell, target_of
+from ..protocol.messages import (
+    Call,
+    Cargo,
+    Create,
+    Fetch,
+    ForkRequest,
+    Invoke,
+    Tell,
+    chain_of,
+    target_of,
+)
+from .jobs import CARRYING, Asked, Error, Job, Task, Value
+from .plan import RINGS
+from .program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,80 +50,20 @@ if TYPE_CHECKING:
     from .world import World
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What a function does with the references that it gets."""
-
-    tag: str
-    seconds: float
-    keep: bool = False
-    """It keeps one more handle of each."""
-    back: bool = False
-    """It returns them: in a container, in the value that it makes, or,"""
-    bare: bool = False
-    """if it makes a value, the first one bare, which makes an alias of it."""
-    onward: int | None = None
-    """It lends them to that endpoint, for a call that it does not wait for."""
-    turn: Turn | None = None
-    """Of a method: which of those that were called on a reference it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """The *number*-th call that *caller* made on its reference *name*."""
-
-    caller: WorkerId
-    name: RRefId
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The value of an object, or the answer of one of its methods: it knows whose it is."""
-
-    of: RRefId | None
-    tag: str = "value"
-
-
-@dataclass(frozen=True, slots=True)
-class Error:
-    """What takes a value's place."""
-
-    why: str
-    tag: str = "error"
-
-
-@dataclass(slots=True)
-class Task:
-    """A function or handler that runs."""
-
-    request: Request | Tell
-    handles: list[RRefId]
-
-
-class Node:
-    """The endpoint *me*."""
+class Node(Program):
+    """The endpoint *me*: its shell, around the machines and its program."""
 
     def __init__(self, me: WorkerId, world: World, tracer: Tracer | None) -> None:
-        self.me = me
-        context = Context(me, world.plan.sharing)
-        self.context = Recorded(context, tracer) if tracer is not None else context
+        super().__init__(me, world, tracer)
         self.links = Links()
-        self.handles: list[RRefId] = []
-        """The program's own."""
         self.tasks: list[Task] = []
-        self.values: dict[RRefId, Value | Error] = {}
         self.inside: dict[RRefId, list[RRefId]] = {}
         """The handles in the values of objects that live here."""
-        self.asked: dict[CallId, RRefId | None] = {}
-        """Unanswered requests of the program's, and the reference that each was made on."""
         self.graves: dict[WorkerId, float] = {}
         self.asleep_until = 0.0
-        self.world = world
         self.tracer = tracer
         self._self_sent: list[Message] = []
-        self._turns: dict[RRefId, int] = {}
-        """Methods called so far on each reference."""
+        self._taking: Message | None = None
 
     def held(self) -> Iterator[RRefId]:
         """Every handle in this process."""
@@ -137,12 +89,13 @@ class Node:
         now = self.world.now
         for worker in [each for each, due in self.graves.items() if due <= now]:
             del self.graves[worker]
+            self.world.burying(self, worker)
             self.do(self.context.bury(worker))
         self.world.send(self, self.links.due(now))
         self._post()
 
     def do(self, effects: list[Effect]) -> None:
-        """Carry out *effects* of a step, and send what it has to say."""
+        """See `Program.do`."""
         self._obey(effects)
         self._post()
 
@@ -159,6 +112,9 @@ class Node:
 
     def _receive(self, sender: WorkerId, message: Message) -> None:
         effects = self.context.receive(sender, message)
+        self._taking = message
+        if isinstance(message, Create) and sender not in self.context.dead:
+            self.world.oracle.accepted(message.rref)
         if self.tracer:
             self.tracer.received(sender, message)
         self._obey(effects)
@@ -169,11 +125,39 @@ class Node:
         """*worker* is dead."""
         if worker in self.context.dead or worker == self.me:
             return
-        self._obey(self.context.died(worker, self.links.unacknowledged(worker)))
+        known = self._known()
+        effects = self.context.died(worker, self.links.unacknowledged(worker))
+        for each in effects:
+            if isinstance(each, Lose) and each.why is Loss.OWNER and each.rref in known:
+                self.world.oracle.spared(each.rref, known[each.rref], self)
+        self._obey(effects)
         self.links.forget(worker)
         self.graves[worker] = 0.0
         self.graves = dict.fromkeys(self.graves, self.world.now + self.world.grace)
         self._post()
+
+    def _known(self) -> dict[RRefId, RRefId]:
+        """The aliases here of which it is known what they stand for."""
+        aliases = (each.alias for each in self.context.owners.values() if each.alias is not None)
+        return {
+            alias.rref: self.context.whereabouts(alias.canonical)
+            for alias in aliases
+            if alias.canonical is not None
+        }
+
+    def counts(self, worker: WorkerId) -> Iterator[tuple[RRefId, WorkerId]]:
+        """The objects that *worker* is counted for here, with their owners."""
+        for owner in self.context.owners.values():
+            if worker in owner.forks.values():
+                yield owner.rref, self.me
+        for user in self.context.users.values():
+            if worker in (*user.children.values(), *getattr(user, "borrowers", {}).values()):
+                yield user.rref, user.owner
+
+    def announces(self, rref: RRefId, owner: WorkerId) -> bool:
+        """It has asked *owner* to be counted for *rref*, and that may not have come."""
+        sent = self.links.unacknowledged(owner)
+        return any(isinstance(each, ForkRequest) and each.rref == rref for each in sent)
 
     # ---- effects
 
@@ -196,14 +180,17 @@ class Node:
                 case Hand(message=message):
                     self._start(message)
                 case Refuse(request=request, why=why):
-                    self._refuse(request, Error(why.name))
+                    self._refuse(request, why)
                 case Settle(reply=reply):
                     self._settle(reply.call, reply.cargo)
-                case Fail(call=call, worker=worker, rref=rref):
-                    asked = self.asked.pop(call, None)
-                    self.world.oracle.failed(asked or rref, worker, "Fail")
+                case Fail(call=call, worker=worker):
+                    asked = self.asked.pop(call)
+                    self.world.oracle.failed(asked, worker)
+                    self._go_on(call, asked)
                 case Lose(rref=rref, why=loss):
-                    self.values[rref] = Error(loss.name)
+                    self.world.oracle.lost(rref, loss, self)
+                    self.world.done[f"lost: {loss.name}"] += 1
+                    self._store(rref, Error(loss.name, rref))
                     self._obey(self.context.resolve(rref))
                 case Free(rref=rref):
                     self.values.pop(rref, None)
@@ -245,17 +232,67 @@ class Node:
 
     def _start(self, request: Call | Create | Invoke | Tell) -> None:
         task = Task(request, self._unpickled(request.cargo))
+        job = task.job
+        if not isinstance(request, Tell):
+            running = [each.request for each in self.tasks if not isinstance(each.request, Tell)]
+            self.world.oracle.occupied(request, running)
         self.tasks.append(task)
-        job = self._job(request)
         if job.turn is not None:
             self.world.oracle.ran(job.turn)
         if job.onward is not None:
             self.lend(job.onward, task.handles, Job("read", job.seconds))
-        self.world.later(job.seconds, self, lambda: self._end(task))
+        for other in self.tasks if job.into is not None else ():
+            if isinstance(other.request, Create) and other.request.rref == job.into:
+                self._keep(task.handles, other.handles)
+        self.world.later(job.seconds, self, lambda: self._ask_or_end(task))
 
-    def _job(self, request: Call | Create | Invoke | Tell) -> Job:
-        job: Job = request.cargo.payload  # type: ignore[assignment]
-        return job
+    def _keep(self, handles: list[RRefId], where: list[RRefId]) -> None:
+        """One more handle of each of *handles*."""
+        where += handles
+        for each in handles:
+            self.context.hold(each)
+
+    def _ask_or_end(self, task: Task) -> None:
+        if not self._waits(task):
+            self._end(task)
+
+    def _waits(self, task: Task) -> bool:
+        """Whether the function asks for something now, and goes on when that is answered."""
+        ask, chain = task.job.ask, chain_of(task.request)
+        if ask is None or not task.handles:
+            return False
+        on = task.handles[ask.place % len(task.handles)]
+        if ask.how == "function":
+            call = self.lend(ask.to, task.handles, ask.job, chain)
+        elif self.is_lost(on) or not self._may_wait(chain, self.context.whereabouts(on)):
+            return False
+        elif ask.how == "method":
+            call = self.invoke(on, task.handles, ask.job, chain)
+        else:
+            call = self.fetch(on, chain, copy=ask.how == "fetch", direct=ask.place % 2 == 0)
+        if call not in self.asked:  # it was not asked at all, or it is answered already
+            return False
+        asked = self.asked[call]
+        asked.task, task.waits = task, call
+        if asked.on is not None:
+            self.world.oracle.waits(call, chain, asked.on)
+        self._post()
+        return True
+
+    def _may_wait(self, chain: tuple[RRefId, ...], on: RRefId) -> bool:
+        """Whether a wait for *on* can make no ring over several chains (see `RINGS`).
+
+        Who waits for the greater object only, and for what waits for nothing else, is in no ring.
+        """
+        plain = self.world.oracle.is_plain(on)
+        return RINGS or not chain or on in chain or (plain and on > max(chain))
+
+    def _go_on(self, call: CallId, asked: Asked) -> None:
+        """*call* is answered: who waits for it may go on."""
+        self.world.oracle.settled(call)
+        if asked.task is not None:
+            task, asked.task.waits = asked.task, None
+            self.world.later(0.0, self, lambda: self._end(task))
 
     def _unpickled(self, cargo: Cargo) -> list[RRefId]:
         for each in cargo.descriptors:
@@ -267,20 +304,17 @@ class Node:
 
     def _end(self, task: Task) -> None:
         """The function returns."""
-        request, handles = task.request, task.handles
-        job = self._job(request)  # type: ignore[arg-type]
+        request, handles, job = task.request, task.handles, task.job
         self.tasks.remove(task)
         if job.keep:
-            self.handles += handles
-            for each in handles:
-                self.context.hold(each)
+            self._keep(handles, self.handles)
         if isinstance(request, Tell):
             self._obey(self.context.drop(*handles))
             self.do(self.context.release(request.cargo.descriptors))
             return
         if isinstance(request, Create) and job.bare and handles:
-            self.world.oracle.aliased(request.rref, handles[0])
-            self._obey(self.context.stand_for(request.rref, handles[0]))
+            self.world.oracle.aliased(request.rref, handles[-1])
+            self._obey(self.context.stand_for(request.rref, handles[-1]))
             self._obey(self.context.drop(*handles))
         else:
             value = Value(None if isinstance(request, Call) else request.rref)
@@ -297,10 +331,9 @@ class Node:
     ) -> None:
         context = self.context
         if isinstance(request, Create):
-            self.values[request.rref] = value
-            for each in brings:
-                context.hold(each)
-            self.inside[request.rref] = list(brings)
+            self._store(request.rref, value)
+            inside = self.inside[request.rref] = []
+            self._keep(list(brings), inside)
             self._obey(context.drop(*drops))
             self._obey(context.resolve(request.rref))
         else:
@@ -311,11 +344,19 @@ class Node:
             )
             self._obey(context.reply(request.call, cargo))
 
-    def _refuse(self, request: Request, error: Error) -> None:
+    def _refuse(self, request: Request, why: Refusal) -> None:
+        cargoes = [each.cargo for each in (request, self._taking) if isinstance(each, CARRYING)]
+        about = {each.rref for cargo in cargoes for each in cargo.descriptors}
+        target = target_of(request)
+        if target is not None:
+            about.add(target)
+        self.world.oracle.refused(request, why, about, self)
+        self.world.done[f"refused: {why.name}"] += 1
         if isinstance(request, Create):
-            self._answer(request, error, [])
+            self._answer(request, Error(why.name, request.rref), [])
         else:
-            self._obey(self.context.refuse(request.call, Cargo(payload=error)))
+            refusal = Cargo(payload=Error(why.name))
+            self._obey(self.context.refuse(request.call, refusal))
 
     def _shared(self, call: CallId, brings: Sequence[RRefId]) -> tuple[Descriptor, ...] | None:
         context = self.context
@@ -325,18 +366,6 @@ class Node:
             context.give_back(each, call) or context.fork(each, call.caller)
             for each in dict.fromkeys(brings)
         )
-
-    def own(self) -> None:
-        """``RRef(value)``."""
-        rref = self.context.own()
-        self.world.oracle.made(rref, self.me)
-        self.values[rref] = Value(rref)
-        self.handles.append(rref)
-
-    def is_lost(self, rref: RRefId) -> bool:
-        """Its owner is dead, as far as this endpoint knows."""
-        user = self.context.users.get(self.context.whereabouts(rref))
-        return user is not None and user.lost
 
     def _done(self, request: Request) -> None:
         """An object's request has ended: the next one may run."""
@@ -348,74 +377,13 @@ class Node:
     def _settle(self, call: CallId, cargo: Cargo) -> None:
         asked = self.asked.pop(call)
         match cargo.payload:
-            case Error(why="CANCELLED"):
-                pass
-            case Error(why=why):
-                self.world.oracle.failed(asked, call.caller, why)
-            case Value(of=of) if asked is not None:
+            case Error() as error:
+                self.world.oracle.got(asked, error)
+            case Value(of=of):
                 self.world.oracle.answered(asked, of)
             case _:
-                pass
-        self.handles += self._unpickled(cargo)
+                pass  # a wait that an alias's owner passed on says only that it is over
+        handles = asked.task.handles if asked.task is not None else self.handles
+        handles += self._unpickled(cargo)
         self._obey(self.context.release(cargo.descriptors))
-
-    # ---- what the program asks for
-
-    def lend(self, other: int, names: Sequence[RRefId], job: Job) -> None:
-        """A call on *other* with these references."""
-        to = self.world.at(other)
-        if to is None or to in self.context.dead:
-            return
-        call, effects = self.context.call(to, self._lent(to, names, job))
-        self.asked[call] = None
-        self._obey(effects)
-
-    def make(
-        self, to: WorkerId, names: Sequence[RRefId], job: Job, on: RRefId | None = None
-    ) -> None:
-        """An object of *to*'s, made of these references, maybe by a method of the object *on*."""
-        if to in self.context.dead:
-            return
-        job = job if on is None else self._in_turn(job, on)
-        cargo = self._lent(to, names, job, replies=False)
-        rref, effects = self.context.create(to, cargo, on)
-        self.world.oracle.made(rref, to, on)  # it may be held back, and never leave
-        self.handles.append(rref)
-        self._obey(effects)
-
-    def invoke(self, on: RRefId, job: Job) -> None:
-        """A method of the object *on*, which gets a reference to it, if there is a handle still."""
-        if on not in self.handles or self.is_lost(on):
-            return
-        to = self.context.owner_of(on)
-        cargo = self._lent(to, [on], self._in_turn(job, on))
-        call, effects = self.context.invoke(on, cargo)
-        self.asked[call] = on
-        self.do(effects)
-
-    def _in_turn(self, job: Job, on: RRefId) -> Job:
-        self._turns[on] = self._turns.get(on, 0) + 1
-        return replace(job, turn=Turn(self.me, on, self._turns[on]))
-
-    def fetch(self, rref: RRefId, *, copy: bool, direct: bool) -> None:
-        """The value, or whether there is one."""
-        call, effects = self.context.fetch(rref, copy=copy, direct=direct)
-        self.asked[call] = rref
-        self._obey(effects)
-
-    def tell(self, other: int, names: Sequence[RRefId], job: Job) -> None:
-        """A one-way message."""
-        to = self.world.at(other)
-        if to is None or to in self.context.dead:
-            return
-        forks = tuple(self.context.fork(each, to) for each in self._usable(names))
-        self._obey(self.context.tell(to, Cargo(payload=job, descriptors=forks)))
-
-    def _lent(
-        self, to: WorkerId, names: Sequence[RRefId], job: Job, *, replies: bool = True
-    ) -> Cargo:
-        lent = (self.context.lend(each, to, replies=replies) for each in self._usable(names))
-        return Cargo(payload=job, descriptors=tuple(lent))
-
-    def _usable(self, names: Sequence[RRefId]) -> list[RRefId]:
-        return [each for each in dict.fromkeys(names) if not self.is_lost(each)]
+        self._go_on(call, asked)

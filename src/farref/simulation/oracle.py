@@ -1,14 +1,57 @@
-"""The oracle of a simulation: it sees all endpoints at once, and what is true in all of them."""
+"""The oracle of a simulation: it sees all endpoints at once, and what is true in all of them.
+
+A loss is excused only by the death that explains it. No weather changes that. A reference leads
+along its **way**: from alias to alias to the canonical object. An object also **rests on** the one
+whose method made it, and on the way of that one.
+
+=====================  ==========================================================================
+what somebody gets     what has to be true
+=====================  ==========================================================================
+a value                It is the canonical object's. A way that ends in a circle has no value.
+no reply (`Fail`)      The endpoint that was asked is dead. It was called by its own name, or it
+                       owns an object on the way. The way begins at the object that the caller
+                       knew when it asked: a hop that was dropped before explains nothing.
+an error for a value   It is the error of an object on the way, or of one that this rests on.
+=====================  ==========================================================================
+
+An object has an error for a value for one of these reasons:
+
+* `CREATOR`: its creator died, and its owner had not accepted the creation. Or the owner had, and
+  the object was freed: then it was freed **too early**, see below.
+* `OWNER`: the owner of an object on its way died, or of one that it rests on. When the owner of the
+  alias knew the canonical object already, only the death of that one's owner will do.
+* `CYCLE`: it is on a circle of aliases, which nobody has broken yet. The others on the circle, and
+  those that lead into it, have the error of this one.
+* It is the result of a creation that was refused.
+
+A request is refused for one of these reasons:
+
+* `LOST`: the owner of an object on its way died, or of a reference in the request or its answer.
+* `SELF_WAIT`: the object waits for the very task that asks.
+* `CANCELLED`: its caller has cancelled it.
+
+Nobody alive holds an object when it is freed (G4), except in two cases:
+
+* Its creation never came, as its creator died: it has no value, and never had one.
+* It was freed **too early** (see "Timing of deaths" among the guarantees). A dead endpoint had been
+  counted for this very object, and that count ended before all had heard of all deaths, or while
+  somebody's `ForkRequest` for this object was under way.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ..protocol.effects import Loss, Refusal
+from ..protocol.messages import target_of
 
-    from ..protocol.ids import RRefId, WorkerId
-    from .node import Node, Turn
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from ..protocol.ids import CallId, RRefId, WorkerId
+    from ..protocol.messages import Request
+    from .jobs import Asked, Error, Turn
+    from .node import Node
 
 
 class WrongError(Exception):
@@ -22,43 +65,113 @@ class WrongError(Exception):
 class Oracle:
     """What is true, whoever knows of it."""
 
-    def __init__(self, *, strict: bool) -> None:
-        self._strict = strict
-        """The timing assumption holds, so nothing may be lost for being late."""
-        self._stands_for: dict[RRefId, RRefId] = {}
+    def __init__(self) -> None:
+        self.dead: set[WorkerId] = set()
         self._owners: dict[RRefId, WorkerId] = {}
+        self._plain: set[RRefId] = set()
+        self._accepted: set[RRefId] = set()
+        """Objects that their owners have, or had."""
+        self._valued: set[RRefId] = set()
+        """Objects that have, or had, a value, or an error for one."""
+        self._stands_for: dict[RRefId, RRefId] = {}
         self._methods_of: dict[RRefId, RRefId] = {}
         """Objects that a method of another one makes."""
+        self._broken: set[RRefId] = set()
+        """Aliases that got an error since they are on a circle: there it ends now."""
+        self._freed: set[RRefId] = set()
+        self._too_early: set[RRefId] = set()
         self._turns: dict[tuple[WorkerId, RRefId], int] = {}
-        self.dead: set[WorkerId] = set()
+        self._nested: dict[CallId, tuple[tuple[RRefId, ...], RRefId]] = {}
+        """Requests that a task waits for: the objects that wait with it, and the one asked."""
 
-    # ---- what happens
+    # ---- objects
 
-    def made(self, rref: RRefId, owner: WorkerId, on: RRefId | None = None) -> None:
-        """*owner* owns, or will own, *rref*, which a method of *on* makes, if that is given."""
+    def made(
+        self, rref: RRefId, owner: WorkerId, on: RRefId | None = None, *, plain: bool = False
+    ) -> None:
+        """*owner* owns, or will own, *rref*, which a method of *on* makes, if that is given.
+
+        It is *plain* if it will be no alias.
+        """
         self._owners[rref] = owner
         if on is not None:
             self._methods_of[rref] = on
+        elif plain:
+            self._plain.add(rref)
+
+    def accepted(self, rref: RRefId) -> None:
+        """Its owner has taken the creation of *rref*."""
+        self._accepted.add(rref)
 
     def aliased(self, rref: RRefId, target: RRefId) -> None:
         """*rref* stands for *target* from now on."""
         self._stands_for[rref] = target
 
+    def valued(self, rref: RRefId) -> None:
+        """*rref* has a value, or an error for one."""
+        self._valued.add(rref)
+
+    def lost(self, rref: RRefId, why: Loss, node: Node) -> None:
+        """*node* gives *rref* up. Raises `WrongError` unless that is explained."""
+        match why:
+            case Loss.CREATOR:
+                gone = rref.creator in node.context.dead and rref not in self._accepted
+                explained = gone or rref in self._freed  # who notices that it was freed, says so
+            case Loss.OWNER:
+                explained = self._died(self._rests_on(rref) - {rref}, node)
+            case _:  # it is on a circle
+                explained = rref in self._way(rref)[1:]
+                self._broken.add(rref)
+        if not explained:
+            raise WrongError(
+                "G4", f"{node.me} gives up {rref} ({why.name}), and nothing explains it"
+            )
+
+    def spared(self, rref: RRefId, canonical: RRefId, node: Node) -> None:
+        """*node*, which knew *canonical*, lost *rref*. Raises `WrongError` without a reason."""
+        if not self._died({canonical}, node):
+            raise WrongError("G4", f"{node.me} knew that {rref} is {canonical}, and gives it up")
+
+    def too_early(self, rref: RRefId) -> None:
+        """A dead endpoint counts no more for *rref*, and somebody may come too late."""
+        self._too_early.add(rref)
+
     def freed(self, rref: RRefId, nodes: Iterable[Node]) -> None:
         """Its owner freed *rref*. Raises `WrongError` if somebody alive holds it (G4)."""
-        if not self._strict:
+        self._freed.add(rref)
+        if rref in self._too_early or rref not in self._accepted:
             return
         for node in nodes:
             for name in node.held():
                 if node.context.whereabouts(name) == rref:
                     raise WrongError("G4", f"{rref} is freed, and {node.me} holds it as {name}")
 
-    def answered(self, rref: RRefId, content: object) -> None:
-        """Somebody got *content* for the value of *rref*. Raises `WrongError` if it is not."""
-        if content != self.canonical(rref):
-            raise WrongError(
-                "value", f"{rref} has that of {self.canonical(rref)}, not of {content}"
-            )
+    # ---- requests
+
+    def waits(self, call: CallId, chain: tuple[RRefId, ...], on: RRefId) -> None:
+        """A task that the objects in *chain* wait for now waits for *call*, on the object *on*."""
+        self._nested[call] = chain, on
+
+    def settled(self, call: CallId) -> None:
+        """Nobody waits for *call* any more."""
+        self._nested.pop(call, None)
+
+    def refused(
+        self, request: Request, why: Refusal, about: Collection[RRefId], node: Node
+    ) -> None:
+        """*node* refuses *request*, which is *about* these. Raises `WrongError` if it may not."""
+        match why:
+            case Refusal.LOST:
+                ways = {each for rref in about for each in self._rests_on(rref)}
+                explained = self._died(ways, node)
+            case Refusal.SELF_WAIT:
+                target = target_of(request)
+                waits = self._waits_for(target) if target is not None else set()
+                explained = not waits.isdisjoint(getattr(request, "chain", ()))
+            case _:
+                explained = why is Refusal.CANCELLED  # whoever gets that, says whether it is right
+        if not explained:
+            raise WrongError("G6", f"{node.me} refuses {request}: {why.value}; and that is not so")
 
     def ran(self, turn: Turn) -> None:
         """A method begins. Raises `WrongError` if it overtook one of the same caller's."""
@@ -69,28 +182,85 @@ class Oracle:
             )
         self._turns[whose] = turn.number
 
-    def failed(self, rref: RRefId | None, worker: WorkerId | None, why: str) -> None:
-        """A request failed. Raises `WrongError` unless a death explains it (G6)."""
-        concerned, about = {worker}, self._way(rref)
-        while about:
-            each = about.pop()
-            concerned |= {self._owners.get(each), each.creator}
-            about += self._way(self._methods_of.get(each))
-        # What is LOST may be another reference, in a message that was to be passed on.
-        anybody = why == "LOST" or not self._strict
-        if not (self.dead if anybody else concerned & self.dead):
+    def occupied(self, request: Request, others: Iterable[Request]) -> None:
+        """*request* begins beside *others*. Raises `WrongError` if it has to wait for one."""
+        target = target_of(request)
+        if target is not None and any(target_of(each) == target for each in others):
+            raise WrongError("G3", f"{target} runs {request}, and something else, too")
+
+    # ---- answers
+
+    def answered(self, asked: Asked, content: RRefId | None) -> None:
+        """*content* came for a value. Raises `WrongError` if it is not the value asked for."""
+        if asked.on is None:
+            return
+        if asked.on in asked.chain:
             raise WrongError(
-                "G6", f"a request on {rref or worker} failed ({why}), and nobody's death is why"
+                "G6", f"a method of {asked.on} waited for another one of it, and got it"
             )
+        way = self._way(asked.on)
+        if content != way[-1] or way[-1] in (*way[:-1], *self._broken):
+            raise WrongError("value", f"{asked.on} has that of {way[-1]}, not of {content}")
+
+    def failed(self, asked: Asked, worker: WorkerId) -> None:
+        """*worker* will not reply. Raises `WrongError` unless it is dead, and was asked."""
+        ones = {asked.to} if asked.on is None else {self._owners[r] for r in self._way(asked.on)}
+        if worker not in ones & self.dead:
+            raise WrongError("G6", f"{asked} failed, and the death of {worker} does not explain it")
+
+    def got(self, asked: Asked, error: Error) -> None:
+        """*error* came for a value. Raises `WrongError` if it is about something else."""
+        if error.why == Refusal.CANCELLED.name and not asked.cancelled:
+            raise WrongError("G6", f"{asked} was cancelled, and nobody asked for that")
+        if error.of is None:
+            return
+        if asked.on is None or error.of not in self._rests_on(asked.on):
+            raise WrongError("G6", f"{asked} got the error of {error.of} ({error.why})")
+        existed = error.why == Loss.CREATOR.name and error.of in self._accepted
+        if existed and error.of not in self._too_early:
+            raise WrongError("G4", f"{asked} came too late: {error.of} was freed")
 
     # ---- what is true
 
-    def canonical(self, rref: RRefId) -> RRefId:
-        """What *rref* stands for, in the end."""
-        return self._way(rref)[-1]
+    def is_plain(self, rref: RRefId) -> bool:
+        """No method makes it, and it is no alias."""
+        return rref in self._plain
 
-    def _way(self, rref: RRefId | None) -> list[RRefId]:
-        way = [] if rref is None else [rref]
-        while way and way[-1] in self._stands_for:
+    def _way(self, rref: RRefId) -> list[RRefId]:
+        """From *rref* to the canonical object; on a circle, to the first that comes again."""
+        way = [rref]
+        while way[-1] in self._stands_for and way[-1] not in self._broken:
             way.append(self._stands_for[way[-1]])
+            if way[-1] in way[:-1]:
+                break
         return way
+
+    def _rests_on(self, rref: RRefId) -> set[RRefId]:
+        """*rref*, its way, and the objects whose methods made any of these, with their ways."""
+        found: set[RRefId] = set()
+        todo = [rref]
+        while todo:
+            each = todo.pop()
+            if each not in found:
+                found.add(each)
+                todo += [e[each] for e in (self._stands_for, self._methods_of) if each in e]
+        return found
+
+    def _waits_for(self, rref: RRefId) -> set[RRefId]:
+        """*rref*, and the objects that a request on it waits for."""
+        found: set[RRefId] = set()
+        todo = [rref]
+        while todo:
+            each = todo.pop()
+            if each not in found:
+                found.add(each)
+                todo += self._way(each)
+                if each in self._methods_of and each not in self._valued:
+                    todo.append(self._methods_of[each])
+                todo += [on for chain, on in self._nested.values() if each in chain]
+        return found
+
+    def _died(self, rrefs: Iterable[RRefId], node: Node) -> bool:
+        """Whether *node* knows of the death of somebody who owned one of *rrefs*."""
+        owners = filter(None, map(self._owners.get, rrefs))
+        return any(owner in node.context.dead for owner in owners)

@@ -18,11 +18,28 @@ NODES = 4
 Weather = Literal["calm", "crashes", "cuts", "storm"]
 WEATHERS: tuple[Weather, ...] = ("calm", "crashes", "cuts", "storm")
 
+RINGS = False
+"""Whether tasks of different chains may wait for each other's objects.
+
+Until the machines find such a ring and refuse one of its requests, it would end by a timeout, and
+nothing here has one. The oracle needs no change for True: it accepts a refusal of any request whose
+object waits for the task that asks, along whatever chains. `Task.waits` says what a task waits for.
+"""
+GRACE = 40.0
+"""Seconds; see `orphan_grace`. Longer than any notice and a few retransmissions take together."""
+SHORT_GRACE = 0.5
+"""Shorter than the news of a death may take: who makes itself known may come too late."""
+LONG = 500
+"""Acts from which on a plan is long: in half of the long ones disasters are rare."""
+RARE = 10
+"""How much rarer. Else no endpoint of a long plan would live for long."""
+
 PROGRAM = {
     "own": 3,
     "make": 5,
     "nest": 4,
     "alias": 6,
+    "circle": 2,
     "lend": 8,
     "pass on": 3,
     "call": 5,
@@ -68,6 +85,8 @@ class Plan:
     weather: Weather
     loss: float
     """Share of the packets that are lost; half as many are repeated."""
+    grace: float
+    """Seconds from the news of a death to the end of what the dead held."""
     acts: tuple[Act, ...] = field(repr=False)
 
 
@@ -83,7 +102,9 @@ def draw(
     how, sky = dice.choice(list(DISCIPLINES)), dice.choice(WEATHERS)
     sharing, weather = sharing or cast("Sharing", how), weather or sky
     loss = dice.choice((0.0, 0.01, 0.05))
-    kinds = {**PROGRAM, **DISASTERS[weather]}
+    grace = dice.choice((GRACE, SHORT_GRACE)) if weather == "storm" else GRACE
+    rare = dice.choice((1, RARE)) if acts >= LONG else 1
+    kinds = {what: often * rare for what, often in PROGRAM.items()} | DISASTERS[weather]
     at, plan = 0.0, []
     first = ["make"] * min(acts, NODES)  # something to go on with
     rest = dice.choices(list(kinds), list(kinds.values()), k=acts - len(first))
@@ -91,7 +112,7 @@ def draw(
         at += dice.expovariate(10) if dice.random() < 0.8 else 0.0
         who, other = dice.sample(range(NODES), 2)
         plan.append(Act(round(at, 3), what, who, other, dice.randrange(10**6)))
-    return Plan(seed, sharing, weather, loss, tuple(plan))
+    return Plan(seed, sharing, weather, loss, grace, tuple(plan))
 
 
 def name_of(number: int) -> str:

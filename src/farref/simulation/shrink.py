@@ -9,9 +9,10 @@ from .world import simulate
 
 if TYPE_CHECKING:
     from .plan import Act, Plan
+    from .world import Outcome
 
-MOST = 600
-"""Simulations that it takes at most."""
+MOST = 200_000
+"""Acts that it plays at most, in all its tries together: a few minutes, however long the plan."""
 
 
 def shrink(plan: Plan) -> Plan:
@@ -21,19 +22,22 @@ def shrink(plan: Plan) -> Plan:
         return plan
     left = MOST
 
-    def fails(acts: list[Act]) -> bool:
+    def fails(acts: list[Act]) -> Outcome | None:
         nonlocal left
-        left -= 1
-        return simulate(replace(plan, acts=tuple(acts))).kind == first.kind
+        left -= len(acts)
+        outcome = simulate(replace(plan, acts=tuple(acts)))
+        return outcome if outcome.kind == first.kind else None
 
-    acts = list(plan.acts)
+    # Nothing that comes after the moment at which it went wrong is needed.
+    acts = [act for act in plan.acts if act.at <= first.seconds]
     size = max(1, len(acts) // 2)
     while left > 0:
         start, before = 0, len(acts)
         while start < len(acts) and left > 0:
             fewer = acts[:start] + acts[start + size :]
-            if fails(fewer):
-                acts = fewer
+            outcome = fails(fewer)
+            if outcome is not None:
+                acts = [act for act in fewer if act.at <= outcome.seconds]
             else:
                 start += size
         if size == 1 and len(acts) == before:

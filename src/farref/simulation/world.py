@@ -20,10 +20,11 @@ from ..actors.tracing import Tracer
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..protocol.packets import decode, encode
+from .jobs import Ask, Job
 from .network import Network
-from .node import Job, Node
+from .node import Node
 from .oracle import Oracle, WrongError
-from .plan import DISASTERS, NODES, name_of
+from .plan import DISASTERS, GRACE, NODES, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from ..protocol.ids import RRefId
     from .plan import Act, Plan
 
-GRACE = 40.0
-"""Seconds; see `orphan_grace`. Longer than any notice and a few retransmissions take together."""
 NOTICE = 1.0
 """Seconds that the news of a death takes at most."""
 SILENCE = 5
@@ -83,13 +82,13 @@ class World:
     def __init__(self, plan: Plan, trace: Path | None) -> None:
         self.plan = plan
         self.now = 0.0
-        self.grace = GRACE
+        self.grace = plan.grace
         self.network = Network(plan.seed, plan.loss)
-        self.oracle = Oracle(strict=plan.weather != "storm")
+        self.oracle = Oracle()
         self.done: Counter[str] = Counter()
         self._trace = trace
         self._dice = random.Random(f"world {plan.seed}")
-        self._events: list[tuple[float, int, Node | None, Callable[[], None]]] = []
+        self._events: list[tuple[float, int, Node | None, Callable[[], object]]] = []
         self._order = itertools.count()
         self._ticks: dict[WorkerId, float] = {}
         self._lives = itertools.count(1)
@@ -130,7 +129,15 @@ class World:
         """Its owner has freed it."""
         self.oracle.freed(rref, self._living())
 
-    def later(self, seconds: float, node: Node, do: Callable[[], None]) -> None:
+    def burying(self, node: Node, worker: WorkerId) -> None:
+        """*node* counts the dead *worker* no more: for some of its objects maybe too early."""
+        others = self._living()
+        unaware = any(dead not in each.context.dead for each in others for dead in self.oracle.dead)
+        for rref, owner in node.counts(worker):
+            if unaware or any(each.announces(rref, owner) for each in others):
+                self.oracle.too_early(rref)
+
+    def later(self, seconds: float, node: Node, do: Callable[[], object]) -> None:
         """Have *node* do something, unless it dies before."""
         heapq.heappush(self._events, (self.now + seconds, next(self._order), node, do))
 
@@ -266,7 +273,13 @@ class World:
         usable = [each for each in node.handles if not node.is_lost(each)]
         some = dice.sample(usable, min(len(usable), dice.randint(1, 2)))
         seconds = dice.choices((0.0, 0.01, 0.2, 1.0, 1.5 * GRACE), (5, 5, 5, 4, 1))[0]
-        job = Job(act.what, seconds, keep=dice.random() < 0.3, back=dice.random() < 0.4)
+        job = Job(
+            act.what,
+            seconds,
+            keep=dice.random() < 0.3,
+            back=dice.random() < 0.4,
+            ask=_ask(dice) if dice.random() < 0.3 else None,
+        )
         to = self.at(act.other)
         match act.what:
             case "own":
@@ -277,8 +290,12 @@ class World:
                 node.do(node.context.drop(name))
                 return True
             case "cancel" if node.asked:
-                call = list(node.asked)[act.pick % len(node.asked)]
-                node.do(node.context.cancel(call))
+                node.cancel(list(node.asked)[act.pick % len(node.asked)])
+                return True
+            case "circle":
+                places = [act.other, *dice.choices(range(NODES), k=dice.randrange(3))]
+                pauses = [dice.choice((0.2, 0.5, 1.0)), *(0.0 for _ in places[1:])]
+                node.circle(places, pauses, direct=dice.random() < 0.5)
                 return True
         if act.what == "make" and to is not None:
             node.make(to, [], job)
@@ -287,7 +304,7 @@ class World:
             return False
         match act.what:
             case "nest" if to is not None:
-                node.make(to, some, Job("nest", seconds, back=True))
+                node.make(to, some, Job("nest", seconds, back=True, ask=job.ask))
             case "alias" if to is not None:
                 node.make(to, some[:1], Job("alias", seconds, bare=True))
             case "lend":
@@ -299,7 +316,7 @@ class World:
                 )
             case "call":
                 for _ in range(dice.randint(1, 6)):  # maybe while it is being learned what it is
-                    self.later(dice.uniform(0.0, 0.2), node, lambda: node.invoke(some[0], job))
+                    self.later(dice.uniform(0.0, 0.2), node, lambda: node.call(some[0], some, job))
             case "pipeline":
                 on = some[0]
                 bare = dice.random() < 0.3
@@ -327,3 +344,11 @@ class World:
             left = [*node.context.owners, *node.context.users, *node.context.names]
             if left or node.values or node.inside or node.tasks:
                 raise WrongError("G5", f"{node.me} has {', '.join(map(str, left))} left")
+
+
+def _ask(dice: random.Random, deep: int = 2) -> Ask:
+    """What a function asks for before it returns, and what that does in turn."""
+    how = dice.choice(("method", "method", "fetch", "wait", "function"))
+    further = _ask(dice, deep - 1) if deep and dice.random() < 0.6 else None
+    job = Job("asked", dice.choice((0.0, 0.01, 0.2)), ask=further)
+    return Ask(how, dice.randrange(4), dice.randrange(NODES), job)

@@ -1,6 +1,9 @@
 """Which program, or trace, catches which mutants: for each mutant the smallest one that does."""
 
 BY_PROGRAM = {
+    "a method that waits for itself, behind a direct fetch": (
+        "Names._dispatch: holds back what waits for itself",
+    ),
     "lent by the owner, and not kept [lend]": (
         "LendingOwner.lend: does not count what it lends",
         "LendingOwner.lend: does not remember what it lends",
@@ -527,6 +530,10 @@ BY_PROGRAM = {
 }
 
 BY_TRACE = {
+    "aliases/asked_too_late": (
+        "Aliases._answer_asking: is kept by what it has answered",
+        "Owner.unused: frees what it is asked about",
+    ),
     "lending/the_lender_dies": (
         "LendingUser.died: believes in a dead lender",
         "LendingUser.died: is covered by a dead lender",

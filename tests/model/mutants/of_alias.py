@@ -46,6 +46,12 @@ ALIAS = (
         "asking = owner.asking",
     ),
     in_context(
+        "is kept by what it has answered",
+        "_answer_asking",
+        "*self._after(owner, owner.settle())",
+        "",
+    ),
+    in_context(
         "tells when the value comes no more",
         "resolve",
         "effects + self._answer_asking(owner)",

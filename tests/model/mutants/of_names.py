@@ -46,6 +46,12 @@ NAMES = (
         "return any(call not in asking and call not in held for call in entry.pending)",
         "return False",
     ),
+    in_context(
+        "holds back what waits for itself",
+        "_dispatch",
+        'if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):',
+        "if False:",
+    ),
     in_context("waits for what it holds", "_must_wait", "and call not in held", ""),
     in_context(
         "lets a direct fetch be overtaken", "_must_wait", "if rref in self._fetching:", "if False:"

@@ -15,6 +15,7 @@ OWNER = (
     _owner("frees what has forks", "unused", "not self.forks", "True"),
     _owner("frees what it asked something of", "unused", "not self.pending", "True"),
     _owner("frees what runs a request", "unused", "not self.running", "True"),
+    _owner("frees what it is asked about", "unused", "not self.asking", "True"),
     _owner("frees nothing", "settle", "if self.unused else []", "if False else []"),
     _owner("does not free at the last drop", "drop", "return self.settle()", "return []"),
     _owner("does not free at the last delete", "delete", "return self.settle()", "return []"),

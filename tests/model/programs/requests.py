@@ -151,6 +151,24 @@ REQUESTS = (
         reaches=("no call waits for itself",),
     ),
     Program(
+        "a method that waits for itself, behind a direct fetch",
+        {
+            "A": (
+                Own("x"),
+                Say("B", ("x",), (Keep("x"),)),
+                Method(
+                    "m",
+                    "x",
+                    ("x",),
+                    (Ask("c", "B", ("x",), (Method("n", "x"), Wait("n"))), Wait("c")),
+                ),
+                Drop("x"),
+            ),
+            "B": (Get("q", "x", direct=True), Drop("x")),
+        },
+        reaches=("no call waits for itself",),
+    ),
+    Program(
         "a creation that waits for itself",
         {
             "B": (
