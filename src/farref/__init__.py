@@ -5,6 +5,7 @@ The façade: everything public is importable from here, and only re-exported her
 
 import logging
 
+from . import features as _features  # noqa: F401 - first: it says what is missing here
 from .actors.api import (
     get,
     get_worker_info,

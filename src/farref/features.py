@@ -12,12 +12,19 @@ and so of all that it starts.  That variable is for tests.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import select
 import socket
 import struct
 from pathlib import Path
 from typing import Any, Final
+
+if importlib.util.find_spec("fcntl") is None:
+    raise ImportError(
+        "farref needs what POSIX systems have, such as Linux and macOS; this one, which may be"
+        " Windows, has not even the module fcntl. Use WSL there"
+    )
 
 SWITCH: Final = "FARREF_WITHOUT"
 
@@ -26,7 +33,7 @@ def _getpeereid() -> Any:
     """The function of the C library that macOS and the BSDs have."""
     try:
         return ctypes.CDLL(None, use_errno=True).getpeereid
-    except (OSError, AttributeError, TypeError):  # the last on Windows
+    except (OSError, AttributeError):
         return None
 
 

@@ -127,6 +127,24 @@ def test_there_is_no_default_where_peers_are_not_known() -> None:
     assert third == "8"
 
 
+NO_POSIX = """
+    import importlib.machinery, sys
+
+    class Without(importlib.machinery.PathFinder):
+        @classmethod
+        def find_spec(cls, name, *rest):
+            return None if name == "fcntl" else super().find_spec(name, *rest)
+
+    sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Without
+    import farref
+"""
+
+
+def test_what_is_missing_on_windows_is_named() -> None:
+    done = run(NO_POSIX, "")
+    assert done.stderr.splitlines()[-1].startswith("ImportError: farref needs what POSIX systems")
+
+
 def test_an_unknown_feature_is_named() -> None:
     done = run("import farref", "epoll,warp drive")
     assert "FARREF_WITHOUT knows affinity, epoll" in done.stderr
