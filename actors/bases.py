@@ -241,6 +241,11 @@ def holds_back(transport: object, address: ActorAddress) -> bool:
     return isinstance(transport, Transport) and transport.queued_bytes(address) > 0
 
 
+def timers(transport: object) -> int:
+    """Wakeups that *transport* has to bring yet; 0 if it is none of our own."""
+    return transport.wakeups if isinstance(transport, Transport) else 0
+
+
 def _short(name: str) -> str:
     """The base's own name for the system *name*: part of a socket's path, which is short."""
     return "farref." + hashlib.blake2b(name.encode(), digest_size=8).hexdigest()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ..protocol.errors import FarrefError, OverloadedError, WorkerDiedError
 from ..protocol.messages import Cargo
 from ..protocol.requests import ElsewhereError
-from ..serialization.payload import Payload
+from ..serialization.payload import Origin, Payload
 from . import sites
 from .futures import Future
 from .rref import RRef
@@ -58,7 +58,8 @@ class Calls:
         endpoint = self._endpoint
         cargo = self._pack_request(to, what, replies=False)
         if endpoint.sites.wanted and isinstance(cargo.payload, Payload):
-            payload = replace(cargo.payload, site=sites.here())
+            origin = (cargo.payload.origin or Origin())._replace(site=sites.here())
+            payload = replace(cargo.payload, origin=origin)
             cargo = Cargo(payload=payload, descriptors=cargo.descriptors)
         made: list[RRefId] = []
 
@@ -180,6 +181,11 @@ class Calls:
     def cancel(self, call: CallId) -> None:
         """Take back a call that has not started."""
         self._endpoint.step(lambda: self._endpoint.context.cancel(call))
+
+    @property
+    def in_flight(self) -> int:
+        """Calls, fetches and questions that are not answered."""
+        return len(self._waiting) + len(self._asks)
 
     # ---- completed by the endpoint
 

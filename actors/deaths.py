@@ -51,6 +51,8 @@ class Deaths:
         self.listeners: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died."""
         self._leaving = False
+        self.known = 0
+        """Endpoints that have died since this one is there."""
         self.in_order = False
         """The system was shut down by its first host."""
 
@@ -62,6 +64,7 @@ class Deaths:
             return
         now = time.monotonic()
         news = tuple(w for w in workers if w not in endpoint.context.dead and w != endpoint.me)
+        self.known += len(news)
         for worker in news:
             endpoint.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
             for ask in endpoint.calls.asked(worker):

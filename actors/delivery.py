@@ -236,6 +236,7 @@ class Delivery:
                     self._links.withhold(sender.id)
                 _open(packet, self._links.handed(sender.id))
                 messages = self._links.receive(sender.id, packet, now)
+                self.tally.messages_received += len(messages)
                 first = self._links.handed(sender.id) - len(messages)
                 for number, message in enumerate(messages, first):
                     endpoint.receive(sender.id, message, later, number)

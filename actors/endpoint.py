@@ -32,6 +32,7 @@ from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, Would
 from ..protocol.messages import Create
 from ..protocol.packets import Malformed
 from ..serialization.failures import text_of
+from . import telemetry
 from .addresses import AddressBook
 from .brief import Brief
 from .calls import Calls
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from .links import Outgoing
     from .ports import Port
     from .registry import Registry
+    from .spans import Spans
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +140,8 @@ class Endpoint:
         self.ended: FarrefError | None = None
         """Once it is closed: why, as an error to copy and raise."""
         self.pid = os.getpid()
+        self.spans: Spans | None = None
+        """What tells OpenTelemetry of its calls, if the system is to (`telemetry`)."""
         self._woken = False
         self._adopt(settings)
 
@@ -162,6 +166,8 @@ class Endpoint:
             self.record().begin(FileSink(settings.trace, self.me), settings.sharing)
         self.delivery.suffer(settings.faults)
         self.sites.wanted = settings.sites
+        if settings.telemetry is not None and self.spans is None:
+            telemetry.begin(self)
 
     # ---- recording; see `tracing`
 
@@ -243,9 +249,9 @@ class Endpoint:
 
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:
         """*rref* is made by what is in *cargo*, which may say where. Under the lock."""
-        site = getattr(cargo.payload, "site", None)
-        if site is not None:
-            self.sites.note(rref, site, self.context.owners, self.context.users)
+        origin = getattr(cargo.payload, "origin", None)
+        if origin is not None and origin.site is not None:
+            self.sites.note(rref, origin.site, self.context.owners, self.context.users)
 
     def _refuse(self, what: str, error: Exception) -> None:
         self.refused += 1

@@ -83,6 +83,8 @@ class Handlers:
             endpoint.release(cargo.descriptors)
             self._report(None, sender, error)
             return None
+        if endpoint.spans is not None:
+            return endpoint.spans.handle(cargo, self._handle, message, sender)
         return self._handle(message, sender, cargo.descriptors)
 
     def _handle(
@@ -124,6 +126,8 @@ class Handlers:
         """A handler raised: once, and its sender is told, as Thespian tells it."""
         endpoint = self.endpoint
         details = "".join(traceback.format_exception(error))
+        if endpoint.spans is not None:
+            endpoint.spans.raised(error)
         # As text: a log record that is kept would pin the references among the arguments (G5).
         log.error("%s raised in a handler:\n%s", endpoint.me, details)
         try:

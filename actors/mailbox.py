@@ -32,7 +32,7 @@ from thespian.actors import (
 
 from ..protocol.errors import FarrefError
 from ..protocol.ids import WorkerId
-from . import bases, processes
+from . import bases, processes, telemetry
 from .actor_port import ActorPort
 from .base.framing import Raw
 from .classes import class_of, make_findable
@@ -188,6 +188,7 @@ class Mailbox:
         endpoint = Endpoint(
             me, self.port, settings, threads=threads or THREADS, hand=self._handlers.queue_cargo
         )
+        telemetry.try_to_prepare(settings.telemetry, str(me))
         endpoint.registry = Registry(endpoint, self.port, registrar)
         endpoint.address = self._actor.myAddress
         endpoint.actor = self._actor
@@ -196,6 +197,7 @@ class Mailbox:
             # It ends with the actor. Who waits may lead the loop, and so handle the exit itself:
             # the moment for its `finally` is at the very end, in Python's own thread.
             Finalize(None, endpoint.pool.finish, (LAST_WORDS,), exitpriority=0)
+            Finalize(None, telemetry.flush, exitpriority=-1)
         self.endpoint = self._handlers.endpoint = endpoint
         self.port.serve(endpoint, self.receive_parcel)
         self._loop.start(endpoint)
@@ -214,6 +216,7 @@ class Mailbox:
     def _settle_in(self, message: Joined) -> None:
         endpoint = self.endpoint
         if endpoint is not None and not self._joined and endpoint.take(message):
+            telemetry.try_to_prepare(message.settings.telemetry, self._name())
             self._unstash()
 
     def _unstash(self) -> None:

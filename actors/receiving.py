@@ -42,7 +42,15 @@ class Receiver:
 
     def full(self) -> bool:
         """See `Port.full`."""
-        return self.inbox.qsize() >= ports.MAX_INBOX
+        return self.queued() >= ports.MAX_INBOX
+
+    def queued(self) -> int:
+        """See `Port.queued`."""
+        return self.inbox.qsize()
+
+    def timers(self) -> int:
+        """See `Port.timers`."""
+        return 0
 
     def dispatch(self, message: Any) -> None:
         """Have *message* take effect, or lie in the inbox. In the mailbox thread."""

@@ -21,6 +21,7 @@ from ..protocol.errors import FetchTimeoutError, SystemDownError
 from ..protocol.ids import WorkerId, is_name
 from ..protocol.sharing import DISCIPLINES
 from . import bases, directory, hosts, ports, processes
+from . import telemetry as spans
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
@@ -31,7 +32,7 @@ from .registrar import REGISTRAR, Registrar
 from .registry import Registry
 from .settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
 from .sites import asked_for
-from .snapshot import LEAK_AGE, LOOK_PATIENCE, look
+from .snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
 from .steward import STEWARD, Steward
 from .why import why
 from .wire import HostInfo, Join, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
@@ -39,7 +40,7 @@ from .worker import Worker
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from ..protocol.messages import Cargo
@@ -86,6 +87,10 @@ class System:
         trace: a folder in which every endpoint records its protocol steps.
         sites: whether creations note their file and line, for `farref refs`; by default if the
             environment variable ``FARREF_SITES`` says so.
+        telemetry: whether calls, creations, fetches and messages make spans, and counters metrics,
+            of OpenTelemetry (``farref[otel]``); by default if the environment variable
+            ``FARREF_TELEMETRY`` says so. Or a function without arguments, which gives each process
+            of the system its tracer provider: it is called once in this one and in each actor's.
         faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
         host: the address of this machine that others dial; then they may `join` the system.
         port: theirs to dial, 1900 by default. Every actor listens on one of its own besides.
@@ -94,6 +99,7 @@ class System:
 
     Raises:
         ValueError: an argument is out of range.
+        ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed.
         SystemDownError: it cannot be started, or a system of that name runs already.
     """
 
@@ -109,6 +115,7 @@ class System:
         silence: float | None = 5.0,
         trace: str | os.PathLike[str] | None = None,
         sites: bool | None = None,
+        telemetry: bool | Callable[[], object] | None = None,
         faults: Faults | None = None,
         host: str | None = None,
         port: int | None = None,
@@ -131,6 +138,7 @@ class System:
             silence=silence,
             trace=os.path.abspath(trace) if trace is not None else None,
             sites=asked_for() if sites is None else sites,
+            telemetry=spans.asked_for(telemetry),
             faults=faults,
         )
         base = base or bases.DEFAULT
@@ -240,6 +248,8 @@ class System:
             join = Join(me, os.getpid(), processes.host(), True, beats, place)
             self._port.post(registrar, join)
             self._session = self._await(self._port.joined).session
+            if not attached and not place:
+                spans.prepare(settings.telemetry)  # now: no actor's process inherits what it does
             if serving is not None:
                 self._session = serving.session
                 self.name = self.endpoint.settings.system
@@ -392,7 +402,8 @@ class System:
 
     def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
-        return self.references(timeout=timeout).counters
+        self._check_up()
+        return count(self, check_timeout(timeout, LOOK_PATIENCE))[0]
 
     # ---- messages
 
