@@ -25,16 +25,15 @@ ROOT = Path(__file__).parent.parent
 SAYING = """
 import logging, sys
 import farref
-loggers = {name: logging.getLogger(name) for name in ("farref.actors.serving", "early")}
 def say():
     for name in ("app", "Thespian.Admin", "farref.actors.x"):
         for level in ("info", "warning", "error"):
             getattr(logging.getLogger(name), level)(f"{level} of {name}")
     if sys.argv[1] == "farrefBase":  # or else a module's logger is that of the forked program
-        for name, logger in loggers.items():
-            assert logging.getLogger(name) is logger
-            logger.warning(f"warning of {name}")
-            logger.info(f"info of {name}")
+        from farref.actors.serving import log
+        assert logging.getLogger(log.name) is log
+        log.warning(f"warning of {log.name}")
+        log.info(f"info of {log.name}")
 with farref.System(sys.argv[1]) as system:
     system.worker("B")
     farref.rpc_sync("B", say)
@@ -76,7 +75,7 @@ def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
 def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
     tmp_path: Path, base: str
 ) -> None:
-    modules = ["warning of early", "warning of farref.actors.serving"]
+    modules = ["warning of farref.actors.serving"]
     expected = [
         "error of Thespian.Admin",
         "error of app",
@@ -91,8 +90,8 @@ def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
 
 @pytest.mark.processes
 def test_another_level_by_the_environment(tmp_path: Path) -> None:
-    heard = said(tmp_path, "farrefBase", 13, FARREF_LOG="info")
-    assert len(heard) == 13
+    heard = said(tmp_path, "farrefBase", 11, FARREF_LOG="info")
+    assert len(heard) == 11
     assert "info of Thespian.Admin" in heard
 
 

@@ -1,8 +1,8 @@
 """Loggers in an actor's process, which is forked from one that had some.
 
 Thespian gives such a process a new root of logging, and with it a new set of loggers. But a module
-that was imported before keeps the logger that it had made: what it logs would still go to the root of
-the program that was forked, so nowhere, or past the level and the format that the actors have.
+that was imported before keeps the logger that it had made. What it logs would still go to the root
+of the program that was forked: nowhere, or past the level and the format that the actors have.
 """
 
 from __future__ import annotations
