@@ -8,6 +8,7 @@ import typer
 from .commands.bench import bench
 from .commands.demo import demo
 from .commands.join import join
+from .commands.metrics import metrics
 from .commands.refs import refs
 from .commands.rendezvous import rendezvous
 from .commands.trace import trace
@@ -42,6 +43,7 @@ def main(
 app.command()(bench)
 app.command()(demo)
 app.command()(join)
+app.command()(metrics)
 app.command()(refs)
 app.command()(rendezvous)
 app.command()(trace)
