@@ -63,6 +63,14 @@ def system() -> Iterator[System]:
         yield started
 
 
+@pytest.fixture
+def unhurried() -> Iterator[System]:
+    """Nobody is given up in it, however long a command takes to start."""
+    with System(silence=None) as started:
+        started.worker("B")
+        yield started
+
+
 # ---- the text
 
 
@@ -166,7 +174,8 @@ def test_counts_that_grow(system: System) -> None:
 
 
 @pytest.mark.processes
-def test_a_process_that_stopped_sends_backlogs(system: System) -> None:
+def test_a_process_that_stopped_has_a_backlog(unhurried: System) -> None:
+    system = unhurried
     pid = farref.rpc_sync("B", os.getpid)
     os.kill(pid, signal.SIGSTOP)
     try:
