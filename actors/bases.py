@@ -14,6 +14,7 @@ import hashlib
 import logging
 import os
 import pickle
+import secrets
 import socket
 import sys
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,8 @@ HOST = HOST_CAPABILITY
 """The capability that holds the address of a host which others can reach."""
 MEMBER = "farref member"
 """The capability of a Thespian system that has joined the one of another host."""
+LIFE = "farref life"
+"""A random number that such a system has: a host that joins again has the same address."""
 CONVENTION = "Convention Address.IPv4"
 KNOCKING = 30.0
 """Seconds that a host which joins waits for the one that it joins."""
@@ -93,7 +96,7 @@ def start(
 def enter(base: str, capabilities: dict[str, Any], reach: Reach, first: tuple[str, int]) -> Any:
     """Start this host's part of the system at *first*, or join it if it runs."""
     host, port = first
-    mine = {**capabilities, MEMBER: True}
+    mine = {**capabilities, MEMBER: True, LIFE: secrets.randbits(63)}
     tcp.knock(host, port, reach.key if base == FARREF else None, KNOCKING)
     if base == FARREF:
         name = _short(f"{host}:{port} {reach.host}:{reach.port}")

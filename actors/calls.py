@@ -264,7 +264,8 @@ class Calls:
         endpoint.check_open()
         with endpoint.lock:
             if to.id in endpoint.context.dead:
-                raise WorkerDiedError(f"worker {to} died; choose another one")
+                how = endpoint.context.how(to.id)
+                raise WorkerDiedError(f"worker {to} died{how}; choose another one")
             endpoint.book.learn(to.id, to.address)
         handler = endpoint.in_loop()
         most = MAX_UNSENT if handler else MAX_BACKLOG

@@ -56,8 +56,11 @@ class Deaths:
         self.in_order = False
         """The system was shut down by its first host."""
 
-    def died(self, workers: Iterable[WorkerId]) -> None:
-        """These endpoints are dead: fail what waits for them now, release what they held later."""
+    def died(self, workers: Iterable[WorkerId], cause: str = "") -> None:
+        """These endpoints are dead: fail what waits for them now, release what they held later.
+
+        *cause*: how they ended, if anybody knows.
+        """
         endpoint = self._endpoint
         if endpoint.me in workers and not endpoint.closed:
             self._give_up()
@@ -66,9 +69,11 @@ class Deaths:
         news = tuple(w for w in workers if w not in endpoint.context.dead and w != endpoint.me)
         self.known += len(news)
         for worker in news:
+            if cause:
+                endpoint.context.causes[worker] = cause
             endpoint.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
             for ask in endpoint.calls.asked(worker):
-                ask.failed(death_of(worker, None))
+                ask.failed(death_of(worker, None, endpoint.context.how(worker)))
             with endpoint.lock:
                 endpoint.delivery.forget(worker)
                 endpoint.book.forget(worker)
@@ -155,13 +160,13 @@ class Deaths:
         endpoint.port.given_up()
 
 
-def death_of(worker: WorkerId, rref: RRefId | None) -> FarrefError:
-    """The error for what waited for *worker*, or for its object *rref*."""
+def death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:
+    """The error for what waited for *worker*, or for its object *rref*; *how*: see `Tables.how`."""
     if rref is not None:
         return OwnerDiedError(
-            f"{worker}, the owner of {rref}, died, and the value with it; create it again"
+            f"{worker}, the owner of {rref}, died{how}, and the value with it; create it again"
         )
     return WorkerDiedError(
-        f"worker {worker} died before it replied; whether the call took effect is unknown: "
+        f"worker {worker} died before it replied{how}; whether the call took effect is unknown: "
         "call another one if doing it twice does no harm"
     )

@@ -34,7 +34,9 @@ from ..protocol.errors import FarrefError
 from ..protocol.ids import WorkerId
 from . import bases, processes, telemetry
 from .actor_port import ActorPort
+from .base import signals
 from .base.framing import Raw
+from .children import Children
 from .classes import class_of, make_findable
 from .current import enter_program
 from .endpoint import Endpoint
@@ -97,6 +99,7 @@ class Mailbox:
         self._loop = Loop()
         self._handlers = Handlers(actor, self._loop, self.send)
         self.port = ActorPort(actor, self._loop)
+        self._children = Children(actor)
         self._stash: list[tuple[Any, ActorAddress]] = []
         """What came before the registrar said how this system works."""
         self._joined = False
@@ -112,6 +115,8 @@ class Mailbox:
                 # again and again would copy every page of it.
                 gc.freeze()
                 sys.setswitchinterval(SWITCH_INTERVAL)
+                if not self.port.takes_parcels:  # our own base has done it
+                    signals.die_of_faults()
             self._receive(message, sender)
             self.port.do_left()
             if self.endpoint is not None:
@@ -175,7 +180,8 @@ class Mailbox:
                 self._stash.append((message, sender))
             case _:
                 if isinstance(message, ChildActorExited):
-                    endpoint.registry.exited(message.childAddress)
+                    cause = self._children.cause(message.childAddress)
+                    endpoint.registry.exited(message.childAddress, cause)
                 self._handlers.queue(message, sender)
 
     # ---- becoming an endpoint
@@ -269,9 +275,13 @@ class Mailbox:
         endpoint = self._running()
         if isinstance(actor_class, type):
             make_findable(actor_class)
-        address: ActorAddress = self.port.run(
-            lambda: Actor.createActor(self._actor, actor_class, *args, **kwargs)
-        )
+
+        def make() -> ActorAddress:
+            made: ActorAddress = Actor.createActor(self._actor, actor_class, *args, **kwargs)
+            self._children.made(made)
+            return made
+
+        address: ActorAddress = self.port.run(make)
         global_name = kwargs.get("globalName") or (args[1] if len(args) > 1 else None)
         kind = class_of(actor_class)
         if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):

@@ -42,6 +42,8 @@ from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..serialization.failures import text_of
 from . import bases, directory, processes, simple
+from .base import signals
+from .children import Children
 from .making import UnfitError, UnmadeError, make
 from .members import Creating, Host, Member
 from .settings import Settings
@@ -100,11 +102,14 @@ class Registrar(Actor):
         self._here = HostInfo("", {})
         self._hosts: dict[str, Host] = {}
         """The others, by their addresses."""
-        self._doubted: set[str] = set()
+        self._doubted: set[WorkerId] = set()
         """Hosts of which Thespian said that they left, unless it takes that back."""
+        self._disowned: set[str] = set()
+        """Addresses of hosts that Thespian was told to forget, and has not said that it has."""
         self._dead: deque[WorkerId] = deque(maxlen=REMEMBERED)
         self._dead_addresses: deque[ActorAddress] = deque(maxlen=REMEMBERED)
         self._creating: dict[WorkerId, Creating] = {}
+        self._children = Children(self)
         self._watching = False
         self._host = processes.host()
         self._pids: tuple[int, ...] = ()
@@ -148,13 +153,14 @@ class Registrar(Actor):
             case Looked(me=worker, running=running):
                 if not running and worker in self._members:
                     self._silent(worker)
-            case Exited(address=address) | ChildActorExited(childAddress=address):
-                self._exited(address)
+            case Exited(address=address, cause=cause):
+                self._exited(address, cause)
+            case ChildActorExited(childAddress=address):
+                self._exited(address, self._children.cause(address))
             case ActorSystemConventionUpdate():
                 self._convention(message)
             case WakeupMessage(payload=WorkerId(name=place) as worker):
-                host = self._hosts.get(place)
-                if place in self._doubted and host is not None and host.me == worker:
+                if worker in self._doubted:
                     log.warning("host %s has left the convention", place)
                     self._host_gone(place)
             case WakeupMessage():
@@ -177,6 +183,7 @@ class Registrar(Actor):
         capabilities = bases.capabilities_of(self)
         self._here = HostInfo(capabilities.get(bases.HOST, ""), dict(capabilities))
         if not simple.hosts(self):
+            signals.die_of_faults()
             self._pids = (os.getpid(), os.getppid())
         if self._here.address:
             self.notifyOnSystemRegistrationChanges(True)
@@ -234,6 +241,7 @@ class Registrar(Actor):
             raise ProtocolError(f"a HostJoin of {place!r}, which cannot join")
         known = self._hosts.get(place)
         if known is not None and known.me != message.me:
+            known.admin = None  # Thespian's is the new one's already, or will be
             self._host_gone(place)  # it was started again sooner than its silence told
         self._hosts[place] = Host(message.me, message.info, sender)
         if self._liveness:
@@ -306,6 +314,7 @@ class Registrar(Actor):
                         continue
                     break
                 creating.address = address
+                self._children.made(address)
                 welcome = Welcome(me, self.myAddress, self._settings, order.threads)
                 self.send(address, welcome)
                 return
@@ -317,7 +326,7 @@ class Registrar(Actor):
 
     def _unmade(self, message: Unmade) -> None:
         if message.me not in self._creating:
-            self._gone(message.me)
+            self._gone(message.me, cause=message.reason)
         elif message.unfit:
             self._create(message.me, message.reason)
         else:
@@ -325,21 +334,22 @@ class Registrar(Actor):
 
     # ---- who is gone
 
-    def _exited(self, address: ActorAddress) -> None:
+    def _exited(self, address: ActorAddress, cause: str) -> None:
         for worker, creating in list(self._creating.items()):
             if creating.address is not None and creating.address == address:
-                reason = "it exited before it had started (see the log), or no system fits it"
-                self._not_created(worker, reason)
-        self._gone(*(w for w, member in self._members.items() if member.address == address))
+                how = cause or "or no system fits it"
+                self._not_created(worker, f"it exited before it had started (see the log), {how}")
+        gone = (w for w, member in self._members.items() if member.address == address)
+        self._gone(*gone, cause=cause)
 
     def _leave(self, worker: WorkerId) -> None:
         for place, host in list(self._hosts.items()):
             if host.me == worker:
                 self._host_gone(place)
-        self._gone(worker)
+        self._gone(worker, cause="it left")
 
-    def _gone(self, *workers: WorkerId) -> None:
-        """These are dead: everybody is told."""
+    def _gone(self, *workers: WorkerId, cause: str) -> None:
+        """These are dead: everybody is told, and how they ended."""
         dead = []
         for worker in workers:
             if self._liveness:
@@ -351,11 +361,10 @@ class Registrar(Actor):
                 self._dead_addresses.append(member.address)
         if dead:
             for other in self._members.values():
-                self.send(other.address, Died(tuple(dead)))
+                self.send(other.address, Died(tuple(dead), cause))
 
     def _host_gone(self, place: str) -> None:
         host = self._hosts.pop(place)
-        self._doubted.discard(place)
         if self._liveness:
             self._liveness.forget(host.me)
         for worker, creating in list(self._creating.items()):
@@ -363,20 +372,27 @@ class Registrar(Actor):
                 # It may start yet, cut off from here: nobody shall ever believe it.
                 self._dead.append(worker)
                 self._not_created(worker, f"its host, {place}, is gone")
-        self._gone(*(w for w, member in self._members.items() if member.place == place))
-        if host.admin is not None:  # or Thespian goes on sending there for minutes
-            self.deRegisterRemoteSystem(host.admin)
+        there = (w for w, member in self._members.items() if member.place == place)
+        self._gone(*there, cause=f"its host, {place}, is gone")
+        if host.admin is not None and host.me not in self._doubted:
+            self._disowned.add(place)
+            self.deRegisterRemoteSystem(host.admin)  # or Thespian goes on sending there for minutes
+        self._doubted.discard(host.me)
 
     def _convention(self, message: ActorSystemConventionUpdate) -> None:
-        place: str = (message.remoteCapabilities or {}).get(bases.HOST, "")
+        capabilities = message.remoteCapabilities or {}
+        place: str = capabilities.get(bases.HOST, "")
+        disowned = not message.remoteAdded and place in self._disowned
+        if disowned:  # it may have hit the next life of the host, which has the same address
+            self._disowned.remove(place)
         host = self._hosts.get(place)
-        if host is None:
+        if host is None or host.me.incarnation != capabilities.get(bases.LIFE) or disowned:
             return
         if message.remoteAdded:
             host.admin = message.remoteAdminAddress
-            self._doubted.discard(place)
+            self._doubted.discard(host.me)
         else:  # Thespian also says so just before it lets in again one that it knows
-            self._doubted.add(place)
+            self._doubted.add(host.me)
             self.wakeupAfter(timedelta(seconds=DOUBT), payload=host.me)
 
     # ---- watching processes
@@ -392,7 +408,7 @@ class Registrar(Actor):
     def _check(self) -> None:
         for worker, member in list(self._members.items()):
             if member.program and member.process and not member.process.alive():
-                self._gone(worker)
+                self._gone(worker, cause="its process has ended")
         for worker in self._liveness.turn() if self._liveness else ():
             self._give_up(worker)
         if self._ending or (self._orphaned() and not self._hosts):
@@ -427,5 +443,5 @@ class Registrar(Actor):
         seconds = self._settings.silence
         log.warning("%s was silent for %g s and is given up for dead", worker, seconds)
         address = self._members[worker].address
-        self._gone(worker)
+        self._gone(worker, cause=f"it was silent for {seconds:g} s")
         self.send(address, Died((worker,)))  # for when it comes back

@@ -199,9 +199,9 @@ class Registry:
         """Carry out what another endpoint's test wants."""
         self._port.post(order.asker, Meddled(order.token, self._endpoint.delivery.meddle(order)))
 
-    def exited(self, address: ActorAddress) -> None:
-        """A child of this actor exited."""
-        self._port.post(self.registrar, Exited(address))
+    def exited(self, address: ActorAddress, cause: str) -> None:
+        """A child of this actor exited; *cause* says how, if that is known."""
+        self._port.post(self.registrar, Exited(address, cause))
 
     def leave(self) -> None:
         """This endpoint has ended."""
@@ -262,7 +262,7 @@ class Registry:
         if isinstance(message, Heard):
             return
         if isinstance(message, Died):
-            self._endpoint.deaths.died(message.workers)
+            self._endpoint.deaths.died(message.workers, message.cause)
             for worker in message.workers:
                 self._near.pop(worker, None)
             for name, info in list(self._names.items()):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import traceback
 from datetime import timedelta
 from typing import Any
@@ -30,6 +29,8 @@ from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..serialization.failures import text_of
 from . import bases, processes
+from .base import signals
+from .children import Children
 from .making import UnfitError, UnmadeError, make
 from .registrar import REGISTRAR, Registrar
 from .settings import Settings
@@ -87,6 +88,7 @@ class Steward(Actor):
         self._asking: list[ActorAddress] = []
         """Programs that wait until the host has joined."""
         self._made: dict[WorkerId, ActorAddress] = {}
+        self._children = Children(self)
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Handle one message; an exception here would only make the framework repeat it."""
@@ -119,8 +121,7 @@ class Steward(Actor):
                 for worker, known in list(self._made.items()):
                     if known == address:
                         del self._made[worker]
-                        reason = "it exited before it had started (see the log)"
-                        self._say(Unmade(worker, reason))
+                        self._say(Unmade(worker, self._children.cause(address) or "it exited"))
             case Look(me=worker, pid=pid):
                 process = processes.Watched.of(pid)
                 self._say(Looked(worker, process is not None and process.running()))
@@ -140,10 +141,11 @@ class Steward(Actor):
 
     def _serve(self, message: Serve, sender: ActorAddress) -> None:
         if not self._owner:
+            signals.die_of_faults()
             self._owner = message.pid
             self._program = processes.Watched.of(message.pid)
-            place = bases.capabilities_of(self).get(bases.HOST, "")
-            self._me = WorkerId(place, secrets.randbits(63))
+            capabilities = bases.capabilities_of(self)
+            self._me = WorkerId(capabilities[bases.HOST], capabilities[bases.LIFE])
             self._turn()
         if self._joined:
             self._answer(sender)
@@ -161,6 +163,7 @@ class Steward(Actor):
             self._say(Unmade(message.me, str(error), isinstance(error, UnfitError)))
             return
         self._made[message.me] = address
+        self._children.made(address)
         self.send(address, Welcome(message.me, self._registrar, self._settings, message.threads))
 
     def _say(self, message: object) -> None:

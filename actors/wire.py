@@ -313,6 +313,8 @@ class Exited:
     """Parent -> registrar: my child at this address has exited."""
 
     address: ActorAddress
+    cause: str = ""
+    """How it ended, if the parent knows; see `children`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +322,8 @@ class Died:
     """Registrar -> every endpoint: these incarnations are dead."""
 
     workers: tuple[WorkerId, ...]
+    cause: str = ""
+    """How they ended, if anybody knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class Tables:
         self.dead: set[WorkerId] = set()
         self.buried: set[WorkerId] = set()
         """Those of the dead whose grace is over: they hold nothing any more."""
+        self.causes: dict[WorkerId, str] = {}
+        """How the dead ended, as far as anybody knows. Nothing but errors mentions it."""
         self._asked: dict[WorkerId, Asked] = {}
         self._seen: dict[WorkerId, Seen] = {}
         self._rrefs = self._forks = self._calls = 0
@@ -86,10 +88,15 @@ class Tables:
         entry = self._entry(rref)
         if isinstance(entry, User) and entry.lost:
             raise OwnerDiedError(
-                f"the owner of {rref}, {entry.owner}, died, and the value with it; "
-                "drop this reference and create the object again"
+                f"the owner of {rref}, {entry.owner}, died{self.how(entry.owner)}, and the value "
+                "with it; drop this reference and create the object again"
             )
         return entry
+
+    def how(self, worker: WorkerId) -> str:
+        """How *worker* died, in brackets, for an error; empty if that is not known."""
+        cause = self.causes.get(worker)
+        return f" ({cause})" if cause else ""
 
     def _find(self, rref: RRefId) -> Owner | User | None:
         return self.owners.get(rref) or self.users.get(rref)
@@ -174,7 +181,7 @@ class Tables:
 
     def _check_alive(self, worker: WorkerId) -> None:
         if worker in self.dead:
-            raise WorkerDiedError(f"worker {worker} died; choose another one")
+            raise WorkerDiedError(f"worker {worker} died{self.how(worker)}; choose another one")
 
     # ---- ids
 

@@ -16,7 +16,7 @@ import os
 import signal
 from typing import Any
 
-from . import keeper, places
+from . import keeper, places, signals
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -56,6 +56,7 @@ def start_admin(
         os._exit(0)
     settings = endpoint.settings
     abandon_inherited()
+    signals.die_of_faults()
     keeper.start(settings, starter_pid)
     places.declare_alive(settings.directory, settings.system_id, settings.name)
     transport = Transport(endpoint)
@@ -111,6 +112,7 @@ def run_logger(
     admin: ActorAddress, endpoint: Endpoint, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
+    signals.die_of_faults()
     made: list[Transport] = []
 
     def make_transport(init: Endpoint) -> Transport:
@@ -140,6 +142,7 @@ def start_actor(
     log_defs: object,
 ) -> None:
     """Become an actor, until it exits."""
+    signals.die_of_faults()
     transport = Transport(endpoint)
     try:
         # Thespian's way: logging in this process starts from scratch, without shutting down

@@ -16,7 +16,7 @@ from thespian.system.admin import convention
 
 import farref
 from farref import FarrefError, OwnerDiedError, RRef, SystemDownError, WorkerDiedError
-from farref.actors import directory
+from farref.actors import directory, registrar
 from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box
@@ -115,6 +115,26 @@ def what_a_wait_ends_with(ref: RRef[Any], name: str) -> list[str]:
         except FarrefError as error:
             said.append(type(error).__name__)
     return said
+
+
+@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+def test_a_host_that_is_killed_and_joins_again_stays(
+    first: Starting, joined: Joining, network: Network, base: str
+) -> None:
+    """Nothing that is known of the life before counts for the next, time and again."""
+    with first(base, silence=60.0) as system:  # so nothing is given up for its silence
+        for life in range(3):
+            with joined("B", base=base) as program:
+                assert program.stdout is not None
+                assert program.stdout.readline()  # it has joined
+                name = f"B{life}"
+                system.worker(name, on=address("B"))
+                time.sleep(3 * registrar.DOUBT)  # in which it might be given up
+                assert farref.rpc_sync(name, pow, (2, 2)) == 4
+                assert [host.address for host in system.hosts()] == [address("A"), address("B")]
+                for pid in network.processes("B"):
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
 
 
 def test_it_vanishes_while_a_worker_is_made_there(

@@ -1,0 +1,40 @@
+"""What the signals of a fault do in a process of the system: they end it, and say where it was.
+
+Python runs a handler after the instruction that was interrupted.  An instruction that faults is
+repeated first: it faults again, and the handler never runs.  Thespian gives each of its actors such
+handlers, so an actor that faulted would spin for ever.  Here the signals have their default action,
+and ``faulthandler`` writes a traceback to standard error before it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import signal
+import sys
+from typing import Final
+
+from ._thespian import uncatchable_signals
+
+STDERR: Final = 2  # not sys.stderr, which may be a file that the program reads itself
+FAULTS: Final = tuple(
+    getattr(signal, name)
+    for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT", "SIGTRAP", "SIGSYS")
+    if hasattr(signal, name)
+)
+
+
+def leave_faults_alone() -> None:
+    """Have Thespian's own bases give their actors no handlers for these signals, either."""
+    uncatchable_signals.extend(number for number in FAULTS if number not in uncatchable_signals)
+
+
+def die_of_faults() -> None:
+    """Have a fault end this process.  In its main thread, before code of the user's runs."""
+    faulthandler.disable()  # of the program that this process was forked from
+    for number in FAULTS:
+        signal.signal(number, signal.SIG_DFL)
+    if sys.__stderr__ is not None:  # else descriptor 2 is something else
+        faulthandler.enable(file=STDERR)
+
+
+leave_faults_alone()

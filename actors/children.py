@@ -1,0 +1,51 @@
+"""The processes of an actor's children, and how each of them ended.
+
+Thespian tells the parent that a child has exited, and not how. The parent has the child's process,
+and so its exit code. Nobody else has it: the end of an actor that the admin created has no cause.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thespian.actors import Actor, ActorAddress
+
+HINTS = {signal.SIGKILL: ", by somebody or for want of memory: see `dmesg`"}
+"""What a signal may mean."""
+
+
+class Children:
+    """The children that one actor has created."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self._processes: list[tuple[ActorAddress, Any]] = []
+
+    def made(self, address: ActorAddress) -> None:
+        """Remember the process of the child that was just created at *address*."""
+        for child in getattr(self._actor._myRef, "_child_procs", ()):
+            if child.childAddr is address:
+                self._processes.append((address, child.childProc))
+
+    def cause(self, address: ActorAddress) -> str:
+        """How the child at *address*, which has exited, ended; empty if that is not known."""
+        for entry in self._processes:
+            if entry[0] == address:
+                self._processes.remove(entry)
+                return how_it_ended(entry[1].exitcode)
+        return ""
+
+
+def how_it_ended(code: int | None) -> str:
+    """*code*, as `multiprocessing` gives it, in words. None: it exits in order, and runs still."""
+    if code is None:
+        return "it exited"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        number = signal.Signals(-code)
+    except ValueError:  # a real-time signal has no name
+        return f"killed by signal {-code}"
+    return f"killed by {number.name}{HINTS.get(number, '')}"

@@ -1,0 +1,145 @@
+"""A worker that faults in C ends at once, and says where; its callers are told how it ended."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+from thespian.actors import Actor
+
+import farref
+from farref import OwnerDiedError, RefActor, System, SystemDownError, WorkerDiedError
+from farref.actors.worker import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from thespian.actors import ActorAddress
+
+pytestmark = pytest.mark.processes
+PATIENCE = 60
+"""Seconds for what is done at once."""
+
+
+def segmentation_fault() -> None:
+    ctypes.string_at(0)
+
+
+def bus_error() -> None:
+    with tempfile.TemporaryFile() as file:
+        file.truncate(mmap.PAGESIZE)
+        mapped = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+        file.truncate(0)
+        mapped[0]
+
+
+def stack_overflow() -> None:
+    sys.setrecursionlimit(10**9)
+    nothing = ctypes.CFUNCTYPE(None)
+
+    def deeper() -> None:
+        nothing(deeper)()
+
+    deeper()
+
+
+def aborts() -> None:
+    ctypes.CDLL(None).abort()
+
+
+def divides_by_zero() -> None:
+    signal.raise_signal(signal.SIGFPE)  # as the kernel would: Python itself looks before it divides
+
+
+def runs_no_code() -> None:
+    signal.raise_signal(signal.SIGILL)
+
+
+def is_killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leaves() -> None:
+    os._exit(3)
+
+
+FAULTS = [
+    pytest.param(segmentation_fault, "SIGSEGV", id="SIGSEGV"),
+    pytest.param(bus_error, "SIGBUS", id="SIGBUS"),
+    pytest.param(aborts, "SIGABRT", id="SIGABRT"),
+    pytest.param(divides_by_zero, "SIGFPE", id="SIGFPE"),
+    pytest.param(runs_no_code, "SIGILL", id="SIGILL"),
+]
+OTHERS = [
+    pytest.param(stack_overflow, "killed by SIGSEGV", id="stack"),
+    pytest.param(is_killed, "killed by SIGKILL, by somebody or for want of memory", id="SIGKILL"),
+    pytest.param(leaves, "exit code 3", id="exit"),
+]
+
+
+@pytest.mark.parametrize(("fault", "name"), FAULTS)
+@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+def test_a_fault_ends_the_worker_and_is_named(
+    capfd: pytest.CaptureFixture[str], base: str, fault: Callable[[], None], name: str
+) -> None:
+    with System(base) as system:
+        system.worker("B")
+        box = farref.remote("B", list)
+        with pytest.raises(
+            WorkerDiedError, match=rf"B died before it replied \(killed by {name}\)"
+        ):
+            farref.rpc_sync("B", fault)
+        with pytest.raises(OwnerDiedError, match=rf"died \(killed by {name}\)"):
+            box.to_here()
+        assert system.shutdown() == []  # nobody had to be killed
+    written = capfd.readouterr().err
+    assert "Fatal Python error" in written
+    assert f"in {fault.__name__}" in written
+
+
+@pytest.mark.parametrize(("end", "cause"), OTHERS)
+def test_other_ends_are_named(process_system: System, end: Callable[[], None], cause: str) -> None:
+    process_system.worker("B")
+    box = farref.remote("B", list)
+    with pytest.raises(WorkerDiedError, match=cause):
+        farref.rpc_sync("B", end)
+    with pytest.raises(OwnerDiedError, match=cause):
+        box.to_here()
+
+
+class Parent(RefActor):
+    def receiveMsg_str(self, _message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.createActor(Worker))
+
+
+def test_a_child_of_an_actor_tells_its_cause_too(process_system: System) -> None:
+    child = process_system.ask(process_system.create(Parent), "make")
+    with pytest.raises(WorkerDiedError, match="killed by SIGSEGV"):
+        farref.rpc_sync(child, segmentation_fault)
+
+
+class Plain(Actor):
+    def receiveMessage(self, message: object, _sender: ActorAddress) -> None:
+        if message == "fault":
+            segmentation_fault()
+
+
+def test_a_plain_actor_ends_too(process_system: System) -> None:
+    process_system.tell(process_system._asys.createActor(Plain), "fault")
+    assert process_system.shutdown() == []
+
+
+def test_a_fault_ends_the_registrar_and_with_it_the_system(process_system: System) -> None:
+    process_system.worker("B")
+    registrar = psutil.Process(farref.rpc_sync("B", os.getppid))
+    registrar.send_signal(signal.SIGSEGV)
+    with pytest.raises(SystemDownError):
+        farref.rpc_sync("B", signal.pause)
+    registrar.wait(PATIENCE)
