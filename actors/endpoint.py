@@ -31,8 +31,7 @@ from ..protocol.context import Context
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
 from ..protocol.messages import Create
 from ..protocol.packets import Malformed
-from ..serialization.failures import text_of
-from . import telemetry
+from . import events, telemetry
 from .addresses import AddressBook
 from .brief import Brief
 from .calls import Calls
@@ -226,7 +225,7 @@ class Endpoint:
         try:
             effects = self._received(sender, message, number)
         except Exception as error:  # whatever is malformed, what follows it takes effect
-            self._refuse(f"{type(message).__name__} of {sender}", error)
+            self._refuse(f"{type(message).__name__} of {sender}", error, sender)
             return
         try:
             self.effects.carry_out(effects, later, noted=True)
@@ -253,11 +252,9 @@ class Endpoint:
         if origin is not None and origin.site is not None:
             self.sites.note(rref, origin.site, self.context.owners, self.context.users)
 
-    def _refuse(self, what: str, error: Exception) -> None:
+    def _refuse(self, what: str, error: Exception, sender: WorkerId | str = "") -> None:
         self.refused += 1
-        text = text_of(error)  # which pins nothing
-        writable = text.encode("utf-8", "backslashreplace").decode()  # whatever names are in it
-        log.warning("%s refused %s: %s", self.me, what, writable)
+        events.refused(log, self.me, what, error, system=self.settings.system, sender=sender)
 
     def _failed(self, on: str) -> None:
         # As text: a log record that is kept would pin what is in the frames.
