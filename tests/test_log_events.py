@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 BEGIN = """
-import os, signal, subprocess, sys, time
+import contextlib, os, signal, subprocess, sys, time
 import psutil
 import farref
 from farref import System
@@ -71,26 +71,26 @@ with System("farrefBase") as system:
 HOSTS = """
 def join(here):
     ready = "import farref, sys\\nwith farref.System.join({first!r}, host={here!r}) as s:\\n"
-    ready += "    print(len(s.hosts()), flush=True)\\n    sys.stdin.read()\\n"
+    ready += "    print(s._session, flush=True)\\n    sys.stdin.read()\\n"
     other = subprocess.Popen(
         [sys.executable, "-c", ready.format(first=first, here=here)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
     )
-    other.stdout.readline()
-    return other
+    return other, int(other.stdout.readline())
 
 port = int(sys.argv[1])
 first = f"127.0.0.1:{port}"
 with System(host="127.0.0.1", port=port, silence=2) as system:
     print(system.name)
-    leaves, killed = join("127.0.0.2"), join("127.0.0.3")
+    (leaves, _), (killed, session) = join("127.0.0.2"), join("127.0.0.3")
     system.worker("there", on="127.0.0.3")
     leaves.stdin.close()
     leaves.wait()
     assert until(system, lambda: len(system.hosts()) == 2)
-    program = psutil.Process(killed.pid)
-    for process in (*program.children(recursive=True), program):
-        process.kill()  # as if the machine lost its power
+    for pid in psutil.pids():  # as if the machine lost its power
+        with contextlib.suppress(ProcessLookupError):  # some end while we look
+            if os.getsid(pid) in (killed.pid, session):
+                os.kill(pid, signal.SIGKILL)
     killed.wait()
     assert until(system, lambda: len(system.hosts()) == 1)
 """
