@@ -156,6 +156,7 @@ class System:
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
             self._enter(asys, settings, attached=False)
+            self._prepare(settings, telemetry)
         except BaseException:
             directory.remove(settings.system)
             raise
@@ -248,8 +249,6 @@ class System:
             join = Join(me, os.getpid(), processes.host(), True, beats, place)
             self._port.post(registrar, join)
             self._session = self._await(self._port.joined).session
-            if not attached and not place:
-                spans.prepare(settings.telemetry)  # now: no actor's process inherits what it does
             if serving is not None:
                 self._session = serving.session
                 self.name = self.endpoint.settings.system
@@ -261,6 +260,14 @@ class System:
             self.shutdown()
             raise
         enter_program(self.endpoint)
+
+    def _prepare(self, settings: Settings, telemetry: object) -> None:
+        """Have this process ready for spans: now, when no actor's is forked from it any more."""
+        try:
+            spans.prepare(settings.telemetry, telemetry)
+        except BaseException:
+            self.shutdown()
+            raise
 
     def _serve(self) -> Serving:
         """Have this host's steward join; returns once the registrar knows the host."""

@@ -73,18 +73,22 @@ def begin(endpoint: Endpoint) -> None:
     instruments.observe(endpoint)
 
 
-def prepare(function: bytes | None) -> None:
-    """Call the system's *function* in this process, once. Raises what that raises."""
-    key = os.getpid(), function or b""
-    if function and key not in _prepared:
+def prepare(pickled: bytes | None, function: object = None) -> None:
+    """Call the system's function in this process, once. Raises what that raises.
+
+    *function* is it, where it need not be made of *pickled*: as that it has globals of its own.
+    """
+    key = os.getpid(), pickled or b""
+    if pickled and key not in _prepared:
         _prepared.add(key)
-        cloudpickle.loads(function)()
+        made = function if callable(function) else cloudpickle.loads(pickled)
+        made()
 
 
-def try_to_prepare(function: bytes | None, name: str) -> None:
+def try_to_prepare(pickled: bytes | None, name: str) -> None:
     """The same in an actor, which works without it too."""
     try:
-        prepare(function)
+        prepare(pickled)
     except Exception:
         text = traceback.format_exc()
         log.error("%s makes no spans, as the system's function raised:\n%s", name, text)  # noqa: TRY400 - as text: it pins nothing
