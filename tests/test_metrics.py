@@ -88,7 +88,7 @@ def test_every_metric_has_its_help_and_type_and_prometheus_conventions() -> None
 
 
 def test_labels_may_be_any_text() -> None:
-    name = 'quote " back \\ line\nend'
+    name = 'quote " back\\name line\nend'
     assert (
         value(
             text(name, {name: Counters(deaths=7)}, {}),

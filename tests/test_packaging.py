@@ -307,6 +307,11 @@ def test_pytest_finds_the_fixture(installed: Path, tmp_path: Path, test: str, li
     assert "1 passed" in run.stdout
 
 
+def test_the_wheel_names_the_plug_in(installed: Path) -> None:
+    (names,) = installed.glob("farref-*.dist-info/entry_points.txt")
+    assert "[pytest11]\nfarref = pytest_farref\n" in names.read_text()
+
+
 def test_the_line_in_conftest_is_enough(tmp_path: Path) -> None:
     run = run_pytest(tmp_path, USES, LINE, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     assert run.returncode == 0, run.stdout

@@ -271,6 +271,10 @@ def test_metrics_are_read_in_each_process(system: System) -> None:
     assert at_b["farref.messages.sent", "B"] >= 1
     assert here["farref.messages.sent", "program"] >= 2
     assert {endpoint for _, endpoint in here} == {"program"}  # each process tells of its own
+    assert {endpoint for _, endpoint in at_b} == {"B"}
+    with System(telemetry=remember) as second:  # its worker inherits the program of the first
+        second.worker("E")
+        assert {endpoint for _, endpoint in farref.rpc_sync("E", metrics_now)} == {"E"}
 
 
 def metrics_now() -> dict[tuple[str, str], float]:
