@@ -42,7 +42,8 @@ MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-bases elsewhere lint types fmt docs docs-serve smoke soak simulate conformance bench \
-	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values clean
+	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values \
+	release-check clean
 
 help: ## show these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -136,6 +137,9 @@ bench-sites: $(STAMP) ## what noting where references are created costs
 
 bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
 	$(BIN)/python bench/tracing.py
+
+release-check: $(STAMP) ## whether this tree can be released as it is; uploads nothing
+	$(BIN)/python tools/release_check.py
 
 clean: ## remove the environments and every cache
 	rm -rf .venv .smoke build dist site .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -184,3 +184,11 @@ class ActorPort(SelfRunning):
     def full(self) -> bool:
         """See `Port.full`."""
         return self._loop.full()
+
+    def queued(self) -> int:
+        """See `Port.queued`."""
+        return self._loop.queued
+
+    def timers(self) -> int:
+        """See `Port.timers`."""
+        return bases.timers(self._own)

@@ -35,6 +35,7 @@ from .base.envelopes import Envelope, UserIntent
 from .base.settings import Limits
 from .base.system import HOST_CAPABILITY, Mode
 from .base.transport import Transport
+from .events import JsonFormatter
 
 if TYPE_CHECKING:
     from .hosts import Reach
@@ -62,6 +63,12 @@ KNOCKING = 30.0
 
 LOG_LEVEL = "FARREF_LOG"
 """The environment variable that names the level from which on actors' logs are shown."""
+LOG_FORMAT = "FARREF_LOG_FORMAT"
+"""The one that says how: as ``text`` or, for programs, as ``json``."""
+FORMATTERS = {
+    "text": {"format": "%(levelname)s %(name)s: %(message)s"},
+    "json": {"()": JsonFormatter},
+}
 TRIES = 3
 """Free ports tried: somebody else may take one before the system's admin listens on it."""
 
@@ -262,6 +269,11 @@ def holds_back(transport: object, address: ActorAddress) -> bool:
     return isinstance(transport, Transport) and transport.queued_bytes(address) > 0
 
 
+def timers(transport: object) -> int:
+    """Wakeups that *transport* has to bring yet; 0 if it is none of our own."""
+    return transport.wakeups if isinstance(transport, Transport) else 0
+
+
 def _short(name: str) -> str:
     """The base's own name for the system *name*: part of a socket's path, which is short."""
     return "farref." + hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
@@ -295,17 +307,23 @@ def _free_port() -> int:
 def _quiet_logging() -> dict[str, Any]:
     """What the actors log goes to this program's standard error, from WARNING on.
 
-    ``FARREF_LOG`` names another level. Thespian is heard from ERROR on, or from that level if it is
+    ``FARREF_LOG`` names another level, ``FARREF_LOG_FORMAT=json`` has each record be a line of JSON
+    with the attributes of `events`. Thespian is heard from ERROR on, or from that level if it is
     a lower one: its warnings tell of what farref puts right, such as a peer that has gone.
     """
     level = os.environ.get(LOG_LEVEL, "").upper() or "WARNING"
     if level not in logging.getLevelNamesMapping():
         names = ", ".join(logging.getLevelNamesMapping())
         raise SystemDownError(f"{LOG_LEVEL}={level} is no level of logging; there are {names}")
+    form = os.environ.get(LOG_FORMAT, "").lower() or "text"
+    if form not in FORMATTERS:
+        raise SystemDownError(
+            f"{LOG_FORMAT}={form} is no format; there are {', '.join(FORMATTERS)}"
+        )
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"farref": {"format": "%(levelname)s %(name)s: %(message)s"}},
+        "formatters": {"farref": FORMATTERS[form]},
         "handlers": {
             "stderr": {
                 "class": "logging.StreamHandler",

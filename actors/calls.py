@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..protocol.errors import OverloadedError, WorkerDiedError
 from ..protocol.messages import Cargo
 from ..protocol.requests import ElsewhereError
-from ..serialization.payload import Payload
+from ..serialization.payload import Origin, Payload
 from . import sites
 from .base.interrupts import undisturbed
 from .futures import Future
@@ -80,7 +80,8 @@ class Calls:
 
         def move(cargo: Cargo) -> list[Effect]:
             if site is not None and isinstance(cargo.payload, Payload):
-                payload = replace(cargo.payload, site=site)
+                origin = (cargo.payload.origin or Origin())._replace(site=site)
+                payload = replace(cargo.payload, origin=origin)
                 cargo = Cargo(payload=payload, descriptors=cargo.descriptors)
             rref, effects = endpoint.context.create(to.id, cargo, target)
             made.append(rref)
@@ -209,6 +210,11 @@ class Calls:
     def cancel(self, call: CallId) -> None:
         """Take back a call that has not started."""
         self._endpoint.step(lambda: self._endpoint.context.cancel(call))
+
+    @property
+    def in_flight(self) -> int:
+        """Calls, fetches and questions that are not answered."""
+        return len(self._waiting) + len(self._asks)
 
     # ---- completed by the endpoint
 

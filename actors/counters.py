@@ -1,15 +1,15 @@
 """What an endpoint counts, always, for programs and people to read.
 
 Counting costs an addition for each message and packet, which is not to be measured beside sending
-one. The numbers begin with the endpoint and only grow, except `Counters.references`.
+one. The numbers begin with the endpoint and only grow, except those of what is there now.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.messages import Call, Create, Fetch, Invoke, Reply, Tell
 from .current import frame
@@ -34,28 +34,44 @@ class Counters:
     """Messages sent that carry something of the user's, by kind."""
     payload_bytes: int = 0
     """Bytes of the user's in those, pickled."""
+    served: int = 0
+    """Requests of others, and its own to itself, that it took up: calls, creations, fetches."""
+    errors: int = 0
+    """Those that ended with an exception."""
     packets_sent: int = 0
     packets_received: int = 0
+    messages_received: int = 0
     retransmissions: int = 0
     """Messages sent again, because they were not acknowledged in time."""
     duplicates: int = 0
     """Messages that came again, and were dropped."""
     refused: int = 0
     """Messages that came malformed, or from strangers."""
+    deaths: int = 0
+    """Endpoints that died since this one is there."""
+    lent: int = 0
+    """Loans now in the calls that it waits for."""
+    borrowed: int = 0
+    """Loans now in the calls that wait or run here."""
+    in_flight: int = 0
+    """Its own calls and fetches that are not answered now."""
+    waiting: int = 0
+    """Requests of others that wait for a thread now."""
+    inbox: int = 0
+    """Messages that wait for its handlers now, or for the program to `listen`."""
+    backlog: int = 0
+    """Messages that it has sent and that are not acknowledged now."""
+    timers: int = 0
+    """Wakeups that its process has asked for and that have not come; on our own base."""
 
     def __add__(self, other: Counters) -> Counters:
         """Those of both, as if they were one endpoint."""
-        return Counters(
-            references=dict(Counter(self.references) + Counter(other.references)),
-            control=dict(Counter(self.control) + Counter(other.control)),
-            user=dict(Counter(self.user) + Counter(other.user)),
-            payload_bytes=self.payload_bytes + other.payload_bytes,
-            packets_sent=self.packets_sent + other.packets_sent,
-            packets_received=self.packets_received + other.packets_received,
-            retransmissions=self.retransmissions + other.retransmissions,
-            duplicates=self.duplicates + other.duplicates,
-            refused=self.refused + other.refused,
-        )
+        both: dict[str, Any] = {}
+        for each in fields(self):
+            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+            by_kind = isinstance(mine, dict)
+            both[each.name] = dict(Counter(mine) + Counter(theirs)) if by_kind else mine + theirs
+        return Counters(**both)
 
 
 class Tally:
@@ -67,6 +83,7 @@ class Tally:
         self._packets = 0
         self._posting = threading.Lock()
         self.packets_received = 0
+        self.messages_received = 0
 
     def sent(self, kind: type[Message], size: int) -> None:
         """A message is to leave, with *size* bytes of the user's. Under the endpoint's lock."""
@@ -92,6 +109,8 @@ class Tally:
             )
             users = len(context.users) - borrowers
             again, twice = endpoint.delivery.repeated()
+            lent = sum(len(waiting.loans) for waiting in context.waiting.values())
+            backlog = sum(1 for _ in endpoint.delivery.waiting())
         roles = {"owner": owners - aliases, "alias": aliases, "user": users, "borrower": borrowers}
         return Counters(
             references={role: count for role, count in roles.items() if count},
@@ -100,9 +119,20 @@ class Tally:
             payload_bytes=self._bytes,
             packets_sent=self._packets,
             packets_received=self.packets_received,
+            messages_received=self.messages_received,
+            served=endpoint.server.served,
+            errors=endpoint.server.errors,
             retransmissions=again,
             duplicates=twice,
             refused=endpoint.refused,
+            deaths=endpoint.deaths.known,
+            lent=lent,
+            borrowed=sum(map(len, loans.values())),
+            in_flight=endpoint.calls.in_flight,
+            waiting=endpoint.pool.waits + endpoint.chores.waits,
+            inbox=endpoint.port.queued(),
+            backlog=backlog,
+            timers=endpoint.port.timers(),
         )
 
 

@@ -24,6 +24,7 @@ from ..protocol.errors import (
     SystemDownError,
     WorkerDiedError,
 )
+from . import events
 from .processes import Vigil
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Deaths:
         self.listeners: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died."""
         self._leaving = False
+        self.known = 0
+        """Endpoints that have died since this one is there."""
         self.in_order = False
         """The system was shut down by its first host."""
 
@@ -65,6 +68,7 @@ class Deaths:
             return
         now = time.monotonic()
         news = tuple(w for w in workers if w not in endpoint.context.dead and w != endpoint.me)
+        self.known += len(news)
         for worker in news:
             if cause:
                 endpoint.context.causes[worker] = cause
@@ -121,13 +125,18 @@ class Deaths:
             return
         state = "has ended" if orderly else "has ended, or is cut off"
         reason = f"system {endpoint.settings.system!r} {state}: {why}"
-        log.info("%s ends: %s", endpoint.me, reason)
+        self._log_end(logging.INFO, "%s ends: %s", endpoint.me, reason)
         self.in_order = orderly
         endpoint.close(reason, SystemDownError(f"{reason}; start a new one"))
         if not orderly:
             endpoint.registry.leave()  # it may come through yet
         self._leaving = True
         endpoint.port.wake()
+
+    def _log_end(self, level: int, text: str, *args: object) -> None:
+        endpoint = self._endpoint
+        system = endpoint.settings.system
+        events.tell(log, level, "endpoint.ended", text, *args, endpoint=endpoint.me, system=system)
 
     def leave(self) -> None:
         """If the system was lost, have the actor end, too."""
@@ -151,7 +160,7 @@ class Deaths:
             f"{endpoint.me} was silent for too long and counts as dead: all that it held was "
             "released; start it again, under the same name if you like"
         )
-        log.error("%s", str(error))
+        self._log_end(logging.ERROR, "%s", str(error))
         self._beat_at = None
         endpoint.close("it was given up for dead", error)
         endpoint.port.given_up()

@@ -280,6 +280,7 @@ class Delivery:
                 full = self._full(sender.id) if packet.messages else ()
                 _open(packet, self._links.handed(sender.id))
                 messages = self._links.receive(sender.id, packet, now, full)
+                self.tally.messages_received += len(messages)
                 first = self._links.handed(sender.id) - len(messages)
                 for number, message in enumerate(messages, first):
                     if type(message) not in ABOUT_ROOM:

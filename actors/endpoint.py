@@ -30,7 +30,8 @@ from ..protocol.context import Context
 from ..protocol.errors import FarrefError, ProtocolError, SystemDownError, WouldBlockError
 from ..protocol.messages import Create
 from ..protocol.packets import Malformed
-from ..serialization.failures import details_of, text_of
+from ..serialization.failures import details_of
+from . import events, telemetry
 from .addresses import AddressBook
 from .base.interrupts import undisturbed
 from .brief import Brief
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from .links import Outgoing
     from .ports import Port
     from .registry import Registry
+    from .spans import Spans
 
 log = logging.getLogger(__name__)
 
@@ -143,9 +145,13 @@ class Endpoint:
         self.ended: FarrefError | None = None
         """Once it is closed: why, as an error to copy and raise."""
         self.pid = os.getpid()
+        self.spans: Spans | None = None
+        """What tells OpenTelemetry of its calls, if the system is to (`telemetry`)."""
         self._woken = False
         self.sites.wanted = settings.sites
         self.delivery.suffer(settings.faults)
+        if settings.telemetry is not None:
+            telemetry.begin(self)
 
     # ---- joining
 
@@ -226,7 +232,7 @@ class Endpoint:
         try:
             effects = self._received(sender, message, number)
         except Exception as error:  # whatever is malformed, what follows it takes effect
-            self._refuse(f"{type(message).__name__} of {sender}", error)
+            self._refuse(f"{type(message).__name__} of {sender}", error, sender)
             return
         try:
             self.effects.carry_out(effects, later, noted=True)
@@ -253,15 +259,13 @@ class Endpoint:
 
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:
         """*rref* is made by what is in *cargo*, which may say where. Under the lock."""
-        site = getattr(cargo.payload, "site", None)
-        if site is not None:
-            self.sites.note(rref, site, self.context.owners, self.context.users)
+        origin = getattr(cargo.payload, "origin", None)
+        if origin is not None and origin.site is not None:
+            self.sites.note(rref, origin.site, self.context.owners, self.context.users)
 
-    def _refuse(self, what: str, error: Exception) -> None:
+    def _refuse(self, what: str, error: Exception, sender: WorkerId | str = "") -> None:
         self.refused += 1
-        text = text_of(error)  # which pins nothing
-        writable = text.encode("utf-8", "backslashreplace").decode()  # whatever names are in it
-        log.warning("%s refused %s: %s", self.me, what, writable)
+        events.refused(log, self.me, what, error, system=self.settings.system, sender=sender)
 
     def _failed(self, on: str, error: BaseException) -> None:
         log.error("%s failed on %s:\n%s", self.me, on, details_of(error))

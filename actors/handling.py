@@ -82,6 +82,8 @@ class Handlers:
             endpoint.release(cargo.descriptors)
             self._report(None, sender, error)
             return None
+        if endpoint.spans is not None:
+            return endpoint.spans.handle(cargo, self._handle, message, sender)
         return self._handle(message, sender, cargo.descriptors)
 
     def _handle(
@@ -123,6 +125,8 @@ class Handlers:
         """A handler raised: once, and its sender is told, as Thespian tells it."""
         endpoint = self.endpoint
         details = details_of(error)
+        if endpoint.spans is not None:
+            endpoint.spans.raised(error)
         log.error("%s raised in a handler:\n%s", endpoint.me, details)
         try:
             with running_in(endpoint):

@@ -49,7 +49,7 @@ class Inspector:
         if question.about is not None:
             held = tuple(holdings_of(endpoint, question.about))
             return Inspected(question.token, holdings=held)
-        rows = tuple(rows_of(endpoint, spell))
+        rows = tuple(rows_of(endpoint, spell)) if question.rows else ()
         return Inspected(question.token, rows, endpoint.delivery.tally.read(endpoint))
 
     def close(self) -> None:

@@ -68,7 +68,12 @@ class Loop:
 
     def full(self) -> bool:
         """Whether so much is queued that whoever sends more shall wait."""
-        return len(self._inbox) >= ports.MAX_INBOX
+        return self.queued >= ports.MAX_INBOX
+
+    @property
+    def queued(self) -> int:
+        """Pieces of work that have not begun."""
+        return len(self._inbox)
 
     def stop(self) -> None:
         """Start nothing more. Safe to call again."""

@@ -32,7 +32,7 @@ from thespian.actors import (
 
 from ..protocol.errors import FarrefError
 from ..protocol.ids import WorkerId
-from . import bases, processes
+from . import bases, processes, telemetry
 from .actor_port import ActorPort
 from .base import signals
 from .base.framing import Raw
@@ -209,6 +209,7 @@ class Mailbox:
         endpoint = Endpoint(
             me, self.port, settings, threads=threads or THREADS, hand=self._handlers.queue_cargo
         )
+        telemetry.try_to_prepare(settings.telemetry, str(me))
         endpoint.registry = Registry(endpoint, self.port, registrar)
         endpoint.address = self._actor.myAddress
         endpoint.actor = self._actor
@@ -217,6 +218,7 @@ class Mailbox:
             # It ends with the actor. Who waits may lead the loop, and so handle the exit itself:
             # the moment for its `finally` is at the very end, in Python's own thread.
             Finalize(None, endpoint.pool.finish, (LAST_WORDS,), exitpriority=0)
+            Finalize(None, telemetry.flush, exitpriority=-1)
         self.endpoint = self._handlers.endpoint = endpoint
         self.port.serve(endpoint, self.receive_parcel)
         self._loop.start(endpoint)

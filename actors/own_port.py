@@ -102,6 +102,10 @@ class OwnPort(Receiver, SelfRunning):
         """See `Port.holds_back`."""
         return bases.holds_back(self._transport, address)
 
+    def timers(self) -> int:
+        """See `Port.timers`."""
+        return bases.timers(self._transport)
+
     def largest(self) -> int:
         """See `Port.largest`."""
         return bases.largest(self._transport)

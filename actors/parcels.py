@@ -19,7 +19,7 @@ from thespian.actors import ActorAddress
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.packets import LONGEST, decode_row, row_of
-from ..serialization.payload import Payload
+from ..serialization.payload import Origin, Payload
 from ..serialization.shared import Row, Segment
 from .base.addresses import Address
 from .wire import WorkerInfo
@@ -58,7 +58,7 @@ class _Content(NamedTuple):
     peers: tuple[_Peer, ...]
     tag: str | tuple[str, int, str] | None
     frozen: bool
-    site: str | None
+    origin: Origin | None
 
 
 class _Row(NamedTuple):
@@ -106,7 +106,7 @@ def _fits(payload: object) -> bool:
 
 def _payload(row: object, writable: Iterator[bool]) -> Payload:
     try:
-        data, buffers, _, peers, tag, frozen, site = msgspec.convert(row, _Content)
+        data, buffers, _, peers, tag, frozen, origin = msgspec.convert(row, _Content)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"its payload: {error!s:.{LONGEST}}") from None
     try:
@@ -114,7 +114,7 @@ def _payload(row: object, writable: Iterator[bool]) -> Payload:
     except StopIteration:
         raise ProtocolError("its buffers are more than the parcel says") from None
     introduced = _infos(peers) if peers else ()
-    return Payload(data, made, (), introduced, tag, frozen, site)
+    return Payload(data, made, (), introduced, tag, frozen, origin)
 
 
 def _buffer(each: bytes | Row, *, writable: bool) -> Buffer:

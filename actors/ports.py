@@ -69,6 +69,12 @@ class Port(Protocol):
     def full(self) -> bool:
         """Whether so many messages wait for the user that whoever sends more shall wait."""
 
+    def queued(self) -> int:
+        """How many wait for the user."""
+
+    def timers(self) -> int:
+        """Wakeups of this process that have not come; 0 on a base that does not tell."""
+
 
 class SelfRunning:
     """What every port has in common where actors run by themselves: whoever waits just waits."""

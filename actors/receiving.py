@@ -50,7 +50,15 @@ class Receiver:
 
     def full(self) -> bool:
         """See `Port.full`."""
-        return self.inbox.qsize() >= ports.MAX_INBOX
+        return self.queued() >= ports.MAX_INBOX
+
+    def queued(self) -> int:
+        """See `Port.queued`."""
+        return self.inbox.qsize()
+
+    def timers(self) -> int:
+        """See `Port.timers`."""
+        return 0
 
     def begin(self, message: Any, again: Callable[[], object]) -> None:
         """Take *message* while there is no endpoint, or have *again* take it once there is.

@@ -42,8 +42,7 @@ from ..protocol.dead import Dead
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
-from ..serialization.failures import text_of
-from . import bases, directory, processes, simple, versions
+from . import bases, directory, events, processes, simple, versions
 from .base import signals
 from .children import Children
 from .making import UnfitError, UnmadeError, make
@@ -79,6 +78,7 @@ from .wire import (
 )
 
 log = logging.getLogger(__name__)
+INFO, WARNING = logging.INFO, logging.WARNING
 
 REGISTRAR = "farref registrar"
 """The registrar's global name, by which any actor of the system can find it."""
@@ -88,6 +88,9 @@ SILENT_TURNS = 10
 """Looks without a word of an endpoint after which it is given up."""
 DOUBT = 0.5
 """Seconds after which it is believed that a host has left the convention."""
+LEFT = "it left"
+ORDERLY = (LEFT, "it exited", "exit code 0")
+"""Ends of those that were to end: the log has them at INFO, others at WARNING."""
 REMEMBERED = 1_000
 """Names and addresses of the dead: who asks for one is told that it died, not that it never was."""
 
@@ -135,7 +138,7 @@ class Registrar(Actor):
                 check_wire(message)
             self._take(message, sender)
         except ProtocolError as error:
-            log.warning("the registrar refused %s", text_of(error))
+            events.refused(log, "the registrar", "a message", error, system=self._settings.system)
         except Exception:
             # As text: a log record that is kept would pin what is in the frames.
             name, text = type(message).__name__, traceback.format_exc()
@@ -182,8 +185,7 @@ class Registrar(Actor):
                 self._convention(message)
             case WakeupMessage(payload=WorkerId(name=place) as worker):
                 if worker in self._doubted:
-                    log.warning("host %s has left the convention", place)
-                    self._host_gone(place)
+                    self._host_gone(place, "it has left the convention")
             case WakeupMessage():
                 self._watching = False
                 self._check()
@@ -274,7 +276,12 @@ class Registrar(Actor):
         known = self._hosts.get(place)
         if known is not None and known.me != message.me:
             known.admin = None  # Thespian's is the new one's already, or will be
-            self._host_gone(place)  # it was started again sooner than its silence told
+            self._host_gone(place, "it was started again")  # sooner than its silence told
+        if known is None or known.me != message.me:
+            system = self._settings.system
+            events.tell(
+                log, INFO, "host.joined", "host %s has joined", place, host=place, system=system
+            )
         self._hosts[place] = Host(message.me, message.info, sender)
         if self._liveness:
             self._liveness.watch(message.me)
@@ -395,14 +402,14 @@ class Registrar(Actor):
     def _leave(self, worker: WorkerId) -> None:
         for place, host in list(self._hosts.items()):
             if host.me == worker:
-                self._host_gone(place)
+                self._host_gone(place, LEFT)
                 return
-        self._gone(worker, cause="it left")
+        self._gone(worker, cause=LEFT)
 
     def _is_dead(self, worker: WorkerId) -> bool:
         return worker in self._dying or worker in self._dead
 
-    def _gone(self, *workers: WorkerId, cause: str) -> None:
+    def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
         """These are dead, or will never be: everybody is told, so that nobody keeps their number.
 
         With its creator one that was numbered and has not joined is gone: nobody would tell.
@@ -417,6 +424,7 @@ class Registrar(Actor):
             member = self._members.pop(worker, None)
             if member is not None:
                 self._remembered.append((worker.name, member.address))
+                self._log_end(event, worker, cause, endpoint=worker, host=member.place)
         if news:
             self._bury()
             self._dying.update(dict.fromkeys(news))
@@ -432,8 +440,16 @@ class Registrar(Actor):
                 self._dead.add(worker)
             self._dying.clear()
 
-    def _host_gone(self, place: str) -> None:
+    def _log_end(self, event: str, who: object, cause: str, **about: WorkerId | str) -> None:
+        level = INFO if cause in ORDERLY else WARNING
+        text = "%s is given up for dead" if event.endswith("given_up") else "%s is gone"
+        text += ": %s" if cause else "%s"
+        told = {**about, "cause": cause, "system": self._settings.system}
+        events.tell(log, level, event, text, who, cause, **told)
+
+    def _host_gone(self, place: str, cause: str, event: str = "host.left") -> None:
         host = self._hosts.pop(place)
+        self._log_end(event, f"host {place}", cause, host=place)
         if self._liveness:
             self._liveness.forget(host.me)
         for worker, creating in list(self._creating.items()):
@@ -490,9 +506,8 @@ class Registrar(Actor):
         """Nothing was heard of *worker* for so long that it may be dead."""
         for place, host in list(self._hosts.items()):
             if host.me == worker:
-                seconds = self._settings.silence
-                log.warning("host %s was silent for %g s and is given up", place, seconds)
-                self._host_gone(place)
+                silent = f"it was silent for {self._settings.silence:g} s"
+                self._host_gone(place, silent, "host.given_up")
                 return
         member = self._members.get(worker)
         if member is None:
@@ -508,8 +523,7 @@ class Registrar(Actor):
             self._liveness.watch(worker)  # it computes, and will be heard of
 
     def _silent(self, worker: WorkerId) -> None:
-        seconds = self._settings.silence
-        log.warning("%s was silent for %g s and is given up for dead", worker, seconds)
+        silent = f"it was silent for {self._settings.silence:g} s"
         address = self._members[worker].address
-        self._gone(worker, cause=f"it was silent for {seconds:g} s")
+        self._gone(worker, cause=silent, event="endpoint.given_up")
         self.send(address, Died((worker,)))  # for when it comes back

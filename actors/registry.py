@@ -176,26 +176,31 @@ class Registry:
         return counts
 
     def inspect(
-        self, infos: Iterable[WorkerInfo], seconds: float, about: RRefId | None = None
+        self,
+        infos: Iterable[WorkerInfo],
+        seconds: float,
+        about: RRefId | None = None,
+        *,
+        rows: bool = True,
     ) -> dict[WorkerId, Inspected | None]:
         """What each of *infos* says it holds; None for one that did not say within *seconds*.
 
-        They are asked at the same time.
+        They are asked at the same time. Without *rows* each says its counters alone.
         """
         endpoint, end = self._endpoint, time.monotonic() + seconds
         answers: dict[WorkerId, Inspected | None] = {}
         with contextlib.ExitStack() as asking:
+            what = {"asker": endpoint.address, "about": about, "rows": rows}
             asked = {
-                info.id: asking.enter_context(
-                    self._posed(Inspect, info.address, asker=endpoint.address, about=about)
-                )
+                info.id: asking.enter_context(self._posed(Inspect, info.address, **what))
                 for info in infos
                 if info.id != endpoint.me
             }
             for info in infos:
                 if info.id == endpoint.me:  # in another thread: this one has variables, too
                     mine = asked[info.id] = concurrent.futures.Future()
-                    endpoint.inspector.asked(Inspect(0, info.address, about), mine.set_result)
+                    question = Inspect(0, info.address, about, rows)
+                    endpoint.inspector.asked(question, mine.set_result)
             for worker, answer in asked.items():
                 there = self._port.wait(answer, max(0.0, end - time.monotonic()))
                 answers[worker] = answer.result(0) if there else None

@@ -77,6 +77,10 @@ class Server:
         """Requests whose arguments are being fetched."""
         self.loop: Loop | None = None
         """Where `async def` functions run; None makes each run in a loop of its own."""
+        self.served = 0
+        """Requests taken up so far."""
+        self.errors = 0
+        """Those that ended with an exception."""
 
     def start(self, sender: WorkerId, request: Request, later: Later) -> None:
         """Run *request*, soon: between two messages if it is brief, or else in a thread.
@@ -86,6 +90,7 @@ class Server:
         """
         # Copying a value waits for no function: `Fetch`es have threads of their own.
         endpoint = self._endpoint
+        self.served += 1
         pool = endpoint.chores if isinstance(request, Fetch) else endpoint.pool
         if target_of(request) is None and pool.waits >= MAX_WAITING:
             self.refuse(sender, request, Refusal.FULL)
@@ -221,7 +226,7 @@ class Server:
             return Box(self._failure(error, request))
 
     def _as_run(self, request: Request, chain: tuple[RRefId, ...], by: int) -> Run:
-        tag = getattr(_cargo(request).payload, "tag", None)
+        tag = getattr(cargo_of(request).payload, "tag", None)
         return Run(request.call, tag if isinstance(tag, str) else "a function", chain, by)
 
     def _begin(self, request: Request) -> None:
@@ -233,7 +238,7 @@ class Server:
 
     def _open(self, request: Request) -> Invocation:
         """The function that *request* is about, and its arguments."""
-        cargo = _cargo(request)
+        cargo = cargo_of(request)
         what, args, kwargs = self._endpoint.packer.open(cargo)
         # What is unpickled is let go of: it shall not lie here, and count, while the function runs.
         tag = getattr(cargo.payload, "tag", None)
@@ -373,11 +378,14 @@ class Server:
         return Pack(lambda _: cargo, large=True)
 
     def _failure(self, error: BaseException, request: Request) -> Failure:
-        tag = getattr(getattr(_cargo(request), "payload", None), "tag", None)
+        with self._endpoint.lock:
+            self.errors += 1
+        tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
         return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
 
 
-def _cargo(request: Request) -> Cargo:
+def cargo_of(request: Request) -> Cargo:
+    """What of the user's is in *request*; of a fetch, nothing."""
     return Cargo() if isinstance(request, Fetch) else request.cargo

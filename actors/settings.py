@@ -34,6 +34,9 @@ class Settings:
     """Folder in which every endpoint records its steps, or None."""
     sites: bool = False
     """Whether creations note where in the program they were made."""
+    telemetry: bytes | None = None
+    """If there are to be spans (see `telemetry`): the function that prepares each process for
+    them, pickled, or nothing."""
     faults: Faults | None = None
     """What goes wrong on purpose with the packets, in tests."""
 

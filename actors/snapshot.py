@@ -135,6 +135,26 @@ def look(system: System, seconds: float, leak_age: float = LEAK_AGE) -> Snapshot
     )
 
 
+def count(system: System, seconds: float) -> tuple[dict[str, Counters], dict[str, str]]:
+    """The counters of every endpoint of *system* by its name, and why some did not answer."""
+    infos = system.workers()
+    answers = system.endpoint.registry.inspect(infos, seconds, rows=False)
+    names = Names()
+    counters: dict[str, Counters] = {}
+    silent: dict[str, str] = {}
+    for info in infos:
+        names.meet(spell(info.id))
+    for info in infos:
+        answer, name = answers[info.id], names.short(spell(info.id))
+        why = _wrong(answer, seconds)
+        if why or answer is None:
+            if info.id not in system.endpoint.context.dead:  # or it died meanwhile
+                silent[name] = why
+        elif info.id != system.endpoint.me or not system.is_attached or answer.counters.references:
+            counters[name] = answer.counters  # of others, or it does not only look
+    return counters, silent
+
+
 def _wrong(answer: Inspected | None, seconds: float) -> str:
     """Why *answer* cannot be used; empty if it can."""
     if answer is None:

@@ -27,8 +27,7 @@ from thespian.actors import (
 
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
-from ..serialization.failures import text_of
-from . import bases, processes, versions
+from . import bases, events, processes, versions
 from .base import signals
 from .children import Children
 from .making import UnfitError, UnmadeError, make
@@ -101,7 +100,8 @@ class Steward(Actor):
                 check_wire(message)
             self._take(message, sender)
         except ProtocolError as error:
-            log.warning("the steward refused %s", text_of(error))
+            by = f"the steward of {self._me.name}"
+            events.refused(log, by, "a message", error, system=self._settings.system)
         except Exception:
             # As text: a log record that is kept would pin what is in the frames.
             name, text = type(message).__name__, traceback.format_exc()

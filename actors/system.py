@@ -21,6 +21,7 @@ from ..protocol.errors import FetchTimeoutError, SystemDownError, VersionError
 from ..protocol.ids import WorkerId, is_name
 from ..protocol.sharing import DISCIPLINES
 from . import bases, directory, hosts, ports, processes, versions
+from . import telemetry as spans
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
 from .faults import Faults
@@ -31,7 +32,7 @@ from .registrar import REGISTRAR, Registrar
 from .registry import Registry
 from .settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
 from .sites import asked_for
-from .snapshot import LEAK_AGE, LOOK_PATIENCE, look
+from .snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
 from .steward import STEWARD, Steward
 from .why import why
 from .wire import HostInfo, Join, Joined, Leave, Open, ReplyAddress, Serve, Serving, WorkerInfo
@@ -39,7 +40,7 @@ from .worker import Worker
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from ..protocol.messages import Cargo
@@ -87,6 +88,10 @@ class System:
         trace: a folder in which every endpoint records its protocol steps.
         sites: whether creations note their file and line, for `farref refs`; by default if the
             environment variable ``FARREF_SITES`` says so.
+        telemetry: whether calls, creations, fetches and messages make spans, and counters metrics,
+            of OpenTelemetry (``farref[otel]``); by default if the environment variable
+            ``FARREF_TELEMETRY`` says so. Or a function without arguments, which gives each process
+            of the system its tracer provider: it is called once in this one and in each actor's.
         faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
         host: the address of this machine that others dial; then they may `join` the system.
         port: theirs to dial, 1900 by default. Every actor listens on one of its own besides.
@@ -95,6 +100,7 @@ class System:
 
     Raises:
         ValueError: an argument is out of range.
+        ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed.
         SystemDownError: it cannot be started, or a system of that name runs already.
     """
 
@@ -110,6 +116,7 @@ class System:
         silence: float | None = 5.0,
         trace: str | os.PathLike[str] | None = None,
         sites: bool | None = None,
+        telemetry: bool | Callable[[], object] | None = None,
         faults: Faults | None = None,
         host: str | None = None,
         port: int | None = None,
@@ -132,6 +139,7 @@ class System:
             silence=silence,
             trace=os.path.abspath(trace) if trace is not None else None,
             sites=asked_for() if sites is None else sites,
+            telemetry=spans.asked_for(telemetry),
             faults=faults,
         )
         base = base or bases.default()
@@ -150,6 +158,7 @@ class System:
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
             self._enter(asys, settings, attached=False)
+            self._prepare(settings, telemetry)
         except BaseException:
             directory.remove(settings.system)
             raise
@@ -265,6 +274,14 @@ class System:
         )
         self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
         return self.endpoint
+
+    def _prepare(self, settings: Settings, telemetry: object) -> None:
+        """Have this process ready for spans: now, when no actor's is forked from it any more."""
+        try:
+            spans.prepare(settings.telemetry, telemetry)
+        except BaseException:
+            self.shutdown()
+            raise
 
     def _serve(self) -> Serving:
         """Have this host's steward join; returns once the registrar knows the host."""
@@ -413,7 +430,8 @@ class System:
 
     def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
-        return self.references(timeout=timeout).counters
+        self._check_up()
+        return count(self, check_timeout(timeout, LOOK_PATIENCE))[0]
 
     # ---- messages
 

@@ -378,12 +378,13 @@ class Meddled:
 class Inspect:
     """Program -> endpoint: what do you know of references? Answered beside the user's code.
 
-    With *about*: why do you hold that one?
+    With *about*: why do you hold that one? Without *rows*: what have you counted?
     """
 
     token: int
     asker: ActorAddress
     about: RRefId | None = None
+    rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ addresses for the framework to translate in its own way.
 from __future__ import annotations
 
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +17,15 @@ from msgspec.structs import replace
 from .shared import Segment
 
 Buffer = bytes | bytearray | Segment
+
+
+class Origin(NamedTuple):
+    """Where a message comes from, as far as the system notes that."""
+
+    site: str | None = None
+    """Of a creation: the line of the sending program that asked for it."""
+    context: tuple[tuple[str, str], ...] = ()
+    """The span that it was sent in, as the headers of OpenTelemetry's propagators."""
 
 
 class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
@@ -33,8 +43,7 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     tag: object = None
     frozen: bool = False
     """It is a value that will never be another."""
-    site: str | None = None
-    """Where in the sending program a creation was asked for, if the system notes that."""
+    origin: Origin | None = None
 
     def __reduce__(self) -> tuple[type[Payload], tuple[object, ...]]:
         data, buffers, *others = _fields(self)

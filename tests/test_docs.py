@@ -28,6 +28,7 @@ NOT_RUN = {
     "docs/demos.md": 1,
     "docs/hosts.md": 2,
     "docs/howto/several-hosts.md": 1,
+    "docs/observability.md": 2,
     "docs/torchrun.md": 1,
     "docs/trace.md": 2,
     "docs/tutorial/index.md": 1,
@@ -42,7 +43,7 @@ ELSEWHERE = {
 }
 """Sections whose blocks another test runs, which needs more than a folder."""
 
-OPTIONAL = ("hypothesis", "networkx", "numpy", "ray", "torch")
+OPTIONAL = ("hypothesis", "networkx", "numpy", "opentelemetry", "ray", "torch")
 """What a program may import that need not be installed: then its block is skipped."""
 
 FIRST = ("", "first")

@@ -226,7 +226,7 @@ def test_a_program_outside_the_repository_sees_one_package(tmp_path: Path) -> No
 
 
 @pytest.fixture(scope="module")
-def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     # -P: `python -m` would put the repository, and so `actors` etc., on the path.
     subprocess.run(
@@ -235,16 +235,22 @@ def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         check=True,
         capture_output=True,
     )
-    (wheel,) = folder.glob("*.whl")
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel_names(wheel: Path) -> set[str]:
     with ZipFile(wheel) as archive:
         names = archive.namelist()
     assert len(names) == len(set(names)), "a file is in the wheel twice"
     return set(names)
 
 
-def test_wheel_installs_nothing_beside_farref(wheel_names: set[str]) -> None:
+def test_wheel_installs_nothing_beside_farref_and_its_plug_in(wheel_names: set[str]) -> None:
     tops = {name.split("/")[0] for name in wheel_names}
-    assert tops - {top for top in tops if top.endswith(".dist-info")} == {"farref"}
+    parts = tops - {top for top in tops if top.endswith(".dist-info")}
+    assert parts == {"farref", "pytest_farref.py"}
 
 
 def test_wheel_has_every_module_once(wheel_names: set[str]) -> None:
@@ -260,6 +266,82 @@ def walk(folder: Path) -> Iterator[Path]:
     for here, _, names in os.walk(folder, followlinks=False):
         if not here.endswith("__pycache__"):
             yield from (Path(here, name) for name in names)
+
+
+# --- pytest's plug-in, as the wheel installs it -------------------------------------------
+
+USES = """
+import pytest
+
+@pytest.mark.farref(base="simpleSystemBase", name="mine")
+def test_it(farref_system):
+    farref_system.worker("B")
+    assert farref_system.name == "mine"
+"""
+USES_NOT = """
+import sys
+
+def test_it():
+    assert "pytest_farref" in sys.modules
+    assert not [name for name in sys.modules if name.split(".")[0] in ("farref", "thespian")]
+"""
+LINE = "pytest_plugins = ['farref.testing.fixtures']\n"
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked as an installer does it."""
+    site = tmp_path_factory.mktemp("site")
+    with ZipFile(wheel) as archive:
+        archive.extractall(site)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("test", "line"),
+    [(USES, ""), (USES, LINE), (USES_NOT, "")],
+    ids=["found", "named too", "not used"],
+)
+def test_pytest_finds_the_fixture(installed: Path, tmp_path: Path, test: str, line: str) -> None:
+    run = run_pytest(tmp_path, test, line, PYTHONPATH=str(installed))
+    assert run.returncode == 0, run.stdout
+    assert "1 passed" in run.stdout
+
+
+def test_the_wheel_names_the_plug_in(installed: Path) -> None:
+    (names,) = installed.glob("farref-*.dist-info/entry_points.txt")
+    assert "[pytest11]\nfarref = pytest_farref\n" in names.read_text()
+
+
+def test_the_line_in_conftest_is_enough(tmp_path: Path) -> None:
+    run = run_pytest(tmp_path, USES, LINE, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    assert run.returncode == 0, run.stdout
+    assert "1 passed" in run.stdout
+
+
+def run_pytest(
+    folder: Path, test: str, conftest: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text(conftest)
+    (folder / "test_one.py").write_text(test)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--strict-markers",
+            "-W",
+            "error",
+            "-p",
+            "no:cacheprovider",
+        ],
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 # --- The layers ---------------------------------------------------------------------------

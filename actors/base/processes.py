@@ -37,6 +37,7 @@ from ._thespian import (
     uncatchable_signals,
 )
 from .endpoints import Endpoint, abandon_inherited
+from .logs import adopt_loggers
 from .managers import Admin, Manager, Replicator, Starting
 from .transport import Transport
 
@@ -150,6 +151,7 @@ def start_actor(
         logging.root = root
         logging.Logger.root = root
         logging.Logger.manager = logging.Manager(root)
+        adopt_loggers()
         manager = Manager(
             actor_class,
             global_name,

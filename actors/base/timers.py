@@ -46,6 +46,10 @@ class Timers:
                 messages.append(WakeupMessage(period, payload))
         return messages
 
+    def __len__(self) -> int:
+        """Pending wake-ups."""
+        return len(self._heap)
+
     def pending(self) -> list[float]:
         """Seconds until each pending wake-up."""
         now = perf_counter()

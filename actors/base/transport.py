@@ -384,6 +384,11 @@ class Transport:
         if not self._loop.is_runner():
             self._poller.wake()
 
+    @property
+    def wakeups(self) -> int:
+        """Those that have not been delivered.  Any thread."""
+        return len(self._timers)
+
     def set_watch(self, descriptors: list[int]) -> None:
         """Deliver a ``WatchMessage`` when one of *descriptors* is readable."""
         self._poller.watch(descriptors)

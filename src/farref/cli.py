@@ -8,6 +8,7 @@ import typer
 from .commands.bench import bench
 from .commands.demo import demo
 from .commands.join import join
+from .commands.metrics import metrics
 from .commands.new_key import key
 from .commands.refs import refs
 from .commands.rendezvous import rendezvous
@@ -44,6 +45,7 @@ app.command()(bench)
 app.command()(demo)
 app.command()(join)
 app.command()(key)
+app.command()(metrics)
 app.command()(refs)
 app.command()(rendezvous)
 app.command()(trace)

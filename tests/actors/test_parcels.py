@@ -19,15 +19,16 @@ from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import Ack, Call, Cargo, Descriptor, Message, Reply, Tell
 from farref.protocol.packets import Malformed
 from farref.serialization.failures import Failure
-from farref.serialization.payload import Payload
+from farref.serialization.payload import Origin, Payload
 from farref.serialization.shared import Segment
 
 A, B = WorkerId("A", 1), WorkerId("B", 2)
 WHERE = ActorAddress(Address("key", "/a/path", "127.0.0.1", 1900))
 INFO = WorkerInfo(A, WHERE)
 RREF, FORK, CALL = RRefId(A, 3), ForkId(A, 4), CallId(A, 5)
+ORIGIN = Origin("a.py:1", (("traceparent", "00-1-2-01"),))
 PAYLOAD = Payload(
-    b"data", (b"fixed", bytearray(b"mine")), (), (INFO,), ("ask", 7, "Look"), True, "a.py:1"
+    b"data", (b"fixed", bytearray(b"mine")), (), (INFO,), ("ask", 7, "Look"), True, ORIGIN
 )
 
 

@@ -12,14 +12,15 @@ from thespian.actors import ActorAddress
 
 from farref.actors.wire import Envelope, WorkerInfo
 from farref.protocol.ids import WorkerId
-from farref.serialization.payload import Payload
+from farref.serialization.payload import Origin, Payload
 from farref.serialization.shared import Segment
 
 ME = WorkerInfo(WorkerId("A", 1), ActorAddress("there"))
 SEGMENT = Segment((1, 2), "farref-name", 3, writable=True)
+ORIGIN = Origin("a.py:1", (("traceparent", "00-1-2-01"),))
 WHOLE = [
     ME,
-    Payload(b"data", (b"one", bytearray(b"two")), ("inert",), (ME,), "tag", True, "a.py:1"),
+    Payload(b"data", (b"one", bytearray(b"two")), ("inert",), (ME,), "tag", True, ORIGIN),
     Envelope(ME, WorkerId("B", 2), b"packet", (Payload(b"data"),), (ME,)),
 ]
 

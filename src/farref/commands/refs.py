@@ -39,7 +39,7 @@ def complete_name(incomplete: str) -> Iterator[str]:
 
 def complete_id(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
     """Ids of references that begin so, each with what it is."""
-    with suppress(Exception), _attached(context.params.get("name")) as system:
+    with suppress(Exception), attached(context.params.get("name")) as system:
         for row in system.references(timeout=1.0):
             if row.rref.startswith(incomplete) and row.role in ("owner", "alias"):
                 yield row.rref, f"{row.type or row.role} at {row.worker}"
@@ -109,7 +109,7 @@ def refs(
         suspects=suspects,
     )
     try:
-        with _attached(name) as system:
+        with attached(name) as system:
             if why is not None:
                 with waiting("asking"):
                     reason = system.why(why, timeout=timeout, leak_age=leak_age)
@@ -138,7 +138,7 @@ def refs(
 
 
 @contextmanager
-def _attached(name: str | None) -> Iterator[System]:
+def attached(name: str | None) -> Iterator[System]:
     """The system *name*, or the only one that runs. Raises `SystemDownError`."""
     if name is None:
         there = directory.names()

@@ -1,50 +1,23 @@
-"""Fixtures for pytest. In a ``conftest.py``: ``pytest_plugins = ["farref.testing.fixtures"]``.
+"""The fixtures of `pytest_farref` where pytest loads no plug-ins by itself.
 
-::
-
-    @pytest.mark.farref(faults=Faults(drop(0.2), seed=7))
-    def test_it(farref_system):
-        farref_system.worker("B")
-        ...
-
-The marker's arguments are those of `farref.System`.
+In a ``conftest.py``: ``pytest_plugins = ["farref.testing.fixtures"]``. It does no harm elsewhere.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from ..actors.system import System
-from .held import assert_nothing_held
+import pytest_farref
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    import pytest
 
-_FAILED = pytest.StashKey[bool]()
+NAME = "farref"
+"""Of the plug-in, as pytest finds it by itself."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
-    config.addinivalue_line("markers", "farref(**arguments): of the System that a test gets")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note whether the test failed: then its traceback holds what it held."""
-    report = yield
-    item.stash[_FAILED] = item.stash.get(_FAILED, False) or report.failed
-    return report
-
-
-@pytest.fixture
-def farref_system(request: pytest.FixtureRequest) -> Iterator[System]:
-    """A system for this test, in which nothing is held when the test has passed."""
-    marker = request.node.get_closest_marker("farref")
-    with System(**({} if marker is None else marker.kwargs)) as system:
-        yield system
-        if not request.node.stash.get(_FAILED, False):
-            assert_nothing_held(system)
+    """Load the plug-in, unless that has been done."""
+    plugins = config.pluginmanager
+    if not plugins.has_plugin(NAME) and not plugins.is_registered(pytest_farref):
+        plugins.register(pytest_farref, NAME)

@@ -1,0 +1,128 @@
+"""`farref metrics`: what the endpoints of a running system count, for Prometheus or people."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..actors import metrics as table
+from ..actors.snapshot import count
+from ..protocol.errors import FarrefError, SystemDownError
+from .refs import PATIENCE, attached, complete_name
+
+if TYPE_CHECKING:
+    from ..actors.system import System
+
+LOOPBACK = "127.0.0.1"
+SLOW = 10.0
+"""Seconds that a client has to say what it wants."""
+
+
+def metrics(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Of the system; not needed if only one of yours runs.",
+            autocompletion=complete_name,
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    serve: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve them by HTTP at /metrics, until the system ends. 0: a free port.",
+            show_default=False,
+        ),
+    ] = None,
+    address: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Where --serve listens. Whoever reaches it may read them."
+        ),
+    ] = LOOPBACK,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="An endpoint has to answer.")
+    ] = PATIENCE,
+    as_json: Annotated[bool, typer.Option("--json", help="The counters as JSON.")] = False,
+) -> None:
+    """Print the metrics of a running system as Prometheus reads them, or serve them.
+
+    Each endpoint of the system tells its own. One that does not answer in
+    time has no sample but farref_up, which is 0.
+    """  # fmt: skip
+    if as_json and serve is not None:
+        raise typer.BadParameter("--serve speaks as Prometheus does", param_hint="--json")
+    try:
+        with attached(name) as system:
+            if serve is not None:
+                _serve(system, address, serve, timeout)
+                return
+            look = table.as_dict if as_json else table.text
+            seen = look(system.name, *count(system, timeout))
+            typer.echo(json.dumps(seen, indent=2) if as_json else seen, nl=as_json)
+    except KeyboardInterrupt:
+        raise typer.Exit(0 if serve is not None else 130) from None
+    except (FarrefError, OSError) as error:
+        typer.echo(f"farref metrics: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _serve(system: System, address: str, port: int, timeout: float) -> None:
+    """Until the system has ended, or Ctrl-C."""
+
+    class Handler(_Handler):
+        def text(self) -> str:
+            return table.text(system.name, *count(system, timeout))
+
+    with ThreadingHTTPServer((address, port), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host, bound = server.server_address[:2]
+        shown = f"[{host!s}]" if ":" in str(host) else str(host)
+        typer.echo(f"serving http://{shown}:{bound}/metrics", err=True)
+        try:
+            system.serve()
+        except SystemDownError as error:
+            typer.echo(f"farref metrics: {error}", err=True)
+        finally:
+            server.shutdown()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers ``GET /metrics``, and nothing else."""
+
+    timeout = SLOW
+    server_version = "farref"
+    sys_version = ""
+
+    def text(self) -> str:
+        """The metrics now."""
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        """Answer."""
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(HTTPStatus.NOT_FOUND, "the metrics are at /metrics")
+            return
+        try:
+            body = self.text().encode()
+        except FarrefError as error:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            return
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", table.CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing: a scraper comes every few seconds."""

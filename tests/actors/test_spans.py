@@ -1,0 +1,390 @@
+"""Spans and metrics of OpenTelemetry, by its SDK, in the program and in the processes of actors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import FetchTimeoutError, RefActor, System, WorkerDiedError
+from farref.actors import telemetry
+from farref.actors.calls import Calls
+from farref.actors.packing import Packer
+from farref.actors.serving import Server
+from farref.serialization.payload import Payload
+from farref.testing import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+pytest.importorskip("opentelemetry.sdk")
+pytestmark = pytest.mark.processes
+
+_exporters: dict[int, InMemorySpanExporter] = {}
+"""By process: a worker may inherit that of the program, which is not its own."""
+_readers: list[Any] = []
+"""The one of this process, or of the program that it was forked from."""
+
+
+def remember() -> None:
+    """Each process of a test keeps its spans and metrics in memory."""
+    from opentelemetry import metrics, trace
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):  # once in each process
+        trace.set_tracer_provider(TracerProvider())
+        reader = InMemoryMetricReader()
+        metrics.set_meter_provider(MeterProvider([reader]))
+        _readers.append(reader)
+    provider = trace.get_tracer_provider()
+    assert isinstance(provider, TracerProvider)
+    _exporters[os.getpid()] = exporter = InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+
+@dataclass
+class Told:
+    """A span that has ended, as far as the tests look at it."""
+
+    name: str
+    kind: str
+    endpoint: str
+    request: str
+    trace: int
+    id: int
+    parent: int | None
+    error: str | None
+    text: str | None
+    events: list[str]
+    attributes: dict[str, Any]
+
+    @classmethod
+    def of(cls, span: ReadableSpan) -> Told:
+        more = dict(span.attributes or {})
+        context = span.get_span_context()
+        assert context is not None
+        return cls(
+            name=span.name,
+            kind=span.kind.name,
+            endpoint=str(more.get("farref.endpoint", "")),
+            request=str(more.get("farref.request", "")),
+            trace=context.trace_id,
+            id=context.span_id,
+            parent=span.parent.span_id if span.parent else None,
+            error=str(more["error.type"]) if "error.type" in more else None,
+            text=span.status.description,
+            events=[str((event.attributes or {}).get("exception.type")) for event in span.events],
+            attributes=more,
+        )
+
+
+def ended() -> list[Told]:
+    """The spans that have ended in this process, but for that of the call that asks for them."""
+    return [Told.of(span) for span in _exporters[os.getpid()].get_finished_spans()]
+
+
+def forget() -> None:
+    _exporters[os.getpid()].clear()
+
+
+@pytest.fixture
+def system() -> Iterator[System]:
+    with System(telemetry=remember) as started:
+        started.worker("B"), started.worker("C")
+        yield started
+    forget()
+
+
+def gathered(*workers: str) -> list[Told]:
+    """All spans so far, without those of gathering them."""
+    found = [told for name in workers for told in farref.rpc_sync(name, ended)] + ended()
+    return [told for told in found if not told.name.endswith((".ended", ".forget"))]
+
+
+def only(spans: list[Told], **wanted: str) -> Told:
+    found = [s for s in spans if all(getattr(s, key) == each for key, each in wanted.items())]
+    assert len(found) == 1, (wanted, spans)
+    return found[0]
+
+
+# ---- what the workers run
+
+
+def outer(number: int) -> int:
+    return int(farref.rpc_sync("C", inner, (number,)))
+
+
+async def outer_async(number: int) -> int:
+    return int(await farref.rpc_async("C", inner, (number,)))
+
+
+def inner(number: int) -> int:
+    if number < 0:
+        raise ValueError("below zero")
+    return number + 1
+
+
+def slow() -> None:
+    time.sleep(2)
+
+
+class Asked:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Answerer(RefActor):
+    async def receiveMsg_Asked(self, message: Asked, sender: Any) -> None:
+        self.send(sender, await farref.rpc_async("C", inner, (message.number,)))
+
+    def receiveMsg_str(self, message: str, sender: Any) -> None:
+        raise ValueError(message)
+
+    def receiveMsg_int(self, _: int, sender: Any) -> None:
+        self.send(sender, ended())
+
+
+# ---- the tests
+
+
+@pytest.mark.parametrize("function", [outer, outer_async], ids=["plain", "async"])
+def test_one_tree_over_three_processes(system: System, function: Any) -> None:
+    assert farref.rpc_sync("B", function, (1,)) == 2
+    spans = gathered("B", "C")
+    here = only(spans, endpoint="program")
+    at_b = only(spans, endpoint="B", kind="SERVER")
+    b_asks = only(spans, endpoint="B", kind="CLIENT")
+    at_c = only(spans, endpoint="C")
+    assert len(spans) == 4
+    assert here.parent is None
+    assert (at_b.parent, b_asks.parent, at_c.parent) == (here.id, at_b.id, b_asks.id)
+    assert {span.trace for span in spans} == {here.trace}
+    name = f"{__name__}.{function.__name__}"
+    assert (here.name, at_b.name) == (name, name)
+    assert (b_asks.name, at_c.name) == (f"{__name__}.inner", f"{__name__}.inner")
+    assert (here.kind, at_c.kind) == ("CLIENT", "SERVER")
+    assert [span.error for span in spans] == [None] * 4
+    assert here.attributes["rpc.system.name"] == "farref"
+    assert here.attributes["rpc.method"] == at_b.attributes["rpc.method"] == name
+    assert here.attributes["server.address"] == "B"
+    assert here.attributes["farref.system"] == system.name
+
+
+@pytest.mark.parametrize("function", [outer, outer_async], ids=["plain", "async"])
+def test_an_error_is_recorded_all_the_way(system: System, function: Any) -> None:
+    with pytest.raises(ValueError, match="below zero"):
+        farref.rpc_sync("B", function, (-1,))
+    spans = gathered("B", "C")
+    assert len(spans) == 4
+    assert {span.error for span in spans} == {"ValueError"}
+    assert {span.text for span in spans} == {"below zero"}
+    assert only(spans, endpoint="C").events == ["ValueError"]
+
+
+def test_creations_methods_and_fetches(system: System) -> None:
+    from opentelemetry import trace
+
+    with trace.get_tracer("test").start_as_current_span("mine"):
+        ref = farref.remote("B", list, ("ab",))
+        ref.rpc_sync().append("c")
+        assert ref.to_here() == ["a", "b", "c"]
+        sizes = ref.remote().count("a")
+        assert sizes.to_here() == 1
+    spans = gathered("B")
+    mine = only(spans, name="mine")
+    create = only(spans, request="create", endpoint="program", name="builtins.list")
+    assert create.kind == "CLIENT"
+    assert only(spans, request="create", endpoint="B", name="builtins.list").parent == create.id
+    append = only(spans, request="invoke", endpoint="program")
+    there = only(spans, request="invoke", endpoint="B")
+    assert (append.name, there.name, there.parent) == ("append", "append", append.id)
+    assert there.attributes["code.function.name"] == "list.append"
+    assert append.attributes["farref.rref"] == str(ref.id)
+    counted = only(spans, request="create", endpoint="program", name="count")
+    assert only(spans, request="create", endpoint="B", name="count").parent == counted.id
+    fetches = [span for span in spans if span.request == "fetch"]
+    assert [(span.endpoint, span.kind) for span in fetches] == [("program", "CLIENT")] * 2
+    asked_here = [s for s in spans if s.endpoint == "program" and s.name != "mine"]
+    assert {span.parent for span in asked_here} == {mine.id}
+    assert {span.trace for span in spans} == {mine.trace}
+
+
+def test_questions_and_messages(system: System) -> None:
+    actor = system.create(Answerer, "D")
+    assert system.ask(actor, Asked(1)) == 2
+    with pytest.raises(ValueError, match="on purpose"):
+        system.ask(actor, "on purpose")
+    system.tell(actor, "nobody is told")
+    at_d = system.ask(actor, 0)
+    spans = at_d + gathered("C")
+    question = only(spans, name="Asked", endpoint="program")
+    handler = only(spans, name="Asked", endpoint="D")
+    assert (question.kind, handler.kind, handler.parent) == ("CLIENT", "SERVER", question.id)
+    asks = only(spans, endpoint="D", request="call")
+    assert asks.parent == handler.id
+    assert only(spans, endpoint="C").parent == asks.id
+    failed = only(spans, name="str", endpoint="program", request="ask")
+    assert (
+        failed.error == only(spans, name="str", endpoint="D", request="ask").error == "ValueError"
+    )
+    sent = only(spans, name="str", endpoint="program", request="tell")
+    came = only(spans, name="str", endpoint="D", request="tell")
+    assert (sent.kind, came.kind, came.parent) == ("PRODUCER", "CONSUMER", sent.id)
+    assert (sent.error, came.error) == (None, "ValueError")
+
+
+def test_a_call_that_nobody_answers(system: System) -> None:
+    future = farref.rpc_async("B", slow)
+    with pytest.raises(FetchTimeoutError):
+        future.result(0.05)
+    assert not [span for span in ended() if span.name.endswith("slow")]
+    future.cancel()
+    span = only(ended(), name=f"{__name__}.slow")
+    assert (span.error, span.events) == ("cancelled", ["farref.protocol.errors.FetchTimeoutError"])
+
+
+def test_a_callee_that_dies(system: System) -> None:
+    with pytest.raises(WorkerDiedError):
+        farref.rpc_sync("B", os.kill, (farref.rpc_sync("B", os.getpid), 9))
+    span = only(ended(), name="posix.kill")
+    assert span.error == "farref.protocol.errors.WorkerDiedError"
+
+
+def test_metrics_are_read_in_each_process(system: System) -> None:
+    assert farref.rpc_sync("B", outer, (1,)) == 2
+    at_b, here = farref.rpc_sync("B", metrics_now), metrics_now()
+    assert at_b["farref.requests.served", "B"] >= 2
+    assert at_b["farref.messages.sent", "B"] >= 1
+    assert here["farref.messages.sent", "program"] >= 2
+    assert {endpoint for _, endpoint in here} == {"program"}  # each process tells of its own
+    assert {endpoint for _, endpoint in at_b} == {"B"}
+    with System(telemetry=remember) as second:  # its worker inherits the program of the first
+        second.worker("E")
+        assert {endpoint for _, endpoint in farref.rpc_sync("E", metrics_now)} == {"E"}
+
+
+def metrics_now() -> dict[tuple[str, str], float]:
+    data = _readers[-1].get_metrics_data()
+    found: dict[tuple[str, str], float] = {}
+    for resource in data.resource_metrics:
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                for point in metric.data.data_points:
+                    key = metric.name, point.attributes["farref.endpoint"]
+                    found[key] = found.get(key, 0) + point.value
+    return found
+
+
+# ---- how it is turned on
+
+
+PLAIN = """
+import sys, farref
+def frames():
+    calls = []
+    sys.setprofile(lambda frame, what, _: calls.append(frame.f_code) if what == "call" else None)
+    farref.rpc_sync("B", pow, (2, 3))
+    sys.setprofile(None)
+    return [code.co_filename for code in calls]
+def imported():
+    return [name for name in sys.modules if name.startswith("opentelemetry")]
+with farref.System() as system:
+    system.worker("B")
+    ref = farref.remote("B", list)
+    ref.to_here()
+    frames()
+    assert not [name for name in frames() if "telemetry" in name or "spans" in name]
+    print(imported(), farref.rpc_sync("B", imported))
+"""
+
+
+def test_off_it_is_not_there() -> None:
+    """Not imported anywhere, none of its code in a call, and no field in a payload for it alone."""
+    run = subprocess.run(
+        [sys.executable, "-c", PLAIN], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert run.stdout.split("\n")[0] == "[] []"
+    with System("simpleSystemBase") as system:
+        kinds = {type(part) for part in (system.endpoint.calls, system.endpoint.packer)}
+        assert kinds == {Calls, Packer}
+        assert type(system.endpoint.server) is Server
+    assert Payload(b"").origin is None
+
+
+AUTOMATIC = """
+import farref
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+provider = TracerProvider()
+provider.add_span_processor(
+    BatchSpanProcessor(ConsoleSpanExporter(formatter=lambda span: f"<{span.kind.name}>"))
+)
+trace.set_tracer_provider(provider)
+with farref.System() as system:
+    system.worker("B")
+    farref.rpc_sync("B", pow, (2, 3))
+"""
+
+
+def test_a_provider_that_was_there_before_is_the_actors_too(tmp_path: Path) -> None:
+    """As `opentelemetry-instrument` makes one; and an actor's process flushes it when it ends."""
+    run = subprocess.run(
+        [sys.executable, "-c", AUTOMATIC],
+        env={**os.environ, telemetry.VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "<CLIENT>" in run.stdout, run.stderr
+    assert "<SERVER>" in run.stdout, run.stderr
+
+
+def broken() -> None:
+    raise RuntimeError("no collector")
+
+
+def test_a_function_that_raises_ends_the_start() -> None:
+    with pytest.raises(RuntimeError, match="no collector"):
+        System(telemetry=broken)
+
+
+def in_workers_only() -> None:
+    if os.getpid() != PROGRAM:
+        raise RuntimeError("no collector")
+
+
+PROGRAM = os.getpid()
+
+
+def test_an_actor_works_without_it(capfd: pytest.CaptureFixture[str]) -> None:
+    with System(telemetry=in_workers_only) as system:
+        system.worker("B")
+        assert farref.rpc_sync("B", pow, (2, 3)) == 8
+        assert until(system, lambda: "no collector" in capfd.readouterr().err)
+
+
+def test_what_is_no_way_to_turn_it_on() -> None:
+    with pytest.raises(TypeError, match="telemetry is True"):
+        System(telemetry="yes")  # type: ignore[arg-type]  # that is what is wrong with it
+
+
+def test_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "find_spec", lambda _: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'farref\[otel\]'"):
+        System(telemetry=True)
