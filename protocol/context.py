@@ -206,6 +206,8 @@ class Context(Rings):
         self, rref: RRefId, sender: WorkerId, request: ObjectRequest, acks: Sequence[Effect] = ()
     ) -> list[Effect]:
         owner = self.owners[rref]
+        if not isinstance(request, Create) and request.cancelled:
+            return self._after(owner, [Refuse(sender, request, Refusal.CANCELLED)])
         if owner.alias is not None and self._passes_on(rref):
             return self._pass_on(owner.alias, sender, request, list(acks))
         return self._after(owner, owner.enqueue(sender, request))

@@ -233,6 +233,7 @@ class Probe(Said, frozen=True, kw_only=True):
 class Cancel(Said, frozen=True, kw_only=True):
     """Caller -> callee: do not start *call* if you have not yet; answer it all the same.
 
+    It always follows its call. One that is cancelled before it has left says so itself.
     *rref* is the object in whose queue the call waits, if it is a call on an object.
     """
 
@@ -286,12 +287,17 @@ class Create(Said, frozen=True, kw_only=True):
 
 
 class Invoke(Said, frozen=True, kw_only=True):
-    """User -> owner: run this method of the object *rref* and reply."""
+    """User -> owner: run this method of the object *rref* and reply.
+
+    With *cancelled* do not run it, and reply all the same: its caller took it back while it waited
+    there to be sent.
+    """
 
     call: CallId
     rref: RRefId
     cargo: Cargo
     chain: tuple[RRefId, ...] = ()
+    cancelled: bool = False
 
 
 class Fetch(Said, frozen=True, kw_only=True):
@@ -299,7 +305,7 @@ class Fetch(Said, frozen=True, kw_only=True):
 
     With *copy* false the reply says that there is one: that is how ``wait`` asks. With
     *direct* an alias does not pass the request on but answers where the value is: so a value
-    travels once, and by no detour.
+    travels once, and by no detour. *cancelled* is as in `Invoke`.
     """
 
     call: CallId
@@ -307,6 +313,7 @@ class Fetch(Said, frozen=True, kw_only=True):
     copy: bool = True
     direct: bool = False
     chain: tuple[RRefId, ...] = ()
+    cancelled: bool = False
 
 
 class Reply(Said, frozen=True, kw_only=True):

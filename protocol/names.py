@@ -17,6 +17,11 @@ fetch is held until that one has its value: the fetch may have to be asked again
 
 A request on an object of its own chain is never held. The earlier requests may wait for that
 object, and the object waits for this one. Its owner refuses it (see `owner`): it overtakes nothing.
+
+Cancelling: a `Cancel` always follows its call. It could not take back a call that comes with it or
+after it, and nobody would know how long to remember it. So a call that is cancelled while held is
+marked as *cancelled*. It goes out in its turn, is not run, and is answered, which settles its
+loans. A direct fetch that is cancelled is not asked again elsewhere.
 """
 
 from __future__ import annotations
@@ -26,15 +31,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from .effects import Send
 from .loans import Loans
-from .messages import Cancel, Cargo, Create, Descriptor, Fetch, Passing
+from .messages import Cargo, Create, Descriptor, Fetch, Invoke, Passing
 from .owner import Owner
 from .user import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .effects import Effect, Send
+    from .effects import Effect
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Message
     from .sharing import Sharing
@@ -166,11 +172,11 @@ class Names(Loans):
         return self._send_on(rref)
 
     def _dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
-        """Take back *call*; if that has not gone yet, right behind it."""
+        """Take back *call*; if that has not gone yet, it says so itself when it goes."""
         for held in self._held.values() if call in self._held_calls else ():
-            for place, each in enumerate(held, 1):
-                if getattr(each.message, "call", None) == call:
-                    held.insert(place, send)
+            for place, each in enumerate(held):
+                if isinstance(each.message, Invoke | Fetch) and each.message.call == call:
+                    held[place] = Send(each.to, replace(each.message, cancelled=True))
                     return []
         return [send]
 
@@ -183,7 +189,7 @@ class Names(Loans):
             message = send.message
             self._held_calls -= calls_in([send])
             unsure = held or self.canonical(rref) is None
-            if unsure and isinstance(message, Fetch) and message.direct:
+            if unsure and isinstance(message, Fetch) and message.direct and not message.cancelled:
                 # It may have to be asked again, elsewhere; or was, and others go by the alias.
                 self._fetching[rref] = message.call
             effects.append(send)
@@ -193,8 +199,6 @@ class Names(Loans):
 
     def _must_wait(self, rref: RRefId, message: Message) -> bool:
         """Something on its way, or to be asked again, could be overtaken by *message*."""
-        if isinstance(message, Cancel):
-            return False  # what it takes back has gone just before it
         if rref in self._fetching:
             return True
         to = message.target if isinstance(message, Create) else getattr(message, "rref", rref)

@@ -114,6 +114,8 @@ class Requests(Arrivals):
         waiting = self.waiting.get(call)
         if waiting is None:
             return []
+        if waiting.fetch is not None:
+            self.waiting[call] = replace(waiting, fetch=None)  # nor is it asked again elsewhere
         send = Send(waiting.to, Cancel(call=call, rref=waiting.rref))
         return self._dispatch_cancel(send, call)
 

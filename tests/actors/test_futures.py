@@ -121,6 +121,17 @@ def _append(where: RRef[list[int]], what: int) -> None:
     where.rpc_sync().append(what)
 
 
+def test_cancel_takes_back_what_has_not_left(system: System, gate: Path) -> None:
+    """Behind a direct fetch a call is held back where it was made."""
+    made = farref.remote("B", hold, args=(gate, [1]))
+    fetched = made._fetch(None, (), direct=True)
+    assert made.rpc_async().append(2).cancel()
+    last = made.rpc_async().copy()
+    gate.touch()
+    assert fetched.result() == [1]
+    assert last.result() == [1]
+
+
 def test_cancel_does_not_stop_what_runs(system: System) -> None:
     ran: RRef[list[str]] = RRef([])
     future = farref.rpc_async("B", _slow_append, (ran,))

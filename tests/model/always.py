@@ -17,6 +17,7 @@ from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import (
     Call,
+    Cancel,
     ChildAck,
     Create,
     Delete,
@@ -263,6 +264,22 @@ def the_dead_are_left_alone(taken: Taken) -> str | None:
     return None
 
 
+def a_cancel_follows_its_call(taken: Taken) -> str | None:
+    """Nobody remembers a cancel for a call that has not come: it would be lost."""
+    for _, _, message in taken.sent:
+        if isinstance(message, Cancel) and message.call in taken.before.context._held_calls:
+            return f"{taken.before.me} cancelled {message.call}, which it has not sent"
+    return None
+
+
+def what_came_cancelled_is_not_run(taken: Taken) -> str | None:
+    """A call that was cancelled before it left is answered, and never starts."""
+    for task in taken.after.tasks:
+        if isinstance(task.message, Invoke | Fetch) and task.message.cancelled and not task.refused:
+            return f"{taken.after.me} runs {task.message.call}, which came cancelled"
+    return None
+
+
 NOTE_5 = "note 5: a notice follows the deserialization"
 
 ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
@@ -274,6 +291,8 @@ ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
     NOTE_5: a_notice_is_answered_for,
     "no needless fork request": confirmed_asks_nothing,
     "deletes are earned": delete_is_earned,
+    "a cancel follows its call": a_cancel_follows_its_call,
+    "what came cancelled is not run": what_came_cancelled_is_not_run,
     "nothing is sent to the known dead": the_dead_are_left_alone,
 }
 

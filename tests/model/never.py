@@ -259,6 +259,12 @@ def _(taken: Taken) -> bool:
             return False
 
 
+@claim(NEVER_STEP, "no call comes cancelled")
+def _(taken: Taken) -> bool:
+    message = delivered(taken)
+    return isinstance(message, Invoke | Fetch) and message.cancelled
+
+
 @claim(NEVER_STEP, "no cancel comes in time")
 def _(taken: Taken) -> bool:
     match delivered(taken):

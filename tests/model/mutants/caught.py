@@ -331,6 +331,10 @@ BY_PROGRAM = {
         "User.forget: does not delete after a burial",
         "User.forget: pins for the dead",
     ),
+    "a call on an alias, cancelled while it is held back": (
+        "Names._dispatch_cancel: cancels before it asks",
+        "Context._enqueue: runs what came cancelled",
+    ),
     "a cancelled function": ("Requests.cancel: cancels what was answered",),
     "a cancelled function [lend]": ("Context._receive: stops no function",),
     "a cancelled call with references [lend]": (
@@ -586,7 +590,6 @@ BY_TRACE = {
         "Names._learn: learns and does not hold",
         "Requests._receive_reply: learns nothing from an answer",
         "Requests._receive_reply: holds where it was told",
-        "Names._dispatch_cancel: cancels before it asks",
     ),
     "aliases/a_refused_call": (
         "Requests._settled: knows an object by a refusal",
@@ -654,7 +657,10 @@ BY_TRACE = {
         "Aliases._receive_reply: holds what it passed back",
         "Aliases._share_back: gives nothing back through",
     ),
-    "requests/cancelled_fetches": ("Names._must_wait: has a cancel wait like what it takes back",),
+    "requests/cancelled_fetches": (
+        "Names._send_on: has others wait for a fetch that goes cancelled",
+    ),
+    "aliases/a_cancelled_direct_fetch": ("Requests.cancel: asks again for what was cancelled",),
     "aliases/requests_go_on_in_order": ("Names._must_wait: lets a request overtake",),
 }
 """The same for traces in `tests/traces`: what is sent or left behind then is not what was."""

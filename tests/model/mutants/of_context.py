@@ -163,6 +163,10 @@ CONTEXT = (
     ),
     in_context("cancels what was answered", "cancel", "if waiting is None:", "if False:"),
     in_context(
+        "asks again for what was cancelled", "cancel", "if waiting.fetch is not None:", "if False:"
+    ),
+    in_context("runs what came cancelled", "_enqueue", "and request.cancelled", "and False"),
+    in_context(
         "stops no function",
         "_receive",
         "return [Stop(sender, call)]",

@@ -261,6 +261,15 @@ ALIASES = (
         },
     ),
     Program(
+        "a call on an alias, cancelled while it is held back",
+        {
+            "A": (H_OF_G, Get("q", "h", direct=True), Method("n", "h"), Revoke("n"), Drop("h")),
+            "B": (),
+            "C": (),
+        },
+        reaches=("no call comes cancelled",),
+    ),
+    Program(
         "an alias of a borrowed object",
         {
             "A": (
