@@ -631,6 +631,7 @@ BY_TRACE = {
         "Aliases._receive_reply: holds what it passed back",
         "Aliases._share_back: gives nothing back through",
     ),
+    "requests/a_ring_seen_from_outside": ("Rings._look: goes round a ring that it is not part of",),
     "requests/cancelled_fetches": ("Names._must_wait: has a cancel wait like what it takes back",),
     "aliases/requests_go_on_in_order": ("Names._must_wait: lets a request overtake",),
 }
