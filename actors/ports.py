@@ -130,8 +130,9 @@ class Alarm:
         self._at: float | None = None
 
     def rang(self) -> None:
-        """The wakeup has come."""
-        self._at = None
+        """A wakeup has come: the one that is due, or one that an earlier one has superseded."""
+        if self._at is not None and time.monotonic() >= self._at - 0.005:
+            self._at = None
 
     def set(self, endpoint: Endpoint) -> None:
         """Have one come when *endpoint* has something to do."""
