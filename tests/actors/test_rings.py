@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import OwnerDiedError, RRef, SelfWaitError, System, WorkerDiedError
+from farref import (
+    FetchTimeoutError,
+    OwnerDiedError,
+    RRef,
+    SelfWaitError,
+    System,
+    WorkerDiedError,
+)
 from farref.actors.counters import counters
+from farref.protocol import rings
 from farref.trace import read
 from farref.trace.export.tracetest import trace_test
 from farref.trace.merge import merge
@@ -305,6 +313,19 @@ def test_a_ring_that_a_death_breaks(process_system: System, tmp_path: Path) -> N
     nodes[0].rpc_sync().leave()
     del nodes, futures
     assert_nothing_held(process_system)
+
+
+@pytest.mark.processes
+def test_a_ring_of_more_waits_than_are_followed_ends_by_timeouts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(rings, "MAX_HOPS", 1)
+    with System(timeout=5) as system:
+        nodes = [farref.remote(system.worker(name), make_node) for name in "BC"]
+        ring_of(nodes)
+        for future in set_out(nodes, tmp_path, "method"):
+            with pytest.raises(FetchTimeoutError):
+                future.result(10)
 
 
 @pytest.mark.processes

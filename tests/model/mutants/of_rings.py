@@ -40,6 +40,12 @@ RINGS = (
         "does not follow what is passed on", "_receive_probe", "passed_on is not None", "False"
     ),
     in_context(
+        "goes round a ring that it is not part of",
+        "_look",
+        "_has_met(probe, run)",
+        "len(probe.path) >= 9",
+    ),
+    in_context(
         "remembers what it was told", "waits", "self._looking.pop(run)", "self._looking[run]"
     ),
 )
