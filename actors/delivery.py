@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -184,10 +185,8 @@ class Delivery:
             return self._links.load(worker, flow)
         if flow == "results":
             return 0, 0  # they are in its own futures already
-        intake = self.intakes[flow]
         with self._endpoint.lock:
-            intake.settle()
-        return 0, intake.bytes
+            return 0, self.intakes[flow].share(worker)
 
     def press(self, worker: WorkerId, flow: Flow) -> None:
         """Send *worker* what waits for room, as if it had some. In any thread."""
@@ -314,7 +313,7 @@ class Delivery:
 
     def _less_waits(self) -> None:
         """Called by finalizers: something that came has been let go of."""
-        if self._links.owing:
+        if self._links.owing and self._endpoint.pid == os.getpid():
             self._endpoint.wake()
 
     # ---- faults on purpose; see `farref.testing`

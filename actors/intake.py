@@ -47,7 +47,12 @@ class Intake:
     def over(self, most: int, sender: WorkerId | None = None, share: int = 0) -> bool:
         """Whether so many bytes are here, and *sender* has brought as much as *share* of them."""
         self.settle()
-        return self.bytes >= most and (sender is None or self._shares.get(sender, 0) >= share)
+        return self.bytes >= most and (sender is None or self.share(sender) >= share)
+
+    def share(self, sender: WorkerId) -> int:
+        """How many of them *sender* has brought."""
+        self.settle()
+        return self._shares.get(sender, 0)
 
     def settle(self) -> None:
         """Take off the count what has been let go of."""

@@ -41,8 +41,11 @@ from farref.protocol.messages import (
     Reply,
     Report,
     Returned,
+    RoomAsked,
+    RoomGiven,
     Tell,
 )
+from farref.protocol.room import FLOWS
 from farref.protocol.sharing import DISCIPLINES, Sharing
 
 from ..model.state import clone, freeze
@@ -195,6 +198,8 @@ class Maker:
             lambda: AliasRef(call=call, rref=rref, alias=self.one(RRefId), label=self.one(RRefId)),
             lambda: Canonical(call=call, rref=rref, moved=self.moved()),
             lambda: AliasGone(rref=rref, alias=self.one(RRefId)),
+            lambda: RoomAsked(flow=self.rng.choice(FLOWS)),
+            lambda: RoomGiven(flow=self.rng.choice(FLOWS)),
             lambda: Cancel(call=call, rref=self.rng.choice((None, rref))),
             self.probe,
             lambda: Tell(cargo=self.cargo()),
