@@ -43,9 +43,13 @@ class Children:
 
 
 def _let_go(started: Any) -> None:
-    """In a child that was forked later: close the pipes to one that was *started* before it."""
-    with contextlib.suppress(OSError):
-        for pipe in started.finalizer._args:
+    """In a child that was forked later: close the pipes to one that was *started* before it.
+
+    Once: the child's own children inherit this task, and have other files under these numbers.
+    """
+    pipes, started.finalizer._args = started.finalizer._args or (), ()
+    for pipe in pipes:
+        with contextlib.suppress(OSError):
             os.close(pipe)
 
 

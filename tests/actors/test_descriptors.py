@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import farref
+from farref import RefActor
 
 from .scripts import run
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from thespian.actors import ActorAddress
 
     from farref import System
 
@@ -59,6 +62,31 @@ def test_a_worker_keeps_nothing_of_those_before_it(process_system: System) -> No
         process_system.worker(name)
     open_there = [farref.rpc_sync(name, descriptors) for name in names]
     assert max(open_there) - min(open_there) < len(names)  # each would keep two of each before it
+
+
+class Opening(RefActor):
+    """Opens files under the first free numbers, and has a child look whether it has them, too."""
+
+    def receiveMsg_int(self, many: int, sender: ActorAddress) -> None:
+        self.files = [os.open(os.devnull, os.O_RDONLY) for _ in range(many)]
+        self.asker = sender
+        self.send(self.createActor(Looking), self.files)
+
+    def receiveMsg_list(self, missing: list[int], sender: ActorAddress) -> None:
+        self.send(self.asker, missing)
+
+
+class Looking(RefActor):
+    def receiveMsg_list(self, files: list[int], sender: ActorAddress) -> None:
+        there = {int(name) for name in os.listdir("/proc/self/fd")}
+        self.send(sender, sorted({*files} - there))
+
+
+def test_a_child_closes_nothing_that_its_parent_opened(process_system: System) -> None:
+    for number in range(10):  # the pipes to them are closed in the next one
+        process_system.worker(f"W{number}")
+    opening = process_system.create(Opening)
+    assert process_system.ask(opening, 20) == []
 
 
 @pytest.mark.slow

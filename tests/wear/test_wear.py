@@ -35,6 +35,7 @@ BOUNDED = {
     "Mints._minted",
     "Mints._times",
     "Brief._long",
+    "instances of Trial",
     "farref.serialization.plain._by_name",
     "ActorSystemBase.actorRegistry",
 }
