@@ -33,26 +33,24 @@ from ..model.mutants import Mutant, mutated
 from ..model.mutants.mutant import in_context
 
 shrinking: Any = importlib.import_module("farref.simulation.shrink")  # the name is a function's
-SEEDS = 500
-"""For each weather; `make simulate` takes thousands."""
+SEEDS = 160
+"""For each discipline and weather; `make simulate` takes thousands."""
 LONG = ((0, 1000), (1, 1000), (2, 2000))
 """Seeds and acts of the long programs, in each weather; and then"""
 LONGEST = (3, 5000)
 """one more, in which processes die."""
 
 
+@pytest.mark.parametrize("sharing", DISCIPLINES)
 @pytest.mark.parametrize("weather", WEATHERS)
-def test_programs_go_well(weather: Any) -> None:
+def test_programs_go_well(weather: Any, sharing: Any) -> None:
     done: Counter[str] = Counter()
-    disciplines = set()
     for seed in range(SEEDS):
-        plan = draw(seed, weather=weather)
-        outcome = simulate(plan)
-        assert outcome.wrong is None, f"farref demo chaos --seed {seed} --weather {weather}"
+        outcome = simulate(draw(seed, weather=weather, sharing=sharing))
+        replay = f"farref demo chaos --seed {seed} --weather {weather} --sharing {sharing}"
+        assert outcome.wrong is None, replay
         done += outcome.done
-        disciplines.add(plan.sharing)
-    assert disciplines == DISCIPLINES.keys()
-    deadly = {"lost: OWNER", "lost: CREATOR", "refused: LOST"}
+    deadly = {"lost: OWNER"}
     expected = {
         "calm": set[str](),
         "crashes": {"crash", *deadly},
@@ -61,7 +59,8 @@ def test_programs_go_well(weather: Any) -> None:
     }[weather]
     always = {"packets lost", "packets repeated"}
     always |= {"lost: CYCLE", "refused: SELF_WAIT", "refused: CANCELLED"}
-    assert done.keys() == {*PROGRAM, *expected, *always}
+    rare = {"lost: CREATOR", "refused: LOST"} if "crash" in expected else set[str]()
+    assert done.keys() - rare == {*PROGRAM, *expected, *always}
 
 
 @pytest.mark.parametrize(
