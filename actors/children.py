@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thespian.actors import Actor, ActorAddress
 
+EXITED = "it exited"
+"""How a child ended of which nothing else is known: it handled an exit request."""
 HINTS = {signal.SIGKILL: ", by somebody or for want of memory: see `dmesg`"}
 """What a signal may mean."""
 
@@ -56,7 +58,7 @@ def _let_go(started: Any) -> None:
 def how_it_ended(code: int | None) -> str:
     """*code*, as `multiprocessing` gives it, in words. None: it exits in order, and runs still."""
     if code is None:
-        return "it exited"
+        return EXITED
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -14,7 +14,6 @@ import os
 import secrets
 import sys
 import time
-import traceback
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,7 @@ from thespian.actors import (
 
 from ..protocol.errors import FarrefError
 from ..protocol.ids import WorkerId
+from ..serialization.failures import details_of
 from . import bases, processes, telemetry
 from .actor_port import ActorPort
 from .base import signals
@@ -126,10 +126,9 @@ class Mailbox:
             self.port.do_left()
             if self.endpoint is not None:
                 self._alarm.set(self.endpoint)
-        except Exception:
-            # As text: a log record that is kept would pin what is in the frames.
-            text = traceback.format_exc()
-            log.error("%s failed on %s:\n%s", self._name(), type(message).__name__, text)  # noqa: TRY400
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            log.error("%s failed on %s:\n%s", self._name(), name, text)  # noqa: TRY400 - as text
         return self.port.watch()
 
     def receive_parcel(self, parcel: Raw, sender: ActorAddress) -> None:

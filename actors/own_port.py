@@ -11,11 +11,11 @@ import contextlib
 import logging
 import threading
 import time
-import traceback
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import WakeupMessage
 
+from ..serialization.failures import details_of
 from . import bases
 from .base.framing import Raw
 from .ports import Alarm, SelfRunning, lead_until
@@ -116,10 +116,9 @@ class OwnPort(Receiver, SelfRunning):
         while not self._stopping:
             try:
                 self._transport.run(self._handle)
-            except Exception:
-                # As text: a log record that is kept would pin what is in the frames.
-                text = traceback.format_exc()
-                log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400
+            except Exception as error:
+                text = details_of(error)
+                log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400 - as text
                 time.sleep(0.05)  # no busy loop if it fails every time
 
     def _handle(self, envelope: Envelope) -> bool:
@@ -130,10 +129,9 @@ class OwnPort(Receiver, SelfRunning):
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         try:
             self._take(message, sender)
-        except Exception:
-            # As text: a log record that is kept would pin what is in the frames.
-            text = traceback.format_exc()
-            log.error("the program failed on a message, and goes on:\n%s", text)  # noqa: TRY400
+        except Exception as error:
+            text = details_of(error)
+            log.error("the program failed on a message, and goes on:\n%s", text)  # noqa: TRY400 - as text
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         endpoint = self.endpoint

@@ -15,7 +15,6 @@ import logging
 import queue
 import threading
 import time
-import traceback
 from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from thespian.system.simpleSystemBase import ActorSystemBase as SimpleBase
 from thespian.system.transport import ReceiveEnvelope
 
 from ..protocol.delivery import ACK_DELAY
+from ..serialization.failures import details_of
 from . import bases, simple
 from .own_port import OwnPort
 from .ports import Bell, SelfRunning
@@ -103,11 +103,10 @@ class PumpPort(Receiver, SelfRunning):
                     self._came(came.message)
                 due = self._tick(due)
                 self._send_left()
-            except Exception:
+            except Exception as error:
                 if not self._stopping:
-                    # As text: a log record that is kept would pin what is in the frames.
-                    text = traceback.format_exc()
-                    log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400
+                    text = details_of(error)
+                    log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400 - as text
                     time.sleep(0.05)  # no busy loop if it fails every time
         self._send_left()
         self._base._run_transport(timedelta(seconds=0.2), txonly=True)

@@ -24,7 +24,6 @@ import logging
 import os
 import secrets
 import time
-import traceback
 from collections import deque
 from datetime import timedelta
 from typing import Any
@@ -42,9 +41,10 @@ from ..protocol.dead import Dead
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
+from ..serialization.failures import details_of
 from . import bases, directory, events, processes, simple, versions
 from .base import signals
-from .children import Children
+from .children import EXITED, Children, how_it_ended
 from .making import UnfitError, UnmadeError, make
 from .members import Creating, Host, Member
 from .settings import Settings
@@ -89,7 +89,7 @@ SILENT_TURNS = 10
 DOUBT = 0.5
 """Seconds after which it is believed that a host has left the convention."""
 LEFT = "it left"
-ORDERLY = (LEFT, "it exited", "exit code 0")
+ORDERLY = (LEFT, EXITED, how_it_ended(0))
 """Ends of those that were to end: the log has them at INFO, others at WARNING."""
 REMEMBERED = 1_000
 """Names and addresses of the dead: who asks for one is told that it died, not that it never was."""
@@ -139,10 +139,9 @@ class Registrar(Actor):
             self._take(message, sender)
         except ProtocolError as error:
             events.refused(log, "the registrar", "a message", error, system=self._settings.system)
-        except Exception:
-            # As text: a log record that is kept would pin what is in the frames.
-            name, text = type(message).__name__, traceback.format_exc()
-            log.error("the registrar failed on %s:\n%s", name, text)  # noqa: TRY400
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            log.error("the registrar failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -163,7 +162,7 @@ class Registrar(Actor):
                 elif answer:
                     self.send(sender, Heard())
             case Leave(me=WorkerId(incarnation=0)):
-                self._exited(sender, "it left")
+                self._exited(sender, LEFT)
             case Leave(me=worker):
                 self._leave(worker)
             case Lookup():
@@ -377,9 +376,8 @@ class Registrar(Actor):
     def _not_created(self, me: WorkerId, reason: str) -> None:
         creating = self._creating.pop(me)
         self.send(creating.asker, Spawned(creating.order.token, None, reason))
-        self._gone(
-            me, cause=reason
-        )  # it may start yet, cut off from here: nobody shall ever believe it
+        # It may start yet, cut off from here: nobody shall ever believe it.
+        self._gone(me, cause=reason)
 
     def _unmade(self, message: Unmade) -> None:
         if message.me not in self._creating:

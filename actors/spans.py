@@ -21,7 +21,6 @@ that makes none does nothing more than without this module.
 
 from __future__ import annotations
 
-import inspect
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.metadata import version
@@ -33,7 +32,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from ..protocol.messages import Cargo, target_of
-from ..serialization.failures import Failure, text_of
+from ..serialization.failures import Failure, name_of, text_of
 from ..serialization.payload import Origin, Payload
 from .calls import Calls
 from .freezing import Freezing
@@ -101,9 +100,7 @@ def _failed(span: Span, kind: str, text: str) -> None:
 
 
 def _raised(span: Span, error: BaseException) -> None:
-    kind = type(error)
-    name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-    _failed(span, name, text_of(error))
+    _failed(span, name_of(type(error)), text_of(error))
     span.record_exception(error, {"exception.message": text_of(error)})
 
 
@@ -161,7 +158,7 @@ class Spans:
         there = self.start(type(message).__name__, request, kind, cargo.payload)
         with _inside(there):
             result = handler(message, sender, cargo.descriptors)
-        if inspect.iscoroutine(result):
+        if result is not None:
             return self._awaited(there, result)
         trace.get_current_span(there).end()
         return None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import os
-import traceback
 from datetime import timedelta
 from typing import Any
 
@@ -27,9 +26,10 @@ from thespian.actors import (
 
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import WorkerId
+from ..serialization.failures import details_of
 from . import bases, events, processes, versions
 from .base import signals
-from .children import Children
+from .children import EXITED, Children
 from .making import UnfitError, UnmadeError, make
 from .registrar import REGISTRAR, Registrar
 from .settings import Settings
@@ -102,10 +102,9 @@ class Steward(Actor):
         except ProtocolError as error:
             by = f"the steward of {self._me.name}"
             events.refused(log, by, "a message", error, system=self._settings.system)
-        except Exception:
-            # As text: a log record that is kept would pin what is in the frames.
-            name, text = type(message).__name__, traceback.format_exc()
-            log.error("the steward failed on %s:\n%s", name, text)  # noqa: TRY400
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            log.error("the steward failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -131,7 +130,7 @@ class Steward(Actor):
                 for worker, known in list(self._made.items()):
                     if known == address:
                         del self._made[worker]
-                        self._say(Unmade(worker, self._children.cause(address) or "it exited"))
+                        self._say(Unmade(worker, self._children.cause(address) or EXITED))
             case Look(me=worker, pid=pid):
                 process = processes.Watched.of(pid)
                 self._say(Looked(worker, process is not None and process.running()))

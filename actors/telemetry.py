@@ -19,11 +19,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import traceback
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import cloudpickle
+
+from ..serialization.failures import details_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,9 +90,9 @@ def try_to_prepare(pickled: bytes | None, name: str) -> None:
     """The same in an actor, which works without it too."""
     try:
         prepare(pickled)
-    except Exception:
-        text = traceback.format_exc()
-        log.error("%s makes no spans, as the system's function raised:\n%s", name, text)  # noqa: TRY400 - as text: it pins nothing
+    except Exception as error:
+        text = details_of(error)
+        log.error("%s makes no spans, as the system's function raised:\n%s", name, text)  # noqa: TRY400 - as text
 
 
 def flush() -> None:

@@ -66,7 +66,7 @@ class Failure:
     def of(cls, error: BaseException, worker: str, where: str, about: str = "") -> Failure:
         """Describe *error*, raised by *where* (a function, a method) on *worker*."""
         text, message = (_shortened(each, TEXT) for each in (details_of(error), text_of(error)))
-        name = _told(lambda: _name_of(type(error)), "an exception")
+        name = _told(lambda: name_of(type(error)), "an exception")
         return cls(name, message, text, _pickled(error), worker, where, about)
 
     @property
@@ -169,11 +169,12 @@ def details_of(error: BaseException) -> str:
     if whole:
         return whole
     frames = _told(lambda: "".join(traceback.format_tb(error.__traceback__)), "")
-    name = _told(lambda: _name_of(type(error)), "an exception")
+    name = _told(lambda: name_of(type(error)), "an exception")
     return f"Traceback (most recent call last):\n{frames}{name}: {text_of(error)}\n"
 
 
-def _name_of(kind: type) -> str:
+def name_of(kind: type) -> str:
+    """Its full name, for people; that of a builtin without its module."""
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
