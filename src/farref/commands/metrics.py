@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +14,11 @@ import typer
 from ..actors import metrics as table
 from ..actors.snapshot import count
 from ..protocol.errors import FarrefError, SystemDownError
-from .refs import PATIENCE, attached, complete_name
+from .refs import PATIENCE, SystemName, attached
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..actors.system import System
 
 LOOPBACK = "127.0.0.1"
@@ -24,14 +27,7 @@ SLOW = 10.0
 
 
 def metrics(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="Of the system; not needed if only one of yours runs.",
-            autocompletion=complete_name,
-            show_default=False,
-        ),
-    ] = None,
+    name: SystemName = None,
     *,
     serve: Annotated[
         int | None,
@@ -79,11 +75,10 @@ def metrics(
 def _serve(system: System, address: str, port: int, timeout: float) -> None:
     """Until the system has ended, or Ctrl-C."""
 
-    class Handler(_Handler):
-        def text(self) -> str:
-            return table.text(system.name, *count(system, timeout))
+    def text() -> str:
+        return table.text(system.name, *count(system, timeout))
 
-    with ThreadingHTTPServer((address, port), Handler) as server:
+    with ThreadingHTTPServer((address, port), partial(_Handler, text)) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         host, bound = server.server_address[:2]
@@ -104,9 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "farref"
     sys_version = ""
 
-    def text(self) -> str:
-        """The metrics now."""
-        raise NotImplementedError
+    def __init__(self, text: Callable[[], str], *connection: Any) -> None:
+        self._text = text
+        super().__init__(*connection)
 
     def do_GET(self) -> None:
         """Answer."""
@@ -114,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND, "the metrics are at /metrics")
             return
         try:
-            body = self.text().encode()
+            body = self._text().encode()
         except FarrefError as error:
             self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
             return

@@ -45,15 +45,19 @@ def complete_id(context: typer.Context, incomplete: str) -> Iterator[tuple[str, 
                 yield row.rref, f"{row.type or row.role} at {row.worker}"
 
 
+SystemName = Annotated[
+    str | None,
+    typer.Argument(
+        help="Of the system; not needed if only one of yours runs.",
+        autocompletion=complete_name,
+        show_default=False,
+    ),
+]
+"""An argument of commands that look into a running system."""
+
+
 def refs(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            help="Of the system; not needed if only one of yours runs.",
-            autocompletion=complete_name,
-            show_default=False,
-        ),
-    ] = None,
+    name: SystemName = None,
     *,
     why: Annotated[
         str | None,
