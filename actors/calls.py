@@ -340,12 +340,12 @@ class Calls:
     def wait_for_room(self, to: WorkerId, flow: Flow) -> bool:
         """Wait until *to* may be sent more; false if it may not when the system's timeout is over.
 
-        Blocks. A function that others may wait for goes ahead sooner: they may be what has taken
-        the room.
+        Blocks. A function's own call goes ahead sooner. Those who have taken the room may wait for
+        that function.
         """
         endpoint, seconds = self._endpoint, self._endpoint.settings.timeout
         nested = flow != "results" and endpoint.pool.inside
-        patience = time.monotonic() + (NESTED_PATIENCE if nested else seconds)
+        patience = time.monotonic() + NESTED_PATIENCE
 
         def ready() -> bool:
             messages, size = endpoint.delivery.load(to, flow)
@@ -353,7 +353,7 @@ class Calls:
                 return True
             if messages >= MAX_BACKLOG or size < MAX_BACKLOG_BYTES:
                 return messages < MAX_BACKLOG
-            if size >= MAX_UNSENT_BYTES or time.monotonic() < patience:
+            if not nested or size >= MAX_UNSENT_BYTES or time.monotonic() < patience:
                 return False
             self._pressing[threading.get_ident()] = to, flow
             return True

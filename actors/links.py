@@ -68,10 +68,11 @@ class Links:
 
     def press(self, to: WorkerId, flow: Flow) -> None:
         """What waits for room at *to* leaves with the next `packets`, as if there was some."""
-        channel = self._channel(to)
-        channel.press(flow)
-        self._dirty[to] = None
-        self._tell_released(to, channel)
+        channel = self._channels.get(to)
+        if channel is not None:  # or it has died just now
+            channel.press(flow)
+            self._dirty[to] = None
+            self._tell_released(to, channel)
 
     def handed(self, sender: WorkerId) -> int:
         """How many messages of *sender* have been handed over."""

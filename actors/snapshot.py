@@ -93,27 +93,12 @@ def look(system: System, seconds: float, leak_age: float = LEAK_AGE) -> Snapshot
     """Ask every endpoint of *system*."""
     if not leak_age >= 0:
         raise ValueError(f"an age is 0 seconds or more, not {leak_age}")
-    infos = system.workers()
-    answers = system.endpoint.registry.inspect(infos, seconds)
+    answers, silent = _ask(system, seconds)
+    rows = [row for answer in answers.values() for row in answer.rows]
     names = Names()
-    rows: list[ReferenceInfo] = []
-    silent: dict[str, str] = {}
-    counters: dict[str, Counters] = {}
-    for info in infos:
-        answer = answers[info.id]
-        why = _wrong(answer, seconds)
-        if why or answer is None:
-            if info.id in system.endpoint.context.dead:
-                continue  # it died meanwhile
-            silent[spell(info.id)] = why
-            continue
-        if info.id == system.endpoint.me and system.is_attached and not answer.rows:
-            continue  # only looking
-        rows += answer.rows
-        counters[spell(info.id)] = answer.counters
     for row in rows:
         names.meet_row(row)
-    for worker in (*silent, *counters):
+    for worker in (*silent, *answers):
         names.meet(worker)
     marks, cycles = _marks(rows, set(silent), leak_age)
     homes = {row.rref: row for row in rows if row.role in ("owner", "alias")}
@@ -129,7 +114,7 @@ def look(system: System, seconds: float, leak_age: float = LEAK_AGE) -> Snapshot
             for row in rows
         ),
         silent={names.short(worker): why for worker, why in silent.items()},
-        counters={names.short(worker): each for worker, each in counters.items()},
+        counters={names.short(worker): each.counters for worker, each in answers.items()},
         cycles=tuple(tuple(map(names.short, cycle)) for cycle in cycles),
         in_full=names.in_full,
     )
@@ -137,22 +122,33 @@ def look(system: System, seconds: float, leak_age: float = LEAK_AGE) -> Snapshot
 
 def count(system: System, seconds: float) -> tuple[dict[str, Counters], dict[str, str]]:
     """The counters of every endpoint of *system* by its name, and why some did not answer."""
-    infos = system.workers()
-    answers = system.endpoint.registry.inspect(infos, seconds, rows=False)
+    answers, silent = _ask(system, seconds, rows=False)
     names = Names()
-    counters: dict[str, Counters] = {}
+    for worker in (*silent, *answers):
+        names.meet(worker)
+    return (
+        {names.short(worker): each.counters for worker, each in answers.items()},
+        {names.short(worker): why for worker, why in silent.items()},
+    )
+
+
+def _ask(
+    system: System, seconds: float, *, rows: bool = True
+) -> tuple[dict[str, Inspected], dict[str, str]]:
+    """What each endpoint of *system* answers, and why some do not."""
+    endpoint, infos = system.endpoint, system.workers()
+    found = endpoint.registry.inspect(infos, seconds, rows=rows)
+    answers: dict[str, Inspected] = {}
     silent: dict[str, str] = {}
     for info in infos:
-        names.meet(spell(info.id))
-    for info in infos:
-        answer, name = answers[info.id], names.short(spell(info.id))
+        answer, worker = found[info.id], spell(info.id)
         why = _wrong(answer, seconds)
         if why or answer is None:
-            if info.id not in system.endpoint.context.dead:  # or it died meanwhile
-                silent[name] = why
-        elif info.id != system.endpoint.me or not system.is_attached or answer.counters.references:
-            counters[name] = answer.counters  # of others, or it does not only look
-    return counters, silent
+            if info.id not in endpoint.context.dead:  # or it died meanwhile
+                silent[worker] = why
+        elif info.id != endpoint.me or not system.is_attached or answer.counters.references:
+            answers[worker] = answer  # or this program only looks
+    return answers, silent
 
 
 def _wrong(answer: Inspected | None, seconds: float) -> str:

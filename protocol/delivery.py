@@ -121,7 +121,7 @@ class Channel:
         room, waiting = self._rooms[flow], 0
         for each in self._rooms.values():
             waiting += len(each.waiting)
-        return len(self._unsent) + len(self._flight) + waiting, room.bytes + room.waiting_bytes
+        return self.backlog + waiting, room.bytes + room.waiting_bytes
 
     @property
     def waits(self) -> bool:

@@ -335,6 +335,23 @@ def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
     assert "bytes of mail" in why
 
 
+def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, gate: Path) -> None:
+    """After the system's timeout; what it sends does not go ahead then."""
+    with System("farrefBase", timeout=1.0) as system:
+        system.worker("B", threads=1)
+        futures = []
+
+        def call_on() -> None:
+            for number in range(FLOOD // SMALL):
+                args = gate, number, bytes(SMALL)
+                futures.append(farref.rpc_async("B", take, args, timeout=PATIENCE))
+
+        with pytest.raises(OverloadedError, match="bytes of requests, for 1 s"):
+            call_on()
+        gate.touch()
+        assert [future.result() for future in futures] == list(range(len(futures)))
+
+
 def flood_actor(actor: ActorAddress, gate: Path, count: int, size: int) -> int:
     endpoint = frame().endpoint
     to = endpoint.registry.at(actor)

@@ -46,7 +46,7 @@ from ..protocol.effects import Loss, Refusal
 from ..protocol.messages import target_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Request
@@ -237,30 +237,33 @@ class Oracle:
 
     def _rests_on(self, rref: RRefId) -> set[RRefId]:
         """*rref*, its way, and the objects whose methods made any of these, with their ways."""
-        found: set[RRefId] = set()
-        todo = [rref]
-        while todo:
-            each = todo.pop()
-            if each not in found:
-                found.add(each)
-                todo += [e[each] for e in (self._stands_for, self._methods_of) if each in e]
-        return found
+        edges = self._stands_for, self._methods_of
+        return _reached(rref, lambda each: [e[each] for e in edges if each in e])
 
     def _waits_for(self, rref: RRefId) -> set[RRefId]:
         """*rref*, and the objects that a request on it waits for."""
-        found: set[RRefId] = set()
-        todo = [rref]
-        while todo:
-            each = todo.pop()
-            if each not in found:
-                found.add(each)
-                todo += self._way(each)
-                if each in self._methods_of and each not in self._valued:
-                    todo.append(self._methods_of[each])
-                todo += [on for chain, on in self._nested.values() if each in chain]
-        return found
+
+        def waits_for(each: RRefId) -> list[RRefId]:
+            unmade = each in self._methods_of and each not in self._valued
+            makers = [self._methods_of[each]] if unmade else []
+            nested = [on for chain, on in self._nested.values() if each in chain]
+            return [*self._way(each), *makers, *nested]
+
+        return _reached(rref, waits_for)
 
     def _died(self, rrefs: Iterable[RRefId], node: Node) -> bool:
         """Whether *node* knows of the death of somebody who owned one of *rrefs*."""
         owners = filter(None, map(self._owners.get, rrefs))
         return any(owner in node.context.dead for owner in owners)
+
+
+def _reached(rref: RRefId, further: Callable[[RRefId], Iterable[RRefId]]) -> set[RRefId]:
+    """*rref*, and all that *further* leads to, again and again."""
+    found: set[RRefId] = set()
+    todo = [rref]
+    while todo:
+        each = todo.pop()
+        if each not in found:
+            found.add(each)
+            todo += further(each)
+    return found
