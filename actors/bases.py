@@ -3,7 +3,7 @@
 ==================  ==========================================================================
 ``farrefBase``      our own (`actors.base`): a process per actor, Unix sockets; the default
 multiprocTCPBase    Thespian's: a process per actor, TCP. It listens on every interface, and
-                    unpickles what comes before it knows from whom: it must be asked for by name
+                    unpickles the messages of strangers: it must be asked for by name
 simpleSystemBase    Thespian's: everything in this process; actors run while the program calls in
 ==================  ==========================================================================
 """
@@ -92,8 +92,8 @@ def default() -> str:
             f"{FARREF} does not run here, as there are no Unix sockets that tell which user is at "
             f"their other end. Ask for another base by its name. System({SIMPLE!r}) runs all "
             f"actors in this process. System({TCP!r}) starts a process for each, but listens on "
-            "every interface, and whoever reaches it can run code here: keep others away with a "
-            "firewall"
+            "every interface, and anybody who reaches it can run code here: keep others away with "
+            "a firewall"
         )
     return DEFAULT
 

@@ -67,7 +67,7 @@ class Calls:
         self._ask_numbers = itertools.count(1)
         self._unfetched = endpoint.delivery.intakes["results"]
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
-        """Threads whose next message goes ahead though there is no room for it."""
+        """By thread: where its next message goes ahead, though there is no room for it."""
 
     # ---- made by the user
 
@@ -280,7 +280,7 @@ class Calls:
         return effects
 
     def _send(self, pack: Pack, share: Share, move: Callable[[Cargo], list[Effect]]) -> None:
-        """Share what is in the message, and make the *move* that sends it, or undo the sharing."""
+        """Share the references in the message, and make the *move* that sends it, or undo both."""
         pressing = None
         if self._pressing:
             pressing = self._pressing.pop(threading.get_ident(), None)

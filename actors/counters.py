@@ -1,7 +1,7 @@
 """What an endpoint counts, always, for programs and people to read.
 
 Counting costs an addition for each message and packet, which is not to be measured beside sending
-one. The numbers begin with the endpoint and only grow, except those of what is there now.
+one. The numbers begin with the endpoint and only grow, except those with a *now*.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Delivery:
         self._links = Links()
         self._links.on_release = self._released
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
-        """What came, and that nobody has begun with."""
+        """Payloads that came, and that nobody has begun with, by flow."""
         self.tally = Tally()
         self.room = threading.Condition(endpoint.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
@@ -290,12 +290,12 @@ class Delivery:
             endpoint.conclude(packets, later)
 
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
-        """*message* came, with so large a *payload* that it counts. Under the lock."""
+        """*message* came, and its *payload* is large enough to count. Under the lock."""
         flow = FLOW_OF[type(message)]
         self.intakes["results" if is_answer(payload) else flow].add(sender, payload)
 
     def _full(self, sender: WorkerId) -> tuple[Flow, ...]:
-        """The flows of which so much waits here that *sender* shall wait before it sends more.
+        """The flows in which *sender* shall wait before it sends more, as too much waits here.
 
         If it has brought little of that itself, it is not held up by what others have brought.
         """

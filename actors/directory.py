@@ -53,10 +53,10 @@ def add(name: str, entry: dict[str, Any]) -> None:
 
 
 def sweep() -> None:
-    """Remove what is left of systems that were killed: their entries, and their sockets.
+    """Remove the entries and the sockets of systems that were killed.
 
-    Whoever starts a system, or looks for one, calls it. One at a time: between the look at an entry
-    and its removal nobody else removes it, and gives its name to a new system.
+    Each program calls it that starts a system, or looks for one. They do so one at a time. Else one
+    might look at an entry, and remove it after another one has given its name to a new system.
     """
     with places.claiming(folder()):
         for path in folder().glob("*.json"):
@@ -72,7 +72,7 @@ def replace(name: str, entry: dict[str, Any]) -> None:
 
 
 def names() -> list[str]:
-    """The names of the systems that run. What is left of others is removed."""
+    """The names of the systems that run. Entries of others are removed."""
     sweep()
     return sorted(path.stem for path in folder().glob("*.json") if _runs(path))
 

@@ -1,4 +1,4 @@
-"""What the protocol counts for objects of the program's, until they are collected.
+"""The counts that the protocol has for objects of the program, until these are collected.
 
 A handle is counted, and so are the references in a message that nobody has opened yet. The count
 ends when the handle, or whatever keeps the message, is collected. Python code that says so then
@@ -7,8 +7,8 @@ it may be ended half way, or before it begins, by a signal handler that raises.
 
 So each of them has a `Hold`, made in the step that counts. It is a weak reference to its object,
 with a callback that is one step of the interpreter's: it appends the hold to a queue here. The next
-step of the endpoint settles what is in the queue. `__del__` only rings the bell, so that this is
-soon, and appends the hold itself before, as the callback comes after it.
+step of the endpoint settles the queue. `__del__` rings the bell, so that this step comes soon. It
+appends the hold itself first, as the callback comes after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Hold(weakref.ref[Any]):
-    """What is counted for one object: a handle of *rref*, or a message's *descriptors*."""
+    """The count of one object: as a handle of *rref*, or for a message's *descriptors*."""
 
     __slots__ = ("descriptors", "rref")
 
@@ -39,7 +39,7 @@ class Hold(weakref.ref[Any]):
 
 
 class Discards:
-    """What is counted at one endpoint, and what was let go of and is not settled yet."""
+    """The counts of one endpoint, and those that have ended and are not settled yet."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -92,7 +92,7 @@ class Discards:
         return bool(self._gone or self._messages)
 
     def sweep(self, later: Later) -> None:
-        """Settle what was let go of."""
+        """Settle the counts that have ended."""
         context, carry_out = self._endpoint.context, self._endpoint.effects.carry_out
         while self._gone:  # all at once: the fewer messages are needed to say so
             handles: list[RRefId] = []

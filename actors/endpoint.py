@@ -236,7 +236,7 @@ class Endpoint:
             return
         try:
             self.effects.carry_out(effects, later, noted=True)
-        except Exception as error:  # such as no thread to be had: what came with it takes effect
+        except Exception as error:  # such as no thread to be had: later messages take effect
             self._failed(f"{type(message).__name__} of {sender}", error)
 
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:

@@ -8,7 +8,7 @@ Each such record has attributes, by logging's ``extra``, for programs that read 
 ``farref_endpoint``        the endpoint that it is about, as `farref refs` writes it
 ``farref_endpoint_id``     the same with its incarnation: no other endpoint is ever called so
 ``farref_host``            the address of the host that it is about
-``farref_sender``          the endpoint that sent what was refused; ``farref_sender_id``
+``farref_sender``          the sender of a refused message; ``farref_sender_id``
 ``farref_cause``           why
 =========================  ========================================================================
 """
@@ -34,7 +34,7 @@ def tell(
     *args: object,
     **about: WorkerId | str,
 ) -> None:
-    """Log *text* with *args*; *about* becomes the record's attributes, but for what is empty."""
+    """Log *text* with *args*; *about*, without empty values, becomes the record's attributes."""
     extra = {"event": event}
     for key, value in about.items():
         if isinstance(value, WorkerId):

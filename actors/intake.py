@@ -1,9 +1,9 @@
-"""What came and waits here: how many bytes, until it is let go of.
+"""How many bytes came and wait here, until they are let go of.
 
-A payload counts from the moment it arrives until nothing refers to it any more. So whatever becomes
-of it (a handler begins with it, a function is called with it, a future's result is asked for, it is
-refused, its sender dies), it stops to count, and nobody has to say so. Who begins with a payload
-lets go of it once it is unpickled.
+A payload counts from the moment it arrives until nothing refers to it any more. A handler may begin
+with it, a function may be called with it, a future's result may be asked for, it may be refused,
+its sender may die: in each case it ceases to count, and nobody has to say so. The code that begins
+with a payload lets go of it once it is unpickled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Intake:
     def __init__(self, on_less: Callable[[], None]) -> None:
         """*on_less* is called when one has been let go of, by finalizers; it takes no lock."""
         self.bytes = 0
-        """What they weigh; and those that are gone, until `settle`."""
+        """Their bytes, and those of payloads that are gone, until `settle`."""
         self._on_less = on_less
         self._shares: dict[WorkerId, int] = {}
         """Who has brought how much of it."""
@@ -55,7 +55,7 @@ class Intake:
         return self._shares.get(sender, 0)
 
     def settle(self) -> None:
-        """Take off the count what has been let go of."""
+        """Take off the count the payloads that have been let go of."""
         while self._gone:
             sender, size = self._gone.popleft()
             self.bytes -= size

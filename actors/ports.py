@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MAX_INBOX = 100_000
 """Messages that wait for an actor's handlers, or for a program to listen; see `Port.full`."""
 MAX_INBOX_BYTES = 64 << 20
-"""What they may weigh until whoever sends more has to wait."""
+"""The same in bytes."""
 
 
 class Port(Protocol):

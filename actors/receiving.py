@@ -42,7 +42,7 @@ class Receiver:
         self.become: Callable[[Joined], Endpoint] | None = None
         """Makes the endpoint, once the registrar has said who this program is."""
         self._early: list[Callable[[], object]] = []
-        """What to do then with what came before."""
+        """Take, then, the messages that came before."""
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
         self.versions: concurrent.futures.Future[object] = concurrent.futures.Future()
@@ -86,7 +86,7 @@ class Receiver:
                 self._early.append(again)
 
     def serve(self, endpoint: Endpoint) -> None:
-        """*endpoint* is there: what comes is for it. In the mailbox thread."""
+        """*endpoint* is there: messages are for it from now on. In the mailbox thread."""
 
     def dispatch(self, message: Any) -> None:
         """Have *message* take effect, or lie in the inbox. In the mailbox thread."""
@@ -112,6 +112,6 @@ class Receiver:
             case Inspect() | Inspected():
                 endpoint.take(message)
             case Nudge() | Welcome() | Joined() | Serving():
-                pass  # for actors, or for whoever had not joined
+                pass  # for actors, or for a program that had not joined
             case _:
                 self.inbox.put(message)

@@ -426,7 +426,7 @@ class Registrar(Actor):
         if news:
             self._bury()
             self._dying.update(dict.fromkeys(news))
-            # As at the others, whose graces a further death restarts. Theirs begin a bit later.
+            # A further death restarts the grace, here as at the others. Theirs begins a bit later.
             self._buried_at = time.monotonic() + 2 * self._settings.orphan_grace
             for other in self._members.values():
                 self.send(other.address, Died(tuple(news), cause))

@@ -58,7 +58,7 @@ class RRef(Reference, Generic[T]):
     _frozen: Frozen | None
     """The value, if it has been fetched through this handle, and never changes."""
     _hold: Hold
-    """What is counted for it."""
+    """Its count."""
     _timeout: float | None
     """Seconds: the default of waits for the value, or None for the system's."""
 

@@ -63,7 +63,7 @@ _OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
 MAX_WAITING = 100_000
 """Calls and creations that wait for a thread of one endpoint; a further one is refused."""
 MAX_WAITING_BYTES = 64 << 20
-"""What all requests that wait weigh, for a thread or their turn, until whoever sends more waits."""
+"""The bytes of all requests that wait, for a thread or their turn, until more senders have to."""
 
 
 class Server:
@@ -121,7 +121,7 @@ class Server:
     def refuse(
         self, sender: WorkerId, request: Request, why: Refusal, ring: tuple[Hop, ...] = ()
     ) -> None:
-        """Answer a request that is not run; of a *ring*, say who waits for whom."""
+        """Answer a request that is not run; the error names each wait of a *ring*."""
         error: BaseException
         if why is Refusal.CANCELLED:
             error = CancelledError(why.value)
@@ -240,7 +240,7 @@ class Server:
         """The function that *request* is about, and its arguments."""
         cargo = cargo_of(request)
         what, args, kwargs = self._endpoint.packer.open(cargo)
-        # What is unpickled is let go of: it shall not lie here, and count, while the function runs.
+        # Let go of the pickle: it shall not lie here, and count, while the function runs.
         tag = getattr(cargo.payload, "tag", None)
         msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
         target = target_of(request)

@@ -76,7 +76,7 @@ def begin(endpoint: Endpoint) -> None:
 
 
 def flush() -> None:
-    """Wait until what was told has left this process, for `FLUSH` at most."""
+    """Wait until spans and metrics have left this process, for `FLUSH` at most."""
     for provider in (trace.get_tracer_provider(), metrics.get_meter_provider()):
         force_flush = getattr(provider, "force_flush", None)  # the SDK's has it
         if force_flush is not None:
@@ -317,7 +317,7 @@ class CallsWithSpans(Calls):
             ask.given_up("timeout")
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
-        self._endpoint.check_open()  # first: what has died with the system is no news
+        self._endpoint.check_open()  # first: deaths with the system are no news
         return self._endpoint.owner(rref)
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
@@ -401,7 +401,7 @@ class ServerWithSpans(Server):
             _raised(trace.get_current_span(there), error)
         return super()._failure(error, request)
 
-    # Before the reply leaves: whoever has it finds the span ended.
+    # The span ends before the reply leaves: a caller that has the reply finds it ended.
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
         pack = super()._pack(request, box)

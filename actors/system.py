@@ -73,9 +73,9 @@ class System:
     Args:
         base: a Thespian system base by name. The default is ``"farrefBase"``, our own: a process
             per actor. ``"simpleSystemBase"`` runs actors in this process, while the program calls
-            in. ``"multiprocTCPBase"`` runs a process per actor, too, but whoever reaches its ports
-            can run code in them. Or a base object, made with its capabilities; such a system cannot
-            be attached to by name.
+            in. ``"multiprocTCPBase"`` runs a process per actor, too, but anybody who reaches its
+            ports can run code in them. Or a base object, made with its capabilities; such a system
+            cannot be attached to by name.
         name: by which `System.attach` finds it; by default a random one.
         capabilities: of the Thespian system, for actors that require some.
         sharing: what references in the arguments of calls cost. ``"lend"``: nothing, unless

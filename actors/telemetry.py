@@ -38,9 +38,9 @@ VARIABLE = "FARREF_TELEMETRY"
 MISSING = "OpenTelemetry is not installed: pip install 'farref[otel]'"
 
 _prepared: set[tuple[int, bytes]] = set()
-"""What has been called, and in which process: one may have several actors (`simpleSystemBase`)."""
+"""The functions called, each with its process. One may have several actors (`simpleSystemBase`)."""
 _complained: set[int] = set()
-"""Processes that have said what is missing."""
+"""Processes that have logged that OpenTelemetry is missing."""
 
 
 def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
@@ -77,7 +77,8 @@ def begin(endpoint: Endpoint) -> None:
 def prepare(pickled: bytes | None, function: object = None) -> None:
     """Call the system's function in this process, once. Raises what that raises.
 
-    *function* is it, where it need not be made of *pickled*: as that it has globals of its own.
+    *function* is the function itself, in the program that has it. One that is unpickled has other
+    globals.
     """
     key = os.getpid(), pickled or b""
     if pickled and key not in _prepared:

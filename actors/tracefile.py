@@ -4,8 +4,8 @@ The lines of a step are written by one system call, before anybody hears of the 
 operating system's then, and in the file whatever becomes of the process (not of the machine). So
 nothing has to be flushed, and there is no thread for it.
 
-The file is not mapped into memory, though that costs half a microsecond less: whoever truncated it
-would kill the process. Lines are appended. So a file that somebody truncates goes on with the next
+The file is not mapped into memory, though that costs half a microsecond less. Truncating a mapped
+file kills the process. Lines are appended. So a file that somebody truncates goes on with the next
 line, and has no gap.
 
 `os.write` would give other threads the interpreter, under the endpoint's lock, and wait to get it
@@ -41,7 +41,7 @@ class FileSink:
         _open.add(self)
 
     def store(self, lines: bytes) -> None:
-        """See `Sink.store`. What has been let go of takes nothing."""
+        """See `Sink.store`. A closed one takes nothing."""
         if self._file is None:
             return
         written = self._write(self._file, lines, len(lines))
@@ -55,7 +55,7 @@ class FileSink:
             while written < len(lines):
                 written += os.write(file, lines[written:])
         except OSError:
-            with contextlib.suppress(OSError):  # take back what is half a line
+            with contextlib.suppress(OSError):  # take back half a line
                 os.ftruncate(file, max(0, os.fstat(file).st_size - written))
             raise
 

@@ -5,10 +5,10 @@ The messages around it are made of farref's own classes, which any release may c
 are cloudpickle's, and name functions of its own. So these are the same everywhere in a system: the
 minor version and implementation of Python, the version of farref, cloudpickle's minor version.
 
-Who comes in asks first, and whoever is asked answers. All versions understand these two messages,
-for ever: each is a tuple of a text (`ASK` or `TELL`) and a dict of texts. No class is needed to
-unpickle them. A program that attaches finds the same dict in the system's entry in the folder of
-running systems, which is JSON.
+A newcomer asks first, and the one that is asked answers. All versions understand these two
+messages, for ever: each is a tuple of a text (`ASK` or `TELL`) and a dict of texts. No class is
+needed to unpickle them. A program that attaches finds the same dict in the system's entry in the
+folder of running systems, which is JSON.
 """
 
 from __future__ import annotations

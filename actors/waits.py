@@ -5,9 +5,9 @@ takes no lock, and nobody asks as long as no request is queued. Some waits do no
 this library does not see, as for a lock or a queue of the user's; those of other threads and tasks
 that the code has started; and those that end with any one of several answers.
 
-Requests that are queued on an object are looked at every `PERIOD`. What blocks them for longer than
-that is suspected, at first soon and then more and more rarely, until it is another request that
-blocks them, or a further one is queued. So brief waits cost no message.
+The queues of objects are looked at every `PERIOD`. An object that the same request blocks for
+longer than that is suspected, at first soon and then more and more rarely, until another request
+blocks it, or a further one is queued. So brief waits cost no message.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 ON_OBJECTS = frozenset((Create, Fetch, Invoke))
 """Requests that may have to wait for their turn on an object."""
 PERIOD = 0.1
-"""Seconds between two looks at what is queued."""
+"""Seconds between two looks at the queues."""
 PERIOD_OF_ONE = 0.0001
-"""Seconds more for each object that has a queue: whoever has many of them looks more rarely."""
+"""Seconds more for each object that has a queue: an endpoint with many looks more rarely."""
 RARELY = 16
 """Looks between two probes for an object that has been blocked for longer than that."""
 LONGEST = 300
@@ -116,7 +116,7 @@ class Waits:
     # ---- in the mailbox thread
 
     def look(self, now: float) -> None:
-        """Suspect what has been queued for long."""
+        """Suspect the objects on which requests have been queued for long."""
         if self._look_at is None or now < self._look_at:
             return
         with self._endpoint.lock:

@@ -122,7 +122,7 @@ class Welcome:
 class Join:
     """Endpoint -> registrar: I am here; *pid* is watched if I am a program.
 
-    Whoever was not told its number by a creator has 0, and gets one with the answer.
+    An endpoint whose creator has told it no number has 0, and gets one with the answer.
     *beats*: I shall be heard of again and again (those of the in-process base only run while
     their program calls in). *host*: those with the same can see my process; *place*: the address
     of the host that I am on, and die with.
@@ -170,7 +170,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Endpoint -> registrar: I end now. I am told by where I am, if I have no number."""
+    """Endpoint -> registrar: I end now. If my number is 0, you know me by my address."""
 
     me: WorkerId
 

@@ -215,7 +215,7 @@ class Context(Rings):
     # ---- death
 
     def outlive(self, spans: Iterable[Span]) -> None:
-        """These were dead and buried before this endpoint came: nothing here was ever theirs."""
+        """These were dead and buried before this endpoint came: they never held anything here."""
         for dead in (self.dead, self.buried):
             dead.merge(spans)
 

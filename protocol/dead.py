@@ -8,13 +8,13 @@ moment after which none of this can happen, so no clock and no round of question
 It need not be remembered one by one either. The registrar numbers the lives in its system (see
 `ids`): each number is one more than the last one, and none is given twice. All of them die some
 day, and everybody is told of each death, those who join later of all before them. So the dead are
-*every number that was given, but for those that live*, and that is what is kept: spans of numbers.
+*every number that was given, but for those that live*. They are kept as spans of numbers.
 
 Invariants (`tests/test_dead.py` tries all sequences of small ones):
 
 * a number is in it exactly if it has been added: nothing is ever forgotten, so it is never unsafe;
-* spans never touch. Between two of them is one that lives, or is about to: there are at most as
-  many spans as living endpoints, and one more, whoever has been here before.
+* spans never touch. Between two of them is one that lives, or is about to. So there are at most as
+  many spans as living endpoints, and one more, however many have been here before.
 
 A number of another mint (an actor that ends before it was given one, a stranger) costs a span.
 """

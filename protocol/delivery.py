@@ -18,10 +18,10 @@ messages of the conversation themselves, so that none is lost; the channel alone
 
 Invariants (explored over every loss, repetition and order of small programs):
 
-* what is handed over of one flow is a prefix of what the peer sent in it: nothing twice, nothing
-  skipped, nothing reordered (G3);
-* while both ends live, the link delivers now and then, and the receiver takes what came now and
-  then, everything is handed over; what needs no room, also if the receiver takes nothing;
+* the messages handed over of one flow are a prefix of those that the peer sent in it: nothing
+  twice, nothing skipped, nothing reordered (G3);
+* while both ends live, the link delivers now and then, and the receiver takes messages now and
+  then, everything is handed over; messages that need no room, also if the receiver takes none;
 * memory is bounded: at most `WINDOW` messages are in flight, at most as many wait out of order,
   and both ends forget what is acknowledged; the receiver is handed no more than the room that it
   has given. What waits at the sender is the sender's own to limit (`load`).
@@ -197,7 +197,7 @@ class Channel:
         self._unsent.append(RoomGiven(flow=flow))
 
     def _ask(self, flow: Flow, room: Room) -> None:
-        """Behind what has been sent: has the peer room for more?"""
+        """Ask the peer, behind all that has been sent: has it room for more?"""
         if room.asked is None:
             room.asked = room.messages, room.bytes
             self._unsent.append(RoomAsked(flow=flow))
@@ -208,7 +208,7 @@ class Channel:
         self._unsent.append(message)
 
     def _given(self, flow: Flow) -> None:
-        """The peer has room: who has waited leaves, as far as it goes."""
+        """The peer has room: messages that have waited leave, as many as it has room for."""
         room = self._rooms[flow]
         room.given()
         while room.waiting and room.messages < WINDOW and room.bytes < rooms.ROOM_BYTES:
@@ -232,10 +232,9 @@ class Channel:
     def receive(self, packet: Packet, now: float, full: Collection[Flow] = ()) -> list[Message]:
         """Take a packet of the peer's; return what is to be handed over now, in order.
 
-        Nobody takes what comes of the flows that are *full*: for these no room is given, until
-        `give` is called. What is handed over includes what was said about room, which means
-        nothing to anybody else. The packet was decoded, so that everything in it is of its type
-        (see `packets`).
+        No room is given for the flows that are *full*, until `give` is called. Messages about room
+        are handed over, too: they mean nothing to anybody else. The packet was decoded, so that
+        everything in it is of its type (see `packets`).
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
         self._check(packet)

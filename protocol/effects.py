@@ -50,7 +50,7 @@ class Refuse(msgspec.Struct, frozen=True):
     request: Request
     why: Refusal
     ring: tuple[Hop, ...] = ()
-    """Of a ring: its waits, of which the last one is for *request*."""
+    """Of a ring: its waits. The last one is for *request*."""
 
 
 class Hand(msgspec.Struct, frozen=True):

@@ -9,8 +9,8 @@ most: the one that its code is blocked in, which only the shell knows (`Look`). 
 queued waits for the request that *blocks* its object: the one that runs there, or the one that
 makes the object. A request on an alias waits for the answer to the `AliasRef` of the alias's owner,
 or for the request that this owner passed on. So each request has one way out, and two rings have
-nothing in common. What is not waited for is no wait: a call of ``rpc_async`` whose result nobody
-asks for yet, or a wait that ends with any one of several answers.
+nothing in common. Two things are no waits: a call by ``rpc_async`` before somebody asks for its
+result, and a wait that ends with any one of several answers.
 
 **Probes.** When requests have been queued on an object for some time, the shell says so
 (`Rings.suspect`), and a `Probe` follows the way out of that queue, one message for each endpoint::
@@ -32,9 +32,9 @@ began. So at that moment the ring was there, whole. The queues, creations and al
 need no number: no request comes back to a place that it has left.
 
 **Exactly one victim.** The request that is refused is the one in the ring that is queued where the
-probe began. Of the objects in whose queues a ring stands, only the greatest finds it: a probe that
-comes to the queue of a greater object than the one where it began, begins anew there. When the
-request has been refused, its run goes on, and the ring is no more.
+probe began. A ring may stand in the queues of several objects. Only the greatest of these finds it:
+a probe that comes to the queue of a greater object than the one where it began, begins anew there.
+When the request has been refused, the run that made it goes on, and the ring is no more.
 
 **Eventually.** In each ring something is queued, as every other wait is for a younger request. The
 shell suspects each object that has a queue again and again. A ring that nobody leaves stays as it

@@ -1,4 +1,4 @@
-"""Room at the receiver: who sends more than somebody else takes has to wait.
+"""Room at the receiver: an endpoint that sends more than its peer takes has to wait.
 
 Acknowledging says that a message has arrived. It does not say that anybody has begun with it, and
 until somebody does it takes memory. So what the user sends needs *room* at its receiver::
@@ -24,14 +24,14 @@ requests    calls, creations, fetches, `Cancel`    the receiver's threads
 results     `Reply`, and the answer to an `ask`    nobody: a receiver always has room for them
 ==========  =====================================  ==============================================
 
-Within one flow the order is kept. Control messages need no room, and pass everything that waits;
-so do results pass mail and requests. So whoever is full still hears what it waits for, and two
-who flood each other cannot hold up each other's answers (G6).
+Within one flow the order is kept. Control messages need no room, and pass everything that waits; so
+do results pass mail and requests. So an endpoint that is full still gets the answers that it waits
+for, and two that flood each other cannot hold up each other's answers (G6).
 
 Invariants (explored with the rest of `delivery`):
 
-* what has left without room being given is at most `WINDOW` messages, and less than `ROOM_BYTES`
-  bytes before the last one: so a message larger than that passes, too;
+* at most `WINDOW` messages have left without room being given, and less than `ROOM_BYTES` bytes
+  before the last one: so a message larger than that passes, too;
 * if anything waits, a question is on its way, or the receiver owes an answer.
 """
 

@@ -64,7 +64,7 @@ class Table:
         return answer
 
     def callers(self) -> tuple[WorkerId, ...]:
-        """Those whose answers are kept, in case that they ask again."""
+        """The callers that have an answer here, in case that they ask again."""
         return tuple(self._answers)
 
     def forget(self, caller: WorkerId) -> None:

@@ -69,7 +69,7 @@ class Tables:
         self.buried = Dead()
         """Those of the dead whose grace is over: they hold nothing any more."""
         self.causes: dict[WorkerId, str] = {}
-        """How those ended who died lately, or owned what is used here. Only errors mention it."""
+        """How those ended who died lately, or owned an object that is used here. For errors."""
         self._asked: dict[WorkerId, Asked] = {}
         self._seen: dict[WorkerId, Seen] = {}
         self._rrefs = self._forks = self._calls = 0

@@ -43,7 +43,7 @@ TEXT = 100_000
 """Characters of a message or a traceback that travel; of longer ones, both ends."""
 
 CAUGHT = (Exception, SystemExit, GeneratorExit)
-"""What code of the user's classes may raise in the program's own thread, to be told of as an error.
+"""Exceptions of the user's classes that become errors in the program's own thread.
 
 A `KeyboardInterrupt` is more likely to be of a signal there, which is to end the program.
 """
@@ -126,7 +126,7 @@ def _pickled(error: BaseException) -> bytes | None:
 def _comes_back(pickled: bytes, error: BaseException) -> bool:
     try:
         again = pickle.loads(pickled)  # noqa: S301 - just pickled
-        return type(_annotated(again, "", "")) is type(error)  # as whoever rebuilds it does
+        return type(_annotated(again, "", "")) is type(error)  # as `rebuild` does
     except BaseException:
         return False
 

@@ -1,7 +1,7 @@
 """Whether this tree can be released as it is: `make release-check`. Uploads nothing.
 
-Every check is made, and each says what is wrong and what to do. If nothing is, dist/ has the wheel
-and the sdist that were checked. CONTRIBUTING.md has the whole recipe.
+Every check is made, and each names its problems and their remedies. If there are none, dist/ has
+the wheel and the sdist that were checked. CONTRIBUTING.md has the whole recipe.
 """
 
 # ruff: noqa: T201, S603, S607 (a command line tool that runs git, pip and what they install)

@@ -71,4 +71,4 @@ class UserIntent(TransmitIntent):
 
 
 class AwaitedIntent(UserIntent):
-    """One whose sender waits until it has been handled: it is acknowledged at once."""
+    """Its sender waits until it has been handled, so the receiver acknowledges it at once."""

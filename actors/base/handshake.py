@@ -23,8 +23,8 @@ enter, and the caller compares the uid that the kernel reports for the other end
 What this does *not* give: the frames that follow are neither encrypted nor authenticated one
 by one.  Whoever can alter packets between the hosts can alter messages; put a VPN there.
 
-The introduction says whom the dialler wants and who it is.  Wanting somebody else than the
-acceptor is an error: a TCP port may have been recycled for another actor.
+The introduction names the actor that the dialler wants, and the dialler.  It is an error to want
+another actor than the acceptor: a TCP port may have been recycled for another actor.
 
 An acceptor that has no room for a dialler sends the notice :data:`CROWDED` in the place of its
 proof, and hangs up.  Anybody can send that notice: all it does is that the dialler tries again.
@@ -127,7 +127,7 @@ class Acceptor:
     __slots__ = ("_challenge", "_key", "_me", "_nonce", "_received", "peer", "rest")
 
     def __init__(self, me: Address, key: bytes, nonce: bytes) -> None:
-        """Answer whoever wants *me*.
+        """Answer diallers that want *me*.
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
         """

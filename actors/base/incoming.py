@@ -122,7 +122,7 @@ class InConnection:
         return self._acceptor.peer
 
     def has_spoken(self) -> bool:
-        """Whether the peer has said anything by now: reads what has come, if nothing had yet."""
+        """Whether the peer has said anything by now. If it had not before, this reads once."""
         if self._acceptor.silent and not self._closed:
             self.on_event(READABLE)
         return not self._acceptor.silent

@@ -55,11 +55,11 @@ class Interrupts:
         self._within: list[Poller | None] = []
         """The sections (None) and turns that the main thread is in, the innermost last."""
         self._found: tuple[Any, ...] = ()
-        """What was there when the last outermost one began, for each signal in `HELD`."""
+        """The handler of each signal in `HELD`, as it was when the last outermost one began."""
         self._held: tuple[int, ...] = ()
         """Those of them that had a handler then."""
         self._handlers: dict[int, Handler] = {}
-        """What ours stands in for, or did last: somebody may have kept ours, and set it again."""
+        """The user's handlers that ours replaces, or did last: somebody may set ours again."""
         self._put_off: deque[tuple[Handler, int, FrameType | None]] = deque()
         self._ours = self._take  # one object: a bound method is made anew each time
 

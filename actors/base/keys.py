@@ -1,15 +1,15 @@
 """The key that all hosts of a system share: how it is made, read, and told from a bad one.
 
-Whoever dials a host gets an HMAC by the key, and may try at home any number of keys on it.  So a
-key must be random and long: guessing must be as good as hopeless.  A key is
+A stranger that dials a host gets an HMAC by the key, and may try any number of keys on it at home.
+So a key must be random and long: guessing must be as good as hopeless.  A key is
 
 - 32 random bytes or more, as they are, or
 - as many in hexadecimal digits, as ``farref key FILE``, ``openssl rand -hex 32`` and Python's
   ``secrets.token_hex()`` write them.
 
 Any other text is refused, however long it is: it may be a passphrase, and people choose those.
-What repeats a few bytes is refused, too.  Nobody can tell a random number from a chosen one for
-sure: use one that a machine has made.
+A key that repeats a few bytes is refused, too.  Nobody can tell a random number from a chosen one
+for sure: use one that a machine has made.
 
 The file of a key belongs to this user (or to root), and nobody else may read it.
 """
@@ -76,7 +76,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     """
     name = os.fspath(path)
     with open(name, "rb") as file:
-        status = os.fstat(file.fileno())  # of what is read, whatever has the name by now
+        status = os.fstat(file.fileno())  # of the open file: the name may be another one's by now
         if status.st_uid not in {os.getuid(), 0}:
             raise KeyRequired(
                 f"the key file {name} belongs to uid {status.st_uid}, who knows the key: make"

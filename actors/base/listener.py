@@ -7,12 +7,13 @@ seconds from accept to the last byte, however slowly it dribbles.
 takes the place of the oldest that has said nothing yet, or of the oldest of all if each has said
 something: a peer of ours says its part at once, and needs no longer than a packet to and fro.  The
 one that has to go gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.
-So whoever connects and says nothing keeps nobody waiting.
+So a stranger that connects and says nothing keeps nobody waiting.
 
 *On a Unix socket* a peer with another uid is closed before a byte is read.  Those that stay are
 this user's own processes, and as many may be in the handshake as there are descriptors.
 
-Where descriptors run out, a stranger goes, too; without one the door is shut for a moment.
+Where descriptors run out, a stranger has to go, too.  If there is none, the door is shut for a
+moment.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class Listener:
     def _shed(door: _Door) -> bool:
         """Make room: one of the strangers at *door* has to go.  Whether one has gone."""
         before = len(door.strangers)
-        # A local peer of ours takes what comes back for acknowledgements.
+        # A local peer of ours would read a notice as acknowledgements.
         notice = b"" if door.local else CROWDED
         for stranger in list(door.strangers):
             if not stranger.has_spoken():

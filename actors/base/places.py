@@ -22,14 +22,14 @@ Every program of a user finds the same directory, as long as its environment nam
 3. ``farref-<uid>-<random>`` there, made when somebody else has taken that name.  Others cannot make
    one that seems to be ours, as they cannot give files away: so the one that is ours is found.
 
-*Safe* means that no other user can enter it, or put another in its place: each directory above it
-belongs to root or to us, and who else may write there may not rename what is ours (the sticky bit).
+*Safe* means that no other user can enter it, or put another in its place.  Each directory above it
+belongs to root or to us.  If others may write there, the sticky bit keeps them from renaming ours.
 
-A socket file outlives a process that was killed, so the next one to start a system, or to look for
-one, sweeps: sockets of systems whose ``.alive`` nobody locks, and sockets that refuse connections.
-To keep a sweeper from mistaking a socket that is bound but does not listen yet for a dead
-one, a socket is bound under a hidden name, and gets its own one when it listens.  Names are random
-but for that of an admin, which is taken while :func:`claiming`.
+A socket file outlives a process that was killed.  So the next program that starts a system, or
+looks for one, sweeps.  It removes the sockets of a system if nobody locks its ``.alive``, and
+sockets that refuse connections. To keep a sweeper from mistaking a socket that is bound but does
+not listen yet for a dead one, a socket is bound under a hidden name, and gets its own one when it
+listens.  Names are random but for that of an admin, which is taken while :func:`claiming`.
 """
 
 from __future__ import annotations

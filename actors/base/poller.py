@@ -1,11 +1,11 @@
 """One selector per process, kept for its whole life, that any thread can wake.
 
-``epoll`` may be changed by one thread while another sleeps in it, and takes notice at once;
-that is what lets any thread that sends ask for "writable" events without waking anybody.
-For everything else there is an ``eventfd``: writing to it is safe in a signal handler too.
-Where there are none, ``poll`` and a pipe do the same: who changes something wakes the thread that
-sleeps.  That is slower with many descriptors, but it is the same on every system, so what runs on
-macOS is what the tests run on Linux; ``kqueue`` could not be tried there.
+``epoll`` may be changed by one thread while another sleeps in it, and takes notice at once; that is
+what lets any thread that sends ask for "writable" events without waking anybody. For everything
+else there is an ``eventfd``: writing to it is safe in a signal handler too. Where there are none,
+``poll`` and a pipe do the same: a thread that changes something wakes the one that sleeps.  That is
+slower with many descriptors, but it is the same on every system, so what runs on macOS is what the
+tests run on Linux; ``kqueue`` could not be tried there.
 
 **Spinning.**  When a core goes idle, the next message pays for waking it: tens of
 microseconds, more than all our own work.  So before it sleeps the run loop may poll for
@@ -145,7 +145,7 @@ class Poller:
                 self._bell.ring()
 
     def _changed(self) -> None:
-        # Who is about to sleep has set this first, and looks at what is registered afterwards.
+        # A thread that goes to sleep sets this first, and reads the registered ones afterwards.
         if self.asleep:
             self.wake()
 

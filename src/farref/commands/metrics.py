@@ -42,7 +42,7 @@ def metrics(
     address: Annotated[
         str,
         typer.Option(
-            metavar="ADDRESS", help="Where --serve listens. Whoever reaches it may read them."
+            metavar="ADDRESS", help="Where --serve listens. Anybody who reaches it may read them."
         ),
     ] = LOOPBACK,
     timeout: Annotated[

@@ -26,7 +26,7 @@ def key(
         raise typer.Exit(1) from error
     typer.echo(
         f"{file} holds a new key; only you may read it."
-        " Whoever has it can run code on every host.\n"
+        " Anybody who has it can run code on every host.\n"
         f"  copy it to each other host:  scp {file} HOST:\n"
         f"  on the first host:           System(host=ADDRESS, key={str(file)!r})\n"
         f"  on the others:               farref join ADDRESS --key {file}"
