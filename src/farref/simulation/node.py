@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from ..actors.links import Links
+from ..actors.queues import Queues
 from ..protocol.effects import (
     Confirmed,
     Fail,
@@ -31,12 +32,12 @@ from ..protocol.messages import (
     Fetch,
     ForkRequest,
     Invoke,
+    Probe,
     Tell,
     chain_of,
     target_of,
 )
 from .jobs import CARRYING, Asked, Error, Job, Task, Value
-from .plan import RINGS
 from .program import Program
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Node(Program):
         super().__init__(me, world, tracer)
         self.links = Links()
         self.tasks: list[Task] = []
+        self.queues = Queues(self.context, lambda call: self._awaited(call) is not None)
         self.inside: dict[RRefId, list[RRefId]] = {}
         """The handles in the values of objects that live here."""
         self.graves: dict[WorkerId, float] = {}
@@ -91,6 +93,8 @@ class Node(Program):
             del self.graves[worker]
             self.world.burying(self, worker)
             self.do(self.context.bury(worker))
+        for rref in self.queues.look(now) if self.queues.due(now) else ():
+            self._obey(self.context.suspect(rref))
         self.world.send(self, self.links.due(now))
         self._post()
 
@@ -108,6 +112,8 @@ class Node(Program):
         deadline = self.links.deadline()
         if deadline is not None:
             yield deadline
+        if self.queues.look_at is not None:
+            yield self.queues.look_at
         yield from self.graves.values()
 
     def _receive(self, sender: WorkerId, message: Message) -> None:
@@ -115,6 +121,8 @@ class Node(Program):
         self._taking = message
         if isinstance(message, Create) and sender not in self.context.dead:
             self.world.oracle.accepted(message.rref)
+        if isinstance(message, Create | Fetch | Invoke):
+            self.queues.arrived(message, lambda: self.world.now)
         if self.tracer:
             self.tracer.received(sender, message)
         self._obey(effects)
@@ -171,6 +179,8 @@ class Node(Program):
                         self.tracer.sent(to, message)
                     if isinstance(message, Create):
                         self._made(message, to)
+                    if isinstance(message, Probe) and message.before and len(message.path) == 1:
+                        self.world.rings.second_lap(message.before)
                     if to == self.me:
                         self._self_sent.append(message)
                     else:
@@ -179,7 +189,11 @@ class Node(Program):
                     self._run(request)
                 case Hand(message=message):
                     self._start(message)
-                case Refuse(request=request, why=why):
+                case Refuse(request=request, why=why, ring=ring):
+                    if why is Refusal.RING:
+                        self.world.rings.refused(request, ring)
+                    else:
+                        self._excuse(request, why)
                     self._refuse(request, why)
                 case Settle(reply=reply):
                     self._settle(reply.call, reply.cargo)
@@ -197,8 +211,10 @@ class Node(Program):
                     self.world.freed(rref)
                     inside = self.inside.pop(rref, [])
                     self._obey(self.context.drop(*inside))
-                case Look(run=run):  # no function of a plan waits for anything
-                    self._obey(self.context.waits(run, None, 0, ""))
+                case Look(run=run):
+                    awaited = self._awaited(run)
+                    number = awaited.number if awaited is not None else 0
+                    self._obey(self.context.waits(run, awaited, number, ""))
                 case Stop() | Confirmed():
                     pass
                 case _:
@@ -264,10 +280,15 @@ class Node(Program):
         on = task.handles[ask.place % len(task.handles)]
         if ask.how == "function":
             call = self.lend(ask.to, task.handles, ask.job, chain)
-        elif self.is_lost(on) or not self._may_wait(chain, self.context.whereabouts(on)):
+        elif self.is_lost(on):
             return False
         elif ask.how == "method":
             call = self.invoke(on, task.handles, ask.job, chain)
+        elif ask.how == "creation":
+            made = self.make(self.context.owner_of(on), task.handles, ask.job, on)
+            if made is None:
+                return False
+            call = self.fetch(made, chain, copy=True, direct=ask.place % 2 == 0)
         else:
             call = self.fetch(on, chain, copy=ask.how == "fetch", direct=ask.place % 2 == 0)
         if call not in self.asked:  # it was not asked at all, or it is answered already
@@ -279,13 +300,12 @@ class Node(Program):
         self._post()
         return True
 
-    def _may_wait(self, chain: tuple[RRefId, ...], on: RRefId) -> bool:
-        """Whether a wait for *on* can make no ring over several chains (see `RINGS`).
-
-        Who waits for the greater object only, and for what waits for nothing else, is in no ring.
-        """
-        plain = self.world.oracle.is_plain(on)
-        return RINGS or not chain or on in chain or (plain and on > max(chain))
+    def _awaited(self, run: CallId) -> CallId | None:
+        """The request that the task of *run* waits for."""
+        for task in self.tasks:
+            if not isinstance(task.request, Tell) and task.request.call == run:
+                return task.waits
+        return None
 
     def _go_on(self, call: CallId, asked: Asked) -> None:
         """*call* is answered: who waits for it may go on."""
@@ -344,13 +364,15 @@ class Node(Program):
             )
             self._obey(context.reply(request.call, cargo))
 
-    def _refuse(self, request: Request, why: Refusal) -> None:
+    def _excuse(self, request: Request, why: Refusal) -> None:
         cargoes = [each.cargo for each in (request, self._taking) if isinstance(each, CARRYING)]
         about = {each.rref for cargo in cargoes for each in cargo.descriptors}
         target = target_of(request)
         if target is not None:
             about.add(target)
         self.world.oracle.refused(request, why, about, self)
+
+    def _refuse(self, request: Request, why: Refusal) -> None:
         self.world.done[f"refused: {why.name}"] += 1
         if isinstance(request, Create):
             self._answer(request, Error(why.name, request.rref), [])

@@ -28,6 +28,7 @@ A request is refused for one of these reasons:
 
 * `LOST`: the owner of an object on its way died, or of a reference in the request or its answer.
 * `SELF_WAIT`: the object waits for the very task that asks.
+* `RING`: see `rings`.
 * `CANCELLED`: its caller has cancelled it.
 
 Nobody alive holds an object when it is freed (G4), except in two cases:
@@ -68,7 +69,6 @@ class Oracle:
     def __init__(self) -> None:
         self.dead: set[WorkerId] = set()
         self._owners: dict[RRefId, WorkerId] = {}
-        self._plain: set[RRefId] = set()
         self._accepted: set[RRefId] = set()
         """Objects that their owners have, or had."""
         self._valued: set[RRefId] = set()
@@ -86,18 +86,11 @@ class Oracle:
 
     # ---- objects
 
-    def made(
-        self, rref: RRefId, owner: WorkerId, on: RRefId | None = None, *, plain: bool = False
-    ) -> None:
-        """*owner* owns, or will own, *rref*, which a method of *on* makes, if that is given.
-
-        It is *plain* if it will be no alias.
-        """
+    def made(self, rref: RRefId, owner: WorkerId, on: RRefId | None = None) -> None:
+        """*owner* owns, or will own, *rref*, which a method of *on* makes, if that is given."""
         self._owners[rref] = owner
         if on is not None:
             self._methods_of[rref] = on
-        elif plain:
-            self._plain.add(rref)
 
     def accepted(self, rref: RRefId) -> None:
         """Its owner has taken the creation of *rref*."""
@@ -222,9 +215,14 @@ class Oracle:
 
     # ---- what is true
 
-    def is_plain(self, rref: RRefId) -> bool:
-        """No method makes it, and it is no alias."""
-        return rref in self._plain
+    def turns_at(self, rref: RRefId) -> list[RRefId]:
+        """The objects one of which is busy, or being made, if a request on *rref* has to wait."""
+        found: list[RRefId] = []
+        each: RRefId | None = rref
+        while each is not None and (each := self._way(each)[-1]) not in found:
+            found.append(each)
+            each = self._methods_of.get(each) if each not in self._valued else None
+        return found
 
     def _way(self, rref: RRefId) -> list[RRefId]:
         """From *rref* to the canonical object; on a circle, to the first that comes again."""

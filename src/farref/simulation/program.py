@@ -48,7 +48,7 @@ class Program(ABC):
     def own(self) -> None:
         """``RRef(value)``."""
         rref = self.context.own()
-        self.world.oracle.made(rref, self.me, plain=True)
+        self.world.oracle.made(rref, self.me)
         self.world.oracle.accepted(rref)
         self._store(rref, Value(rref))
         self.handles.append(rref)
@@ -90,7 +90,7 @@ class Program(ABC):
         cargo = self._lent(to, names, job, replies=False)
         rref, effects = self.context.create(to, cargo, on)
         # It may be held back, and never leave.
-        self.world.oracle.made(rref, to, on, plain=not job.bare)
+        self.world.oracle.made(rref, to, on)
         self.handles.append(rref)
         self._obey(effects)
         return rref
@@ -128,6 +128,22 @@ class Program(ABC):
         if first is not None and last is not None:
             self.tell(places[0], [last], Job("close", 0.0, into=first))
             self.fetch(last, copy=True, direct=direct)
+
+    def ring(
+        self, to: WorkerId, names: Sequence[RRefId], job: Job, *, alias: bool, made: bool
+    ) -> None:
+        """Methods of all *names*, each of which asks the next object, and the last one the first.
+
+        With *alias* the first one is asked by way of an alias of it; with *made* the function that
+        makes a further object is the last one of the ring.
+        """
+        objects, asked = list(names), list(names)
+        if alias:
+            asked[0] = self.make(to, names[:1], Job("alias", job.seconds, bare=True)) or names[0]
+        last = self.make(to, asked[:1], job) if made else None
+        following = [*asked[1:], last or asked[0]]
+        for on, each in zip(objects, following, strict=True):
+            self.call(on, [each], job)
 
     def _in_turn(self, job: Job, on: RRefId) -> Job:
         self._turns[on] = self._turns.get(on, 0) + 1

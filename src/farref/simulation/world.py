@@ -11,7 +11,7 @@ import heapq
 import itertools
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from .network import Network
 from .node import Node
 from .oracle import Oracle, WrongError
 from .plan import DISASTERS, GRACE, NODES, name_of
+from .rings import Rings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,6 +86,7 @@ class World:
         self.grace = plan.grace
         self.network = Network(plan.seed, plan.loss)
         self.oracle = Oracle()
+        self.rings = Rings(self.oracle, self._living)
         self.done: Counter[str] = Counter()
         self._trace = trace
         self._dice = random.Random(f"world {plan.seed}")
@@ -177,6 +179,7 @@ class World:
             return False
         at, _, node, do = heapq.heappop(self._events)
         self.now = max(self.now, at)
+        self.rings.look(self.now)
         if node is None:
             do()
         elif node.me in self.oracle.dead:
@@ -297,6 +300,13 @@ class World:
                 pauses = [dice.choice((0.2, 0.5, 1.0)), *(0.0 for _ in places[1:])]
                 node.circle(places, pauses, direct=dice.random() < 0.5)
                 return True
+            case "ring" if usable and to is not None:
+                some = dice.sample(usable, min(len(usable), dice.randint(1, 4)))
+                ask = replace(_ask(dice), place=0)
+                wait = Job("ring", dice.choice((0.05, 0.2, 1.0)), ask=ask)
+                alias, made = dice.random() < 0.4, dice.random() < 0.3
+                node.ring(to, some, wait, alias=alias, made=made)
+                return True
         if act.what == "make" and to is not None:
             node.make(to, [], job)
             return True
@@ -348,7 +358,7 @@ class World:
 
 def _ask(dice: random.Random, deep: int = 2) -> Ask:
     """What a function asks for before it returns, and what that does in turn."""
-    how = dice.choice(("method", "method", "fetch", "wait", "function"))
+    how = dice.choice(("method", "method", "fetch", "wait", "creation", "function"))
     further = _ask(dice, deep - 1) if deep and dice.random() < 0.6 else None
     job = Job("asked", dice.choice((0.0, 0.01, 0.2)), ask=further)
     return Ask(how, dice.randrange(4), dice.randrange(NODES), job)

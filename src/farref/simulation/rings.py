@@ -1,0 +1,107 @@
+"""Rings of tasks that wait for each other, by the books of the whole world.
+
+A task waits for one request at most. That waits for one task at most: the one that runs it, or the
+one that uses its object, makes that, or uses the object a method of which is to make that. So each
+task has one way out. What is still under way, or held back by its caller, will come there.
+
+* Who is refused for a ring waited in it, at the moment when its probe began the second lap.
+* A ring has one victim. It ends, so these very tasks are in no other ring together.
+* No ring lasts for longer than two times `SOON`: much shorter than a timeout would be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..protocol.messages import Create, Tell, target_of
+from .oracle import WrongError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..protocol.ids import CallId
+    from ..protocol.messages import Hop, Request
+    from .jobs import Asked, Task
+    from .node import Node
+    from .oracle import Oracle
+
+SOON = 15.0
+"""Seconds. Whoever has part in a ring may sleep for some of them, or be cut off."""
+
+
+class Rings:
+    """Which tasks wait for each other, and which of the requests may be refused for that."""
+
+    def __init__(self, oracle: Oracle, living: Callable[[], Iterable[Node]]) -> None:
+        self._oracle = oracle
+        self._living = living
+        self._there: set[tuple[Hop, ...]] = set()
+        """Ways of probes that were rings when their second lap began."""
+        self._broken: set[frozenset[CallId]] = set()
+        """Rings that had a victim."""
+        self._last: set[frozenset[CallId]] = set()
+        self._check_at = SOON
+
+    def second_lap(self, way: tuple[Hop, ...]) -> None:
+        """A probe has come round, by *way*, and goes round again."""
+        if self._ring(way[-1].run) == _tasks(way):
+            self._there.add(way)
+
+    def refused(self, request: Request, way: tuple[Hop, ...]) -> None:
+        """*request* is refused, as it waits in the ring *way*. Raises `WrongError` if not so."""
+        tasks = _tasks(way)
+        if way not in self._there or request.call != way[-1].call:
+            raise WrongError("G6", f"{request} is refused, and {way} was no ring")
+        if tasks in self._broken:
+            raise WrongError("G6", f"{request} is the second victim of {way}")
+        self._broken.add(tasks)
+
+    def look(self, now: float) -> None:
+        """Raise `WrongError` if a ring lasts for too long."""
+        if now < self._check_at:
+            return
+        self._check_at = now + SOON
+        rings = {self._ring(run) for run in list(self._tasks())} - {frozenset()}
+        if rings & self._last:
+            raise WrongError(
+                "G6", f"a ring lasts for {SOON} s: {min(map(sorted, rings & self._last))}"
+            )
+        self._last = rings
+
+    def _ring(self, run: CallId) -> frozenset[CallId]:
+        """The tasks of the ring that *run* is in, if it is in one."""
+        tasks = self._tasks()
+        way, each = [run], self._after(run, tasks)
+        while each is not None and each not in way:
+            way.append(each)
+            each = self._after(each, tasks)
+        return frozenset(way if each == run else ())
+
+    def _after(self, run: CallId, tasks: dict[CallId, tuple[Task, Asked | None]]) -> CallId | None:
+        """The task that *run* waits for."""
+        _, asked = tasks.get(run, (None, None))
+        task = tasks[run][0] if asked is not None else None
+        if task is None or asked is None or task.waits in tasks:
+            return task.waits if task is not None else None
+        for rref in self._oracle.turns_at(asked.on) if asked.on is not None else ():
+            for call, (other, _) in tasks.items():
+                makes = isinstance(other.request, Create) and other.request.rref == rref
+                if makes or (
+                    not isinstance(other.request, Tell) and target_of(other.request) == rref
+                ):
+                    return call
+        return None
+
+    def _tasks(self) -> dict[CallId, tuple[Task, Asked | None]]:
+        """All of the living, but for handlers, which nobody waits for; and what each has asked."""
+        return {
+            task.request.call: (task, node.asked.get(task.waits) if task.waits else None)
+            for node in self._living()
+            for task in node.tasks
+            if not isinstance(task.request, Tell)
+        }
+
+
+def _tasks(way: tuple[Hop, ...]) -> frozenset[CallId]:
+    """Those among the waits that are not aliases'."""
+    return frozenset(hop.run for hop in way if hop.run != hop.call)
