@@ -12,6 +12,12 @@ or for the request that this owner passed on. So each request has one way out, a
 nothing in common. Two things are no waits: a call by ``rpc_async`` before somebody asks for its
 result, and a wait that ends with any one of several answers.
 
+A request that its caller, or the owner of an alias, *holds back* (see `names`) waits for an earlier
+one on the same handle. So does a request on an object, if its caller holds the creation back. The
+probe goes on with the earlier one. Nobody refuses that: maybe no code waits for it, and the one that
+was held back would only take its place in the ring. So a queue to which a probe comes in this way is
+none in which the ring stands.
+
 **Probes.** When requests have been queued on an object for some time, the shell says so
 (`Rings.suspect`), and a `Probe` follows the way out of that queue, one message for each endpoint::
 
@@ -36,10 +42,11 @@ probe began. A ring may stand in the queues of several objects. Only the greates
 a probe that comes to the queue of a greater object than the one where it began, begins anew there.
 When the request has been refused, the run that made it goes on, and the ring is no more.
 
-**Eventually.** In each ring something is queued, as every other wait is for a younger request. The
-shell suspects each object that has a queue again and again. A ring that nobody leaves stays as it
-is, so each probe in it becomes that of the greatest of its objects, and comes round twice, unless
-the ring is longer than `MAX_HOPS`.
+**Eventually.** A ring in which a request is queued that somebody waits for is found. (There may be
+others: of only such waits as are for what is held back, or for functions that run.) The shell
+suspects each object that has a queue again and again. A ring that nobody leaves stays as it is, so
+each probe in it becomes that of the greatest of its objects, and comes round twice, unless the ring
+is longer than `MAX_HOPS`.
 
 A probe that meets itself on the way, and not where it started, has come into a ring from outside.
 It ends, as those inside send their own.
@@ -55,6 +62,7 @@ from .alias import Aliases
 from .effects import Look, Refusal, Send
 from .errors import ProtocolError
 from .messages import Hop, Probe
+from .names import calls_in
 
 if TYPE_CHECKING:
     from .effects import Effect
@@ -99,7 +107,7 @@ class Rings(Aliases):
         if call is None or waiting is None:
             return []
         hop = Hop(run=run, call=call, number=number, what=what)
-        return self._finish(_go_on(probe, hop, waiting.to, waiting.rref))
+        return self._finish(self._follow(_longer(probe, hop), call, waiting.to, waiting.rref))
 
     # ---- on its way
 
@@ -112,14 +120,28 @@ class Rings(Aliases):
             if (sender, call) in owner.asking:
                 return self._leave(rref, probe)
             if any(request.call == call for _, request in owner.queue):
+                if probe.path and _holds_back(probe.path[-1]):
+                    return self._leave(rref, probe)
                 if rref == probe.start:
                     return self._came_round(owner, sender, call, probe)
                 return self._leave(rref, probe if rref < probe.start else Probe(start=rref))
         ours = self._relayed.get(call)
         passed_on = self.waiting.get(ours) if ours is not None else None
-        if passed_on is not None:
-            return [Send(passed_on.to, replace(probe, call=ours, rref=passed_on.rref))]
+        if ours is not None and passed_on is not None:
+            return self._follow(probe, ours, passed_on.to, passed_on.rref)
         return self._look(call, probe)
+
+    def _follow(
+        self, probe: Probe, call: CallId, to: WorkerId, rref: RRefId | None
+    ) -> list[Effect]:
+        """*probe* goes to where *call*, of this endpoint, waits, or what it is held back behind."""
+        first = self._in_front(call, rref)
+        waiting = self.waiting.get(first)
+        if first != call and waiting is not None:
+            what = f"{call} on {rref} is held back until {first} is answered"
+            probe = _longer(probe, Hop(run=call, call=first, what=what))
+            call, to, rref = first, waiting.to, waiting.rref
+        return [Send(to, replace(probe, call=call, rref=rref))]
 
     def _leave(self, rref: RRefId, probe: Probe) -> list[Effect]:
         """*probe* is in the queue on *rref*, and goes on to what blocks that."""
@@ -130,7 +152,7 @@ class Rings(Aliases):
         about = alias.asked[call]
         hop = Hop(run=call, call=call, what=f"{alias.rref} is an alias of {about}")
         home = self._home(self._entry(about))
-        return [] if _has_met(probe, call) else _go_on(probe, hop, home, about)
+        return [] if _has_met(probe, call) else self._follow(_longer(probe, hop), call, home, about)
 
     def _look(self, run: CallId | None, probe: Probe) -> list[Effect]:
         if run is None or _has_met(probe, run):
@@ -149,6 +171,19 @@ class Rings(Aliases):
         return self._after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
 
     # ---- what is in the way
+
+    def _in_front(self, call: CallId, rref: RRefId | None) -> CallId:
+        """The request that has to be answered before *call*, or its object's creation, leaves.
+
+        It is *call* itself if both have left.
+        """
+        _, creation = self._creating.get(rref, (None, None)) if rref is not None else (None, None)
+        late = self._held_calls & {call, creation}
+        for name, held in self._held.items() if late else ():
+            if late & calls_in(held):
+                sent = self._entry(name).pending & self.waiting.keys() - self._held_calls
+                return self._fetching.get(name) or min(sent, default=call)
+        return call
 
     def _foremost(self, rref: RRefId) -> Owner | None:
         """The object whose turn a request on *rref* waits for.
@@ -172,5 +207,10 @@ def _has_met(probe: Probe, run: CallId) -> bool:
     return len(probe.path) >= MAX_HOPS or any(hop.run == run for hop in probe.path)
 
 
-def _go_on(probe: Probe, hop: Hop, to: WorkerId, rref: RRefId | None) -> list[Effect]:
-    return [Send(to, replace(probe, call=hop.call, rref=rref, path=(*probe.path, hop)))]
+def _holds_back(hop: Hop) -> bool:
+    """Whether it is no wait of a run or an alias, but of a request that is held back."""
+    return not hop.number and hop.run != hop.call
+
+
+def _longer(probe: Probe, hop: Hop) -> Probe:
+    return replace(probe, path=(*probe.path, hop))

@@ -38,8 +38,8 @@ class Ask:
     """What a function asks of one of the references that it got, and waits for."""
 
     how: str
-    """It calls a "method", does a "fetch" or a "wait"; it fetches the object that a method makes, by
-    a "creation"; or it calls a "function" elsewhere."""
+    """It calls a "method", does a "fetch" or a "wait"; it makes an object by a
+    method, a "creation", and fetches that; or it calls a "function" elsewhere."""
     place: int
     """Which of the references."""
     to: int

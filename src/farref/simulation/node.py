@@ -179,7 +179,7 @@ class Node(Program):
                         self.tracer.sent(to, message)
                     if isinstance(message, Create):
                         self._made(message, to)
-                    if isinstance(message, Probe) and message.before and len(message.path) == 1:
+                    if isinstance(message, Probe) and message.before:
                         self.world.rings.second_lap(message.before)
                     if to == self.me:
                         self._self_sent.append(message)

@@ -4,7 +4,7 @@ A task waits for one request at most. That waits for one task at most: the one t
 one that uses its object, makes that, or uses the object a method of which is to make that. So each
 task has one way out. What is still under way, or held back by its caller, will come there.
 
-* Who is refused for a ring waited in it, at the moment when its probe began the second lap.
+* Who is refused for a ring waited in it, at a moment when its probe was on the second lap.
 * A ring has one victim. It ends, so these very tasks are in no other ring together.
 * No ring lasts for longer than two times `SOON`: much shorter than a timeout would be.
 """
@@ -36,21 +36,21 @@ class Rings:
         self._oracle = oracle
         self._living = living
         self._there: set[tuple[Hop, ...]] = set()
-        """Ways of probes that were rings when their second lap began."""
+        """Ways of probes that were rings during their second lap."""
         self._broken: set[frozenset[CallId]] = set()
         """Rings that had a victim."""
         self._last: set[frozenset[CallId]] = set()
         self._check_at = SOON
 
     def second_lap(self, way: tuple[Hop, ...]) -> None:
-        """A probe has come round, by *way*, and goes round again."""
+        """A probe has come round, by *way*, and is going round again."""
         if self._ring(way[-1].run) == _tasks(way):
             self._there.add(way)
 
     def refused(self, request: Request, way: tuple[Hop, ...]) -> None:
         """*request* is refused, as it waits in the ring *way*. Raises `WrongError` if not so."""
         tasks = _tasks(way)
-        if way not in self._there or request.call != way[-1].call:
+        if way not in self._there or self._asked_as(request.call) != way[-1].call:
             raise WrongError("G6", f"{request} is refused, and {way} was no ring")
         if tasks in self._broken:
             raise WrongError("G6", f"{request} is the second victim of {way}")
@@ -92,6 +92,14 @@ class Rings:
                     return call
         return None
 
+    def _asked_as(self, call: CallId) -> CallId:
+        """The request that *call*, which aliases' owners may have passed on, was at first."""
+        for node in self._living():
+            waiting = node.context.waiting.get(call)
+            if waiting is not None and waiting.relay is not None:
+                return self._asked_as(waiting.relay.request.call)
+        return call
+
     def _tasks(self) -> dict[CallId, tuple[Task, Asked | None]]:
         """All of the living, but for handlers, which nobody waits for; and what each has asked."""
         return {
@@ -103,5 +111,5 @@ class Rings:
 
 
 def _tasks(way: tuple[Hop, ...]) -> frozenset[CallId]:
-    """Those among the waits that are not aliases'."""
-    return frozenset(hop.run for hop in way if hop.run != hop.call)
+    """Those among the waits that are not aliases', nor of requests that are held back."""
+    return frozenset(hop.run for hop in way if hop.number)
