@@ -21,6 +21,7 @@ from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.names import Names
 from farref.protocol.owner import Owner
+from farref.protocol.rings import Rings
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
 from farref.simulation import Act, Outcome, Plan, WrongError, draw, shrink, simulate
@@ -59,7 +60,9 @@ def test_programs_go_well(weather: Any, sharing: Any) -> None:
     }[weather]
     always = {"packets lost", "packets repeated"}
     always |= {"lost: CYCLE", "refused: SELF_WAIT", "refused: CANCELLED"}
-    rare = {"lost: CREATOR", "refused: LOST"} if "crash" in expected else set[str]()
+    rare = {"refused: RING"}
+    if "crash" in expected:
+        rare |= {"lost: CREATOR", "refused: LOST"}
     assert done.keys() - rare == {*PROGRAM, *expected, *always}
 
 
@@ -70,6 +73,15 @@ def test_programs_go_well(weather: Any, sharing: Any) -> None:
 def test_long_programs_go_well(weather: Any, seed: int, acts: int) -> None:
     """What has lived for long finds mistakes that short programs do not."""
     assert simulate(draw(seed, acts, weather=weather)).wrong is None
+
+
+def test_a_ring_of_waits_is_found_and_else_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = draw(144, weather="calm", sharing="lend")
+    outcome = simulate(plan)
+    assert outcome.wrong is None
+    assert outcome.done["refused: RING"]
+    monkeypatch.setattr(Rings, "suspect", lambda *_: [])
+    assert simulate(plan).kind == "G6"
 
 
 def test_a_plan_takes_the_same_course_every_time() -> None:

@@ -1,4 +1,4 @@
-"""What a simulated program does: functions, what they ask for, and what comes of it."""
+"""What a simulated program does: functions, their requests, and the outcomes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of an object, or the answer of one of its methods: it knows whose it is."""
+    """The value of an object, or the answer of one of its methods; *of* is that object."""
 
     of: RRefId | None
     tag: str = "value"
@@ -70,7 +70,7 @@ class Error:
 
     why: str
     of: RRefId | None = None
-    """The object whose value it is; None if it is about one request alone."""
+    """The object that has it for a value; None if it is about one request alone."""
     tag: str = "error"
 
 

@@ -36,7 +36,6 @@ from ..protocol.messages import (
     target_of,
 )
 from .jobs import CARRYING, Asked, Error, Job, Task, Value
-from .plan import RINGS
 from .program import Program
 
 if TYPE_CHECKING:
@@ -48,6 +47,10 @@ if TYPE_CHECKING:
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Descriptor, Message, Request
     from .world import World
+
+
+SUSPICIOUS = 0.5
+"""Seconds between two looks for rings by what a task holds up."""
 
 
 class Node(Program):
@@ -137,7 +140,7 @@ class Node(Program):
         self._post()
 
     def _known(self) -> dict[RRefId, RRefId]:
-        """The aliases here of which it is known what they stand for."""
+        """The aliases here with a known target, and their canonical objects."""
         aliases = (each.alias for each in self.context.owners.values() if each.alias is not None)
         return {
             alias.rref: self.context.whereabouts(alias.canonical)
@@ -197,8 +200,8 @@ class Node(Program):
                     self.world.freed(rref)
                     inside = self.inside.pop(rref, [])
                     self._obey(self.context.drop(*inside))
-                case Look(run=run):  # no function of a plan waits for anything
-                    self._obey(self.context.waits(run, None, 0, ""))
+                case Look(run=run):
+                    self._obey(self.context.waits(run, self._wait_of(run), 0, ""))
                 case Stop() | Confirmed():
                     pass
                 case _:
@@ -264,7 +267,7 @@ class Node(Program):
         on = task.handles[ask.place % len(task.handles)]
         if ask.how == "function":
             call = self.lend(ask.to, task.handles, ask.job, chain)
-        elif self.is_lost(on) or not self._may_wait(chain, self.context.whereabouts(on)):
+        elif self.is_lost(on):
             return False
         elif ask.how == "method":
             call = self.invoke(on, task.handles, ask.job, chain)
@@ -277,15 +280,25 @@ class Node(Program):
         if asked.on is not None:
             self.world.oracle.waits(call, chain, asked.on)
         self._post()
+        self.world.later(SUSPICIOUS, self, lambda: self._suspect(task))
         return True
 
-    def _may_wait(self, chain: tuple[RRefId, ...], on: RRefId) -> bool:
-        """Whether a wait for *on* can make no ring over several chains (see `RINGS`).
+    def _suspect(self, task: Task) -> None:
+        """As long as *task* waits, look for rings again and again by what it holds up."""
+        if task.waits is None:
+            return
+        for rref in chain_of(task.request):
+            if rref in self.context.owners and self.context.owners[rref].queue:
+                self._obey(self.context.suspect(rref))
+        self.world.later(SUSPICIOUS, self, lambda: self._suspect(task))
+        self._post()
 
-        Who waits for the greater object only, and for what waits for nothing else, is in no ring.
-        """
-        plain = self.world.oracle.is_plain(on)
-        return RINGS or not chain or on in chain or (plain and on > max(chain))
+    def _wait_of(self, run: CallId) -> CallId | None:
+        """What the task of the request *run* waits for. It waits once, so this wait is number 0."""
+        for task in self.tasks:
+            if not isinstance(task.request, Tell) and task.request.call == run:
+                return task.waits
+        return None
 
     def _go_on(self, call: CallId, asked: Asked) -> None:
         """*call* is answered: who waits for it may go on."""

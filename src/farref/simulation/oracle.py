@@ -1,11 +1,11 @@
-"""The oracle of a simulation: it sees all endpoints at once, and what is true in all of them.
+"""The oracle of a simulation: it sees all endpoints at once, and knows the truth about all.
 
 A loss is excused only by the death that explains it. No weather changes that. A reference leads
 along its **way**: from alias to alias to the canonical object. An object also **rests on** the one
 whose method made it, and on the way of that one.
 
 =====================  ==========================================================================
-what somebody gets     what has to be true
+somebody gets          then this has to be true
 =====================  ==========================================================================
 a value                It is the canonical object's. A way that ends in a circle has no value.
 no reply (`Fail`)      The endpoint that was asked is dead. It was called by its own name, or it
@@ -27,7 +27,8 @@ An object has an error for a value for one of these reasons:
 A request is refused for one of these reasons:
 
 * `LOST`: the owner of an object on its way died, or of a reference in the request or its answer.
-* `SELF_WAIT`: the object waits for the very task that asks.
+* `SELF_WAIT` and `RING`: the object waits for the very task that asks, for `RING` along several
+  chains.
 * `CANCELLED`: its caller has cancelled it.
 
 Nobody alive holds an object when it is freed (G4), except in two cases:
@@ -68,7 +69,6 @@ class Oracle:
     def __init__(self) -> None:
         self.dead: set[WorkerId] = set()
         self._owners: dict[RRefId, WorkerId] = {}
-        self._plain: set[RRefId] = set()
         self._accepted: set[RRefId] = set()
         """Objects that their owners have, or had."""
         self._valued: set[RRefId] = set()
@@ -86,18 +86,11 @@ class Oracle:
 
     # ---- objects
 
-    def made(
-        self, rref: RRefId, owner: WorkerId, on: RRefId | None = None, *, plain: bool = False
-    ) -> None:
-        """*owner* owns, or will own, *rref*, which a method of *on* makes, if that is given.
-
-        It is *plain* if it will be no alias.
-        """
+    def made(self, rref: RRefId, owner: WorkerId, on: RRefId | None = None) -> None:
+        """*owner* owns, or will own, *rref*, which a method of *on* makes, if that is given."""
         self._owners[rref] = owner
         if on is not None:
             self._methods_of[rref] = on
-        elif plain:
-            self._plain.add(rref)
 
     def accepted(self, rref: RRefId) -> None:
         """Its owner has taken the creation of *rref*."""
@@ -164,12 +157,12 @@ class Oracle:
             case Refusal.LOST:
                 ways = {each for rref in about for each in self._rests_on(rref)}
                 explained = self._died(ways, node)
-            case Refusal.SELF_WAIT:
+            case Refusal.SELF_WAIT | Refusal.RING:
                 target = target_of(request)
                 waits = self._waits_for(target) if target is not None else set()
                 explained = not waits.isdisjoint(getattr(request, "chain", ()))
             case _:
-                explained = why is Refusal.CANCELLED  # whoever gets that, says whether it is right
+                explained = why is Refusal.CANCELLED  # its caller says whether it is right
         if not explained:
             raise WrongError("G6", f"{node.me} refuses {request}: {why.value}; and that is not so")
 
@@ -221,10 +214,6 @@ class Oracle:
             raise WrongError("G4", f"{asked} came too late: {error.of} was freed")
 
     # ---- what is true
-
-    def is_plain(self, rref: RRefId) -> bool:
-        """No method makes it, and it is no alias."""
-        return rref in self._plain
 
     def _way(self, rref: RRefId) -> list[RRefId]:
         """From *rref* to the canonical object; on a circle, to the first that comes again."""

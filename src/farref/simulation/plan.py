@@ -18,13 +18,6 @@ NODES = 4
 Weather = Literal["calm", "crashes", "cuts", "storm"]
 WEATHERS: tuple[Weather, ...] = ("calm", "crashes", "cuts", "storm")
 
-RINGS = False
-"""Whether tasks of different chains may wait for each other's objects.
-
-Until the machines find such a ring and refuse one of its requests, it would end by a timeout, and
-nothing here has one. The oracle needs no change for True: it accepts a refusal of any request whose
-object waits for the task that asks, along whatever chains. `Task.waits` says what a task waits for.
-"""
 GRACE = 40.0
 """Seconds; see `orphan_grace`. Longer than any notice and a few retransmissions take together."""
 SHORT_GRACE = 0.5

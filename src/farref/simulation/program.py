@@ -48,7 +48,7 @@ class Program(ABC):
     def own(self) -> None:
         """``RRef(value)``."""
         rref = self.context.own()
-        self.world.oracle.made(rref, self.me, plain=True)
+        self.world.oracle.made(rref, self.me)
         self.world.oracle.accepted(rref)
         self._store(rref, Value(rref))
         self.handles.append(rref)
@@ -90,7 +90,7 @@ class Program(ABC):
         cargo = self._lent(to, names, job, replies=False)
         rref, effects = self.context.create(to, cargo, on)
         # It may be held back, and never leave.
-        self.world.oracle.made(rref, to, on, plain=not job.bare)
+        self.world.oracle.made(rref, to, on)
         self.handles.append(rref)
         self._obey(effects)
         return rref
