@@ -29,9 +29,11 @@ from thespian.actors import (
 )
 
 from farref.actors.base import places, system_base
+from farref.actors.base.addresses import Address
 
 KEY = hashlib.sha256(b"the key of the tests").digest()
 PATIENCE = 20.0  # seconds that a test waits for what should take milliseconds
+ME = Address("x-stranger", "", "127.0.0.1", 9)
 
 
 @contextlib.contextmanager
@@ -301,6 +303,25 @@ def program() -> None:
     if "--exit" in sys.argv:
         os._exit(0)
     time.sleep(3600)
+
+
+def dial(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), PATIENCE)
+
+
+def hung_up(sock: socket.socket) -> bool:
+    """Read until the other end closes."""
+    try:
+        while sock.recv(4096):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def serves(system: ActorSystem) -> bool:
+    echo = system.createActor(Echo)
+    return bool(system.ask(echo, "hello", PATIENCE) == "hello")
 
 
 if __name__ == "__main__":

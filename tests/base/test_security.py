@@ -6,22 +6,19 @@ import contextlib
 import errno
 import os
 import pickle
-import resource
 import select
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from thespian.actors import ActorAddress, ActorSystem, NoCompatibleSystemForActor
+from thespian.actors import ActorAddress, ActorSystem
 from thespian.system.transport import SendStatus, TransmitIntent
 
 from farref.actors.base import (
-    CrowdedOut,
     HandshakeError,
     InvalidAddress,
     KeyRequired,
@@ -36,13 +33,22 @@ from farref.actors.base import (
 )
 from farref.actors.base.addresses import Address
 from farref.actors.base.framing import DATA, HEADER
-from farref.actors.base.handshake import CROWDED, MAGIC, NONCE, Dialler
+from farref.actors.base.handshake import MAGIC, NONCE, Dialler
 
-from .kit import KEY, PATIENCE, Echo, OnHostB, eventually, free_port, running
+from .kit import (
+    KEY,
+    ME,
+    PATIENCE,
+    Echo,
+    dial,
+    eventually,
+    free_port,
+    hung_up,
+    running,
+    serves,
+)
 
 pytestmark = pytest.mark.processes
-
-ME = Address("x-stranger", "", "127.0.0.1", 9)
 
 
 @pytest.fixture(scope="module")
@@ -70,25 +76,6 @@ def bomb(trap: Path) -> bytes:
 
     body = pickle.dumps(Bomb(), 5)
     return HEADER.pack(len(body), 0, DATA) + body
-
-
-def dial(port: int) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), PATIENCE)
-
-
-def hung_up(sock: socket.socket) -> bool:
-    """Read until the other end closes."""
-    try:
-        while sock.recv(4096):
-            pass
-    except ConnectionResetError:
-        pass
-    return True
-
-
-def serves(system: ActorSystem) -> bool:
-    echo = system.createActor(Echo)
-    return bool(system.ask(echo, "hello", PATIENCE) == "hello")
 
 
 def actor_port(system: ActorSystem) -> tuple[ActorSystem, int, str]:
@@ -234,146 +221,6 @@ def test_another_address_of_the_same_machine_is_another_one(
         tcp.knock("127.0.0.8", port, KEY, 0)
     with pytest.raises(InvalidAddress, match="give the address that others dial"):
         system_base(host="0.0.0.0", port=port, key=KEY)
-
-
-@pytest.fixture
-def impatient() -> Iterator[tuple[ActorSystem, int]]:
-    port = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=0.5, max_handshakes=5)
-    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
-        yield system, port
-
-
-def test_the_slow_are_hung_up_on_and_do_not_shut_others_out(
-    impatient: tuple[ActorSystem, int],
-) -> None:
-    system, port = impatient
-    slow = [dial(port) for _ in range(20)]  # four times the limit
-    try:
-        for stranger in slow:
-            with contextlib.suppress(OSError):  # it took us so long that we are hung up on
-                stranger.sendall(MAGIC[:3])
-        assert serves(system)
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:  # one byte now and then does not buy time
-            try:
-                slow[0].sendall(MAGIC[3:4])
-            except OSError:
-                break
-            slow[0].settimeout(0.1)
-            try:
-                if not slow[0].recv(1):
-                    break
-            except TimeoutError:
-                continue
-            except OSError:
-                break
-        assert time.monotonic() < deadline
-        for stranger in slow[1:]:
-            stranger.settimeout(PATIENCE)
-            assert hung_up(stranger)
-    finally:
-        for stranger in slow:
-            stranger.close()
-
-
-@contextlib.contextmanager
-def crowd(port: int, size: int, word: bytes = b"") -> Iterator[list[socket.socket]]:
-    """Strangers who connect, say *word*, and stay until nobody is patient any more."""
-    with contextlib.ExitStack() as stay:
-        strangers = [stay.enter_context(dial(port)) for _ in range(size)]
-        for stranger in strangers:
-            with contextlib.suppress(OSError):  # it had to go already
-                stranger.sendall(word)
-        yield strangers
-
-
-@pytest.fixture
-def patient() -> Iterator[tuple[ActorSystem, int]]:
-    """A system whose strangers may stay: who waits for one of them to go, waits for ever."""
-    port = free_port("127.0.0.1")
-    options = {"host": "127.0.0.1", "port": port, "key": KEY, "convention": f"127.0.0.1:{port}"}
-    with running(**options, limits=Limits(handshake_timeout=1000)) as system:
-        yield system, port
-
-
-@pytest.mark.parametrize("word", [b"", MAGIC + b"K" + bytes(NONCE)], ids=["silent", "halfway"])
-@pytest.mark.parametrize("size", [64, 1000])
-def test_a_crowd_keeps_nobody_out(patient: tuple[ActorSystem, int], size: int, word: bytes) -> None:
-    """Neither who knocks, nor another host that joins and sends."""
-    system, port = patient
-    options = {"host": "127.0.0.3", "port": free_port("127.0.0.3"), "key": KEY}
-    with enough_descriptors(size), crowd(port, size, word):
-        tcp.knock("127.0.0.1", port, KEY, 0)
-        with running(**options, convention=f"127.0.0.1:{port}", capabilities={"B": True}):
-            eventually(lambda: joined(system))
-            assert system.ask(system.createActor(OnHostB), "over there", PATIENCE) == "over there"
-
-
-def test_who_is_crowded_out_learns_why(patient: tuple[ActorSystem, int]) -> None:
-    """Of many more strangers than there is room for, the first are told, and hung up on."""
-    _, port = patient
-    most = Limits().max_handshakes
-    with crowd(port, most + 3) as strangers:
-        for stranger in strangers[:3]:
-            assert stranger.recv(4096) == CROWDED
-            assert hung_up(stranger)
-        for stranger in strangers[3:]:
-            stranger.setblocking(False)
-            with pytest.raises(BlockingIOError):
-                stranger.recv(4096)
-    dialler = Dialler(f"127.0.0.1:{port}", ME, KEY, os.urandom(NONCE))
-    with pytest.raises(CrowdedOut, match="too many strangers"):
-        dialler.feed(CROWDED)
-
-
-def test_a_port_that_lets_nobody_in_is_named() -> None:
-    """A joiner tries again, and says in the end that the port is crowded."""
-    with socket.create_server(("127.0.0.9", 0)) as server:
-
-        def refuse() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    guest, _ = server.accept()
-                    with guest:
-                        guest.recv(100)
-                        guest.sendall(CROWDED)
-
-        thread = threading.Thread(target=refuse)
-        thread.start()
-        host, port = server.getsockname()
-        with pytest.raises(NoSuchSystem, match="is crowded, and let us in not once"):
-            tcp.knock(host, port, KEY, 0.3)
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-
-
-def joined(system: ActorSystem) -> bool:
-    try:
-        return bool(system.createActor(OnHostB))
-    except NoCompatibleSystemForActor:
-        return False
-
-
-@contextlib.contextmanager
-def enough_descriptors(size: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2 * size), before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
-def test_who_crowds_the_port_keeps_nobody_of_this_host_waiting() -> None:
-    port = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5)
-    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
-        crowd = [dial(port) for _ in range(20)]  # who stay until nobody is patient any more
-        try:
-            with system.private() as newcomer:
-                assert serves(newcomer)
-        finally:
-            for stranger in crowd:
-                stranger.close()
 
 
 def test_an_oversized_length_is_refused(guarded: ActorSystem) -> None:

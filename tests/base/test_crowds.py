@@ -1,0 +1,172 @@
+"""Crowds of strangers on the TCP port: they keep nobody out, and nobody waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from thespian.actors import ActorSystem, NoCompatibleSystemForActor
+
+from farref.actors.base import CrowdedOut, Limits, NoSuchSystem, tcp
+from farref.actors.base.handshake import CROWDED, MAGIC, NONCE, Dialler
+
+from .kit import (
+    KEY,
+    ME,
+    PATIENCE,
+    OnHostB,
+    dial,
+    eventually,
+    free_port,
+    hung_up,
+    running,
+    serves,
+)
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def impatient() -> Iterator[tuple[ActorSystem, int]]:
+    port = free_port("127.0.0.1")
+    limits = Limits(handshake_timeout=0.5, max_handshakes=5)
+    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
+        yield system, port
+
+
+def test_the_slow_are_hung_up_on_and_do_not_shut_others_out(
+    impatient: tuple[ActorSystem, int],
+) -> None:
+    system, port = impatient
+    slow = [dial(port) for _ in range(20)]  # four times the limit
+    try:
+        for stranger in slow:
+            with contextlib.suppress(OSError):  # it took us so long that we are hung up on
+                stranger.sendall(MAGIC[:3])
+        assert serves(system)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:  # one byte now and then does not buy time
+            try:
+                slow[0].sendall(MAGIC[3:4])
+            except OSError:
+                break
+            slow[0].settimeout(0.1)
+            try:
+                if not slow[0].recv(1):
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        assert time.monotonic() < deadline
+        for stranger in slow[1:]:
+            stranger.settimeout(PATIENCE)
+            assert hung_up(stranger)
+    finally:
+        for stranger in slow:
+            stranger.close()
+
+
+@contextlib.contextmanager
+def crowd(port: int, size: int, word: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Strangers who connect, say *word*, and stay until nobody is patient any more."""
+    with contextlib.ExitStack() as stay:
+        strangers = [stay.enter_context(dial(port)) for _ in range(size)]
+        for stranger in strangers:
+            with contextlib.suppress(OSError):  # it had to go already
+                stranger.sendall(word)
+        yield strangers
+
+
+@pytest.fixture
+def patient() -> Iterator[tuple[ActorSystem, int]]:
+    """A system whose strangers may stay: who waits for one of them to go, waits for ever."""
+    port = free_port("127.0.0.1")
+    options = {"host": "127.0.0.1", "port": port, "key": KEY, "convention": f"127.0.0.1:{port}"}
+    with running(**options, limits=Limits(handshake_timeout=1000)) as system:
+        yield system, port
+
+
+@pytest.mark.parametrize("word", [b"", MAGIC + b"K" + bytes(NONCE)], ids=["silent", "halfway"])
+@pytest.mark.parametrize("size", [64, 1000])
+def test_a_crowd_keeps_nobody_out(patient: tuple[ActorSystem, int], size: int, word: bytes) -> None:
+    """Neither who knocks, nor another host that joins and sends."""
+    system, port = patient
+    options = {"host": "127.0.0.3", "port": free_port("127.0.0.3"), "key": KEY}
+    with enough_descriptors(size), crowd(port, size, word):
+        tcp.knock("127.0.0.1", port, KEY, 0)
+        with running(**options, convention=f"127.0.0.1:{port}", capabilities={"B": True}):
+            eventually(lambda: joined(system))
+            assert system.ask(system.createActor(OnHostB), "over there", PATIENCE) == "over there"
+
+
+def test_who_is_crowded_out_learns_why(patient: tuple[ActorSystem, int]) -> None:
+    """Of many more strangers than there is room for, the first are told, and hung up on."""
+    _, port = patient
+    most = Limits().max_handshakes
+    with crowd(port, most + 3) as strangers:
+        for stranger in strangers[:3]:
+            assert stranger.recv(4096) == CROWDED
+            assert hung_up(stranger)
+        for stranger in strangers[3:]:
+            stranger.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                stranger.recv(4096)
+    dialler = Dialler(f"127.0.0.1:{port}", ME, KEY, os.urandom(NONCE))
+    with pytest.raises(CrowdedOut, match="too many strangers"):
+        dialler.feed(CROWDED)
+
+
+def test_a_port_that_lets_nobody_in_is_named() -> None:
+    """A joiner tries again, and says in the end that the port is crowded."""
+    with socket.create_server(("127.0.0.9", 0)) as server:
+
+        def refuse() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    guest, _ = server.accept()
+                    with guest:
+                        guest.recv(100)
+                        guest.sendall(CROWDED)
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        host, port = server.getsockname()
+        with pytest.raises(NoSuchSystem, match="is crowded, and let us in not once"):
+            tcp.knock(host, port, KEY, 0.3)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def joined(system: ActorSystem) -> bool:
+    try:
+        return bool(system.createActor(OnHostB))
+    except NoCompatibleSystemForActor:
+        return False
+
+
+@contextlib.contextmanager
+def enough_descriptors(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2 * size), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_who_crowds_the_port_keeps_nobody_of_this_host_waiting() -> None:
+    port = free_port("127.0.0.1")
+    limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5)
+    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
+        crowd = [dial(port) for _ in range(20)]  # who stay until nobody is patient any more
+        try:
+            with system.private() as newcomer:
+                assert serves(newcomer)
+        finally:
+            for stranger in crowd:
+                stranger.close()
