@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import threading
 import time
+import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,8 @@ class Calls:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._waiting: dict[CallId, Future[Any]] = {}
-        self._asks: dict[int, tuple[WorkerId, Future[Any]]] = {}
+        self._asks: dict[int, tuple[WorkerId, weakref.ref[Future[Any]]]] = {}
+        """Weakly: an interrupt may take a question's future from who was about to wait for it."""
         self._ask_numbers = itertools.count(1)
         self._unfetched = endpoint.delivery.intakes["results"]
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
@@ -191,8 +193,10 @@ class Calls:
         """Send a message; a future for what is sent back to the address it came from."""
         number = next(self._ask_numbers)
         future = self._future(f"the answer of {to}", timeout)
+        asks = self._asks
+        noted = weakref.ref(future, lambda _: asks.pop(number, None))
         with self._endpoint.lock:
-            self._asks[number] = to.id, future
+            asks[number] = to.id, noted
         try:
             self.tell(to, message, tag=("ask", number))
         except BaseException:
@@ -202,10 +206,9 @@ class Calls:
 
     def forget(self, ask: Future[Any]) -> None:
         """Nobody waits for this answer any more: if it comes, it is dropped."""
-        with self._endpoint.lock:
-            for number, (_, future) in list(self._asks.items()):
-                if future is ask:
-                    del self._asks[number]
+        for number, (_, noted) in self._asks.copy().items():
+            if noted() is ask:
+                self._asks.pop(number, None)
 
     def cancel(self, call: CallId) -> None:
         """Take back a call that has not started."""
@@ -225,18 +228,20 @@ class Calls:
     def ask_answered(self, number: int) -> Future[Any] | None:
         """The future of an ask, if anybody waits for it still."""
         with self._endpoint.lock:  # or `end` might fail it too
-            return self._asks.pop(number, (None, None))[1]
+            _, noted = self._asks.pop(number, (None, None))
+        return noted() if noted is not None else None
 
     def asked(self, dead: WorkerId) -> list[Future[Any]]:
         """The asks of an actor that died: it will not answer any more."""
         with self._endpoint.lock:
-            mine = [number for number, (worker, _) in self._asks.items() if worker == dead]
+            mine = [number for number, (worker, _) in self._asks.copy().items() if worker == dead]
             futures = [self.ask_answered(number) for number in mine]
         return [future for future in futures if future is not None]
 
     def end(self) -> list[Future[Any]]:
         """The endpoint closes: the futures that nobody will complete any more. Under its lock."""
-        left = [*self._waiting.values(), *(future for _, future in self._asks.values())]
+        asked = [noted() for _, noted in self._asks.copy().values()]
+        left = [*self._waiting.values(), *(future for future in asked if future is not None)]
         self._waiting.clear()
         self._asks.clear()
         return left

@@ -7,9 +7,11 @@ an actor's, a worker function's, or else the innermost system that the program e
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -52,12 +54,37 @@ _programs: list[tuple[int, Endpoint]] = []
 def running_in(
     endpoint: Endpoint, chain: tuple[RRefId, ...] = (), run: Run | None = None
 ) -> Iterator[None]:
-    """Code inside belongs to *endpoint*, and runs for the request *run*."""
+    """Code inside belongs to *endpoint*, and runs for the request *run*.
+
+    A process that is forked inside does not come out: it ends there.
+    """
     token = _frame.set(Frame(endpoint, chain, run))
     try:
         yield
     finally:
+        if os.getpid() != endpoint.pid:
+            _end_child(endpoint)
         _frame.reset(token)
+
+
+def _end_child(endpoint: Endpoint) -> NoReturn:
+    """End this forked process: it would go on as its parent does, and read its parent's messages.
+
+    It ends as a process does that comes to its end, or raises; nothing is run that was registered
+    for the parent's end.
+    """
+    error, code = sys.exc_info()[1], 0
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        code = 1
+    with suppress(BaseException):
+        if error is not None and not isinstance(error, SystemExit):
+            sys.stderr.write(f"In a process that was forked on {endpoint.me}:\n")
+            traceback.print_exception(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code & 0xFF)
 
 
 def enter_program(endpoint: Endpoint) -> None:

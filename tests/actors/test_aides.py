@@ -57,6 +57,22 @@ def test_a_forked_child_takes_nothing_from_its_parent(brief_system: System) -> N
         farref.rpc_sync("B", reap, args=(child,))
 
 
+def raise_in_a_child() -> int:
+    """How a child ended that left this function by an exception."""
+    child = os.fork()
+    if child == 0:
+        raise SystemExit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.processes
+def test_a_forked_child_ends_where_it_comes_back(brief_system: System) -> None:
+    """Its parent waits for it, and so can bring nothing to the loop that both would run."""
+    for _ in range(4):
+        assert farref.rpc_sync("B", raise_in_a_child) == 7
+        assert farref.remote("B", raise_in_a_child).to_here() == 7
+
+
 COLOUR = contextvars.ContextVar("COLOUR", default="none")
 
 

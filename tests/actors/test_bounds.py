@@ -6,6 +6,7 @@ The limits are small here, as docs/limits.md says how: assigned before the actor
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -125,6 +126,11 @@ class Flood:
             time.sleep(0.01)
         assert self.thread.is_alive(), "it never had to wait"
         assert self.error is None
+
+    def ended(self) -> BaseException | None:
+        """What ended it, if not the last turn."""
+        self.thread.join(PATIENCE)
+        return self.error
 
     def ends(self, system: System) -> None:
         assert until(system, lambda: not self.thread.is_alive())
@@ -287,6 +293,19 @@ def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
         watch.look()
         assert len(future.result()) == SMALL
     watch.check()
+
+
+def test_who_has_waited_for_room_in_vain_is_refused(limits: pytest.MonkeyPatch) -> None:
+    """It does not go ahead: only a function's own call does, for which others may wait."""
+    with System("farrefBase", timeout=1, silence=None) as system:
+        system.worker("B")
+        pid = farref.rpc_sync("B", os.getpid)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            error = Flood(lambda _: farref.rpc_async("B", len, (bytes(LARGE),)), 20).ended()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert isinstance(error, OverloadedError)
 
 
 class Sender(RefActor):

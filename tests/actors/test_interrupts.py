@@ -165,6 +165,13 @@ def test_no_interrupt_loses_a_count(
     assert_nothing_held(alone)
 
 
+def test_a_question_that_nobody_waits_for_is_forgotten(alone: System) -> None:
+    """An interrupt may come when it has left, and before anybody waits for its answer."""
+    endpoint = alone.endpoint
+    endpoint.calls.ask(endpoint.registry.find("echo"), "question", PATIENCE)
+    assert endpoint.calls.in_flight == 0
+
+
 PROGRAM = """
 import os, random, signal, threading, time
 import farref
