@@ -66,14 +66,14 @@ fmt: $(STAMP) ## let ruff format and fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: $(STAMP) ## the documentation's site, into site/; nothing is fetched, and warnings are errors
+docs: $(STAMP) ## the documentation's site, into site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file tools/site/mkdocs.yml
 
-docs-serve: $(STAMP) ## the same at http://127.0.0.1:8000, built again when a page changes
+docs-serve: $(STAMP) ## the same at http://127.0.0.1:8000, while you write
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict --config-file tools/site/mkdocs.yml \
 		--watch src --watch actors --watch protocol --watch tests/traces
 
-smoke: $(STAMP) ## the wheel and its quick tests on the other Pythons found (PYTHONS=...)
+smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
 	@rm -rf .smoke
 	@$(BIN)/python -P -m hatchling build -t wheel -d .smoke/dist
 	@set -e; seen=" $$($(BIN)/python -c '$(MINOR_VERSION)') "; \
@@ -89,46 +89,46 @@ smoke: $(STAMP) ## the wheel and its quick tests on the other Pythons found (PYT
 	done; \
 	echo "== smoke: done, Pythons seen:$$seen"
 
-test-bases: $(STAMP) ## the tests that name no base, on Thespian's bases too (5 minutes)
+test-bases: $(STAMP) ## tests that name no base, on Thespian's (5 minutes)
 	$(BIN)/pytest $(PARALLEL) --base multiprocTCPBase $(ON_TCP_TOO)
 	$(BIN)/pytest $(PARALLEL) --base simpleSystemBase $(ON_SIMPLE_TOO)
 
-elsewhere: $(STAMP) ## the tests of base and actors without what only Linux has (15 minutes)
+elsewhere: $(STAMP) ## tests without what only Linux has (15 minutes)
 	cc -shared -fPIC -o .venv/elsewhere.so tests/base/elsewhere.c
 	LD_PRELOAD=$(CURDIR)/.venv/elsewhere.so FARREF_WITHOUT=all \
 		$(BIN)/pytest $(PARALLEL) tests/base tests/actors
 
-soak: $(STAMP) ## the tests of minutes, which no other run includes; then 10 minutes of kills
+soak: $(STAMP) ## the tests of minutes, then 10 minutes of kills
 	$(BIN)/pytest -m slow
 	$(BIN)/python -m tests.faults --seconds $(SOAK_SECONDS) $(SOAK_OPTIONS)
 
-simulate: $(STAMP) ## as many random programs in virtual time as fit into 2 minutes
+simulate: $(STAMP) ## random programs in virtual time, for 2 minutes
 	$(BIN)/python -m tests.simulation $(SIMULATE_OPTIONS)
 
-conformance: $(STAMP) ## Thespian's own tests on our system base, and on its own (about 40 minutes)
+conformance: $(STAMP) ## Thespian's own tests on our base and on its (40 minutes)
 	$(BIN)/python tools/thespian_conformance.py --bases $(CONFORMANCE_BASES)
 
-bench: $(STAMP) ## every benchmark, beside those peers that are installed (pip install '.[bench]')
+bench: $(STAMP) ## every benchmark, beside the peers of '.[bench]'
 	$(BIN)/farref bench $(BENCH_OPTIONS)
 
-bench-plots: $(STAMP) ## the same and bench-scale in 15 minutes, into docs/performance.md and its pictures
+bench-plots: $(STAMP) ## the same and bench-scale, into docs/performance.md
 	$(BIN)/farref bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
 	$(BIN)/python bench/scale.py --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
 	$(BIN)/python bench/page.py
 
-bench-scale: $(STAMP) ## a million references, 100,000 forks of one object, 200 workers: is it flat?
+bench-scale: $(STAMP) ## a million references, 200 workers: is it flat?
 	$(BIN)/python bench/scale.py $(SCALE_OPTIONS)
 
-bench-base: $(STAMP) ## raw messages on our system base, beside Thespian's TCP base
+bench-base: $(STAMP) ## raw messages on our base, beside Thespian's TCP base
 	$(BIN)/farref bench call one-way values start-worker --peers base,base-no-spin,thespian
 
-bench-rendezvous: $(STAMP) ## what a round costs, beside torch's handler if torch is installed; plots it
+bench-rendezvous: $(STAMP) ## a round beside torch's handler, if there is torch; a plot
 	$(BIN)/python bench/rendezvous.py --plot docs/rendezvous.svg $(BENCH_OPTIONS)
 
-bench-pipeline: $(STAMP) ## calls sent at once beside calls that wait, and a fetch through aliases
+bench-pipeline: $(STAMP) ## calls at once beside calls that wait; aliases
 	$(BIN)/python bench/pipeline.py
 
-bench-values: $(STAMP) ## arrays fetched, frozen or not, beside torch and Ray if installed
+bench-values: $(STAMP) ## arrays fetched, frozen or not, beside torch and Ray
 	$(BIN)/farref bench values values-read frozen frozen-read frozen-again \
 		--peers farref,torch,torch-tensor,ray $(BENCH_OPTIONS)
 
@@ -138,7 +138,7 @@ bench-sites: $(STAMP) ## what noting where references are created costs
 bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
 	$(BIN)/python bench/tracing.py
 
-release-check: $(STAMP) ## whether this tree can be released as it is; uploads nothing
+release-check: $(STAMP) ## whether this tree can be released; uploads nothing
 	$(BIN)/python tools/release_check.py
 
 clean: ## remove the environments and every cache

@@ -46,9 +46,9 @@ class Counters:
     duplicates: int = 0
     """Messages that came again, and were dropped."""
     refused: int = 0
-    """Messages that came malformed, or from strangers."""
+    """Messages that came malformed, or from nobody of the system."""
     deaths: int = 0
-    """Endpoints that died since this one is there."""
+    """Endpoints that died since this one is there; not those that left, or exited in order."""
     lent: int = 0
     """Loans now in the calls that it waits for."""
     borrowed: int = 0
@@ -125,7 +125,7 @@ class Tally:
             retransmissions=again,
             duplicates=twice,
             refused=endpoint.refused,
-            deaths=endpoint.deaths.known,
+            deaths=endpoint.deaths.counted,
             lent=lent,
             borrowed=sum(map(len, loans.values())),
             in_flight=endpoint.calls.in_flight,

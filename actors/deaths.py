@@ -25,6 +25,7 @@ from ..protocol.errors import (
     WorkerDiedError,
 )
 from . import events
+from .children import EXITED, how_it_ended
 from .processes import Vigil
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 
 BEATS = 5
 """Times that an endpoint is heard of within the silence after which it would be given up."""
+LEFT = "it left"
+ORDERLY = (LEFT, EXITED, how_it_ended(0))
+"""Ends of those that were to end: no deaths in metrics, and at INFO in the log."""
 
 
 class Deaths:
@@ -52,8 +56,8 @@ class Deaths:
         self.listeners: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died."""
         self._leaving = False
-        self.known = 0
-        """Endpoints that have died since this one is there."""
+        self.counted = 0
+        """Endpoints that have died since this one is there, and were not to end."""
         self.in_order = False
         """The system was shut down by its first host."""
 
@@ -68,7 +72,8 @@ class Deaths:
             return
         now = time.monotonic()
         news = tuple(w for w in workers if w not in endpoint.context.dead and w != endpoint.me)
-        self.known += len(news)
+        if cause not in ORDERLY:
+            self.counted += len(news)
         for worker in news:
             if cause:
                 endpoint.context.causes[worker] = cause

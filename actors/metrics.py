@@ -103,11 +103,11 @@ METRICS = (
     ),
     Metric(
         "refused",
-        "Messages that came malformed, or from strangers.",
+        "Messages that came malformed, or from nobody of the system.",
         lambda c: c.refused,
         grows=True,
     ),
-    Metric("deaths", "Endpoints that died since it is there.", lambda c: c.deaths, grows=True),
+    Metric("deaths", "Endpoints that died, and did not leave.", lambda c: c.deaths, grows=True),
 )
 
 

@@ -44,7 +44,8 @@ from ..protocol.liveness import Liveness
 from ..serialization.failures import details_of
 from . import bases, directory, events, processes, simple, versions
 from .base import signals
-from .children import EXITED, Children, how_it_ended
+from .children import Children
+from .deaths import LEFT, ORDERLY
 from .making import UnfitError, UnmadeError, make
 from .members import Creating, Host, Member
 from .settings import Settings
@@ -88,9 +89,6 @@ SILENT_TURNS = 10
 """Looks without a word of an endpoint after which it is given up."""
 DOUBT = 0.5
 """Seconds after which it is believed that a host has left the convention."""
-LEFT = "it left"
-ORDERLY = (LEFT, EXITED, how_it_ended(0))
-"""Ends of those that were to end: the log has them at INFO, others at WARNING."""
 REMEMBERED = 1_000
 """Names and addresses of the dead: who asks for one is told that it died, not that it never was."""
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from farref.actors.base import refusals
+from farref.actors.base.addresses import Address
 
 from .base.kit import free_port
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 BEGIN = """
-import contextlib, os, signal, subprocess, sys, time
+import contextlib, os, signal, socket, subprocess, sys, time
 import psutil
 import farref
 from farref import System
@@ -65,6 +69,23 @@ with System("farrefBase") as system:
     system._port.post(b.address, Envelope(evil, b.id, b"no packet"))
     system._port.post(system.endpoint.registry.registrar, Join(b.id, 1, "there"))
     assert until(system, lambda: system.counters()["B"].refused == 1)
+    time.sleep(0.5)
+"""
+
+STRANGERS = """
+from farref.actors.base import HandshakeError, refusals, tcp
+refusals.PERIOD = 0.0
+port, key = int(sys.argv[1]), sys.argv[2]
+with System(host="127.0.0.1", port=port, key=bytes.fromhex(key)) as system:
+    tcp.knock("127.0.0.1", port, bytes.fromhex(key), 0)  # one of ours: nothing to be told
+    try:
+        tcp.knock("127.0.0.1", port, bytes.fromhex(key[::-1]), 0)
+    except HandshakeError:
+        pass
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+        with contextlib.suppress(ConnectionResetError):
+            stranger.recv(1)
     time.sleep(0.5)
 """
 
@@ -156,6 +177,34 @@ def test_refusals(tmp_path: Path) -> None:
     assert by_b["message"].startswith("B refused a Envelope: no packet: ")
     (by_registrar,) = [event for event in refused if event is not by_b]
     assert by_registrar["message"].startswith("the registrar refused a message: a Join of B")
+
+
+def test_strangers_at_the_port_of_a_host(tmp_path: Path) -> None:
+    """The admin serves that port, and has no logging of its own."""
+    port, key = free_port("127.0.0.1"), secrets.token_hex(32)
+    _, events = played(tmp_path, STRANGERS, str(port), key)
+    keyless, speechless = about(events, event="connection.refused")
+    for line in (keyless, speechless):
+        assert line["level"] == "WARNING"
+        assert line["farref_peer"] == "127.0.0.1"
+        assert line["message"] == (
+            f"127.0.0.1:{port} refused a connection from 127.0.0.1: {line['farref_cause']}"
+        )
+    assert "it has another key" in keyless["farref_cause"]
+    assert "does not speak this protocol" in speechless["farref_cause"]
+
+
+def test_a_crowd_of_strangers_fills_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, lines = 0.0, list[str]()
+    monkeypatch.setattr(refusals, "perf_counter", lambda: clock)
+    told = refusals.Refusals(Address("x-mine", ""))
+    told.hand_over = lambda record: lines.append(record.getMessage())
+    for _ in range(1000):
+        told.tell("10.0.0.9", "it is rude")
+    assert len(lines) == 1
+    clock = refusals.PERIOD
+    told.tell("10.0.0.9", "it is rude")
+    assert lines[1] == f"{lines[0]}, and 999 more before"
 
 
 def test_hosts_that_join_leave_and_are_killed(tmp_path: Path) -> None:

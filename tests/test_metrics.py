@@ -16,6 +16,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from thespian.actors import ActorExitRequest
 
 import farref
 from farref import Counters, RefActor, RRef, System, WorkerDiedError
@@ -171,6 +172,10 @@ def test_counts_that_grow(system: System) -> None:
         farref.rpc_sync("C", os.kill, (farref.rpc_sync("C", os.getpid), signal.SIGKILL))
     assert until(system, lambda: now(system)["B"].deaths == 1)
     assert now(system)["program"].deaths == 1
+    value(asked(system.name), "farref_up", endpoint="B")  # by a program that comes and leaves
+    system.tell(system.worker("D"), ActorExitRequest())
+    assert until(system, lambda: len(system.workers()) == 2)
+    assert now(system)["program"].deaths == 1
 
 
 @pytest.mark.processes
@@ -270,4 +275,5 @@ def test_a_port_that_is_taken(system: System) -> None:
         )
     assert run.returncode == 1
     assert "farref metrics: " in run.stderr
-    assert "in use" in run.stderr
+    assert f"cannot serve at 127.0.0.1:{port}: Address already in use" in run.stderr
+    assert "--serve 0" in run.stderr

@@ -168,6 +168,16 @@ class Acceptor:
         """Whether nothing has come yet."""
         return not self._received and self.peer is None
 
+    @property
+    def left_behind(self) -> str:
+        """What keeps a dialler out that hangs up now, as far as anybody can tell; "": nothing."""
+        if not self._challenge or self.peer is not None:
+            return ""
+        return (
+            "it hung up when it had seen our proof: it has another key, or dialled another address"
+            " than the host= of this system"
+        )
+
     def _introduced(self, start: int, proof_size: int) -> None:
         head = start + proof_size
         length_end = head + _LENGTH

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ._thespian import ActorAddress, thesplog
+from ._thespian import ActorAddress
 from .errors import ProtocolError
 from .framing import ACK_REQUEST, DATA_ACK_NOW, Frame, FrameDecoder, frame_bytes
 from .poller import READABLE, Poller
@@ -61,6 +61,7 @@ class InConnection:
         "handled",
         "in_ring",
         "refused",
+        "remote",
         "sender",
     )
 
@@ -68,6 +69,7 @@ class InConnection:
         self,
         sock: socket.socket,
         acceptor: Acceptor,
+        remote: str,
         *,
         poller: Poller,
         inbox: Inbox,
@@ -75,13 +77,14 @@ class InConnection:
         scratch: memoryview,
         on_change: Callable[[InConnection], None],
     ) -> None:
-        """Serve *sock*.
+        """Serve *sock*, which *remote* has dialled.
 
         *scratch* is shared by all connections; *on_change* is called when the handshake ends and
         when the connection closes.
         """
         self._sock = sock
         self._acceptor = acceptor
+        self.remote = remote
         self._poller = poller
         self._inbox = inbox
         self._limits = limits
@@ -98,8 +101,8 @@ class InConnection:
         self.handled = 0
         self.ack_due = False
         self.in_ring = False
-        self.refused = False
-        """It was closed for what came on it."""
+        self.refused = ""
+        """Why it was closed, if that was for what came on it, or did not come."""
         self.sender = ActorAddress(None)
         poller.add(sock.fileno(), READABLE, self)
 
@@ -127,9 +130,9 @@ class InConnection:
             self.on_event(READABLE)
         return not self._acceptor.silent
 
-    def refuse(self, notice: bytes = b"") -> None:
+    def refuse(self, why: str, notice: bytes = b"") -> None:
         """Hang up on a stranger, with a *notice* if its socket takes one."""
-        self.refused = True
+        self.refused = why
         if notice:
             with contextlib.suppress(OSError):
                 self._sock.send(notice)
@@ -142,9 +145,8 @@ class InConnection:
         except BlockingIOError:
             return
         except (OSError, ProtocolError) as error:
-            if isinstance(error, ProtocolError):
-                self.refused = True
-                thesplog("closing a connection from %s: %s", self.peer, error, level=30)
+            told = isinstance(error, ProtocolError)
+            self.refused = str(error) if told else self._acceptor.left_behind
             self.close()
             return
         if frames is None:
@@ -163,6 +165,7 @@ class InConnection:
     def _shake_hands(self) -> list[Frame] | None:
         data = self._sock.recv(1 << 16)
         if not data:
+            self.refused = self._acceptor.left_behind
             return None
         answer = self._acceptor.feed(data)
         # A hundred bytes into an empty socket buffer: anything less than all is an attack.

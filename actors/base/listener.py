@@ -37,9 +37,11 @@ from .handshake import CROWDED, NONCE, Acceptor
 from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection
 from .poller import READABLE, Poller
+from .refusals import Refusals
 from .settings import Settings
 
 ACCEPTS_PER_TURN: Final = 64
+CROWD: Final = "others wait, and it had not said who it is"
 PAUSE: Final = 0.1  # seconds without accepting when out of descriptors
 
 
@@ -120,6 +122,7 @@ class Listener:
             if sock is not None
         ]
         self.connections: set[InConnection] = set()
+        self.refusals = Refusals(sockets.address)
         self.refused = 0
         """Connections closed for what came on them, or for what did not come in time."""
         for door in self._doors:
@@ -129,7 +132,7 @@ class Listener:
     def _accept(self, door: _Door) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                sock, _ = door.sock.accept()
+                sock, remote = door.sock.accept()
             except BlockingIOError:
                 return
             except OSError as error:
@@ -141,7 +144,7 @@ class Listener:
                 return  # else the caller hung up before we answered
             if not door.local and len(door.strangers) >= self._settings.limits.max_handshakes:
                 self._shed(door)
-            self._admit(door, sock)
+            self._admit(door, sock, "this host" if door.local else remote[0])
 
     @staticmethod
     def _shed(door: _Door) -> bool:
@@ -151,13 +154,13 @@ class Listener:
         notice = b"" if door.local else CROWDED
         for stranger in list(door.strangers):
             if not stranger.has_spoken():
-                stranger.refuse(notice)
+                stranger.refuse(CROWD, notice)
                 return True
         if len(door.strangers) == before and door.strangers and not door.local:
-            next(iter(door.strangers)).refuse(notice)
+            next(iter(door.strangers)).refuse(CROWD, notice)
         return len(door.strangers) < before
 
-    def _admit(self, door: _Door, sock: socket.socket) -> None:
+    def _admit(self, door: _Door, sock: socket.socket, remote: str) -> None:
         sock.setblocking(False)
         key = b""
         if sock.family == socket.AF_UNIX:
@@ -166,9 +169,8 @@ class Listener:
             except OSError:  # it has hung up again
                 uid = -1
             if uid != os.getuid():
-                thesplog("refused a connection from uid %d", uid, level=30)
                 sock.close()
-                self.refused += 1
+                self._refuse(f"uid {uid}", "it is another user")
                 return
         else:
             tcp.tune(sock, self._settings.limits)
@@ -178,6 +180,7 @@ class Listener:
         connection = InConnection(
             sock,
             acceptor,
+            remote,
             poller=self._poller,
             inbox=self._inbox,
             limits=limits,
@@ -192,10 +195,15 @@ class Listener:
         for door in self._doors:
             door.strangers.pop(connection, None)
         if connection.closed:
-            self.refused += connection.refused
+            if connection.refused:
+                self._refuse(connection.remote, connection.refused)
             self.connections.discard(connection)
         else:
             self.connections.add(connection)
+
+    def _refuse(self, who: str, why: str) -> None:
+        self.refused += 1
+        self.refusals.tell(who, why)
 
     def _pause(self, door: _Door) -> None:
         door.paused_until = perf_counter() + PAUSE
@@ -203,10 +211,11 @@ class Listener:
 
     def tick(self, now: float) -> None:
         """Hang up on strangers that took too long; open the doors again."""
+        slow = f"it took more than {self._settings.limits.handshake_timeout:g} s to say who it is"
         for door in self._doors:
             late = [stranger for stranger, deadline in door.strangers.items() if deadline <= now]
             for stranger in late:
-                stranger.refuse()
+                stranger.refuse(slow)
             if door.paused_until and door.paused_until <= now:
                 door.paused_until = 0.0
                 self._poller.change(door.sock.fileno(), READABLE)

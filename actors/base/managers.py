@@ -266,6 +266,11 @@ class Replicator(MultiProcReplicator):
 class Admin(Replicator, ThespianAdmin):
     """The admin of a system."""
 
+    def log_record(self, record: logging.LogRecord) -> None:
+        """Have the logger show *record*: an admin has no logging of its own. Never waits."""
+        if self.asLogger is not None:  # it has started
+            self._enqueue(TransmitIntent(self.asLogger, record))
+
     def _not_compatible(self, createActorEnvelope: ReceiveEnvelope) -> Any:
         """Pass a creation on to another system of the convention.
 

@@ -70,6 +70,7 @@ def start_admin(
             signal.signal(number, admin.signalChildDied)
         signal.signal(signal.SIGUSR1, signal_admin_sts(admin))
         start_logger(admin)
+        transport.tell_refusals(admin.log_record)
         transport.enableRXPauseFlowControl(False)
         admin.run()
     finally:

@@ -71,7 +71,7 @@ def _prove(sock: socket.socket, want: str, key: bytes) -> None:
         if not data:
             raise HandshakeError(f"at {want} is no system like ours: it hung up on us")
         try:
-            dialler.feed(data)
+            sock.sendall(dialler.feed(data))  # or it would seem that we have another key
         except CrowdedOut:
             raise
         except HandshakeError as error:

@@ -14,6 +14,7 @@ is nothing to deliver.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -281,6 +282,10 @@ class Transport:
     def refused(self) -> int:
         """Connections closed, and messages rejected, for what came on them; so far."""
         return self._listener.refused + self._loop.rejected
+
+    def tell_refusals(self, hand_over: Callable[[logging.LogRecord], object]) -> None:
+        """Give *hand_over* the lines of the log that tell of refused connections."""
+        self._listener.refusals.hand_over = hand_over
 
     @property
     def has_finished(self) -> bool:

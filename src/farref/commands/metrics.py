@@ -78,7 +78,14 @@ def _serve(system: System, address: str, port: int, timeout: float) -> None:
     def text() -> str:
         return table.text(system.name, *count(system, timeout))
 
-    with ThreadingHTTPServer((address, port), partial(_Handler, text)) as server:
+    try:
+        server = ThreadingHTTPServer((address, port), partial(_Handler, text))
+    except OSError as error:
+        raise OSError(
+            f"cannot serve at {address}:{port}: {error.strerror}; choose another port, or"
+            " --serve 0 for a free one, and an --address of this host"
+        ) from error
+    with server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         host, bound = server.server_address[:2]

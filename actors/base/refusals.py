@@ -1,0 +1,50 @@
+"""Connections that were refused, as lines of the log.
+
+A stranger can have one refused a thousand times a second, and must not fill a disk with that.  So a
+process tells of one in every :data:`PERIOD` seconds, and of how many there were in between.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+from .addresses import Address
+
+PERIOD: Final = 10.0
+EVENT: Final = "connection.refused"
+log = logging.getLogger(__name__)
+
+
+class Refusals:
+    """Those of one process."""
+
+    def __init__(self, me: Address) -> None:
+        """Of connections to *me*."""
+        self._me = me.key if me.well_known else f"an actor at {me.host or 'this host'}"
+        self._untold = 0
+        self._quiet_until = 0.0
+        self.hand_over: Callable[[logging.LogRecord], object] = _log
+        """Takes each line."""
+
+    def tell(self, who: str, why: str) -> None:
+        """A connection from *who* was refused."""
+        now = perf_counter()
+        if now < self._quiet_until:
+            self._untold += 1
+            return
+        more = f", and {self._untold} more before" if self._untold else ""
+        self._quiet_until, self._untold = now + PERIOD, 0
+        text, args = "%s refused a connection from %s: %s%s", (self._me, who, why, more)
+        extra = {"farref_event": EVENT, "farref_peer": who, "farref_cause": why}
+        record = log.makeRecord(
+            log.name, logging.WARNING, __file__, 0, text, args, None, extra=extra
+        )
+        self.hand_over(record)
+
+
+def _log(record: logging.LogRecord) -> None:
+    if log.isEnabledFor(record.levelno):
+        log.handle(record)
