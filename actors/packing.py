@@ -232,6 +232,8 @@ class _Hooks:
             endpoint.step(lambda: endpoint.context.abandon(forks))
 
     def join(self, descriptors: tuple[Descriptor, ...]) -> tuple[RRef[Any], ...]:
+        if not descriptors:
+            return ()  # most messages have none, and a section has its price
         with undisturbed:
             return tuple(map(self._join, descriptors))
 

@@ -24,6 +24,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable
+from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,18 +67,24 @@ class Interrupts:
     # -- sections
 
     def __enter__(self) -> None:
-        if threading.get_ident() == self._main:
-            self._begin(None)
+        if get_ident() == self._main:
+            if self._within:
+                self._within.append(None)  # the handlers are ours already
+            else:
+                self._begin(None)
 
     def __exit__(self, *_: object) -> None:
-        if threading.get_ident() == self._main:
-            self._end()
+        if get_ident() == self._main:
+            if len(self._within) > 1 and not self._put_off:
+                self._within.pop()  # what comes between these two lines waits for the outer one
+            else:
+                self._end()
 
     # -- turns
 
     def hold(self, poller: Poller) -> bool:
         """A turn begins, which sleeps in *poller*; false where there is nothing to put off."""
-        if threading.get_ident() != self._main:
+        if get_ident() != self._main:
             return False
         self._begin(poller)
         return True
