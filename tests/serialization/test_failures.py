@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import pickle
 import sys
 import traceback
 import weakref
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,6 +137,16 @@ def test_what_cannot_be_rebuilt_is_a_remote_error() -> None:
 
 def test_one_that_exits_when_it_is_rebuilt_ends_nobody() -> None:
     assert type(failure_of(Exits("unlucky")).rebuild()) is Exits
+
+
+class Leaving:
+    def __reduce__(self) -> Any:
+        return sys.exit, (3,)
+
+
+def test_one_that_exits_where_it_arrives_is_a_remote_error() -> None:
+    failure = replace(failure_of(KeyError("k")), pickled=pickle.dumps(Leaving()))
+    assert type(failure.rebuild()) is RemoteError
 
 
 def test_each_rebuilding_is_another_exception() -> None:
