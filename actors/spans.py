@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -40,6 +39,7 @@ from .futures import Future
 from .packing import Packer
 from .resolving import ByValue
 from .serving import Server, cargo_of
+from .versions import FARREF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 FLUSH = 2000
 """Milliseconds that a process which ends waits for its spans to leave, at most."""
 
-_tracer = trace.get_tracer("farref", version("farref"))
+_tracer = trace.get_tracer("farref", FARREF)
 _asking: ContextVar[Span | None] = ContextVar("farref span", default=None)
 """The span of the request that is being made, which its message and its future are to have."""
 

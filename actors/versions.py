@@ -15,9 +15,17 @@ from __future__ import annotations
 
 import functools
 import platform
-from importlib import metadata
+
+import cloudpickle
 
 from ..protocol.errors import VersionError
+
+FARREF = "0.1.0"
+"""The version of this code, which ``pyproject.toml`` has, too.
+
+`importlib.metadata` could read it there. That takes as many calls as everything else that a program
+does to start a system, and imports a parser of e-mails into each process.
+"""
 
 ASK = "farref: these are my versions; which are yours?"
 TELL = "farref: these are my versions"
@@ -29,8 +37,8 @@ def mine() -> dict[str, str]:
     python = ".".join(platform.python_version_tuple()[:2])
     return {
         "Python": f"{python} ({platform.python_implementation()})",
-        "farref": metadata.version("farref"),
-        "cloudpickle": ".".join(metadata.version("cloudpickle").split(".")[:2]),
+        "farref": FARREF,
+        "cloudpickle": ".".join(cloudpickle.__version__.split(".")[:2]),
     }
 
 

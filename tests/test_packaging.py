@@ -5,6 +5,7 @@ import importlib
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 import farref
+from farref.actors.versions import FARREF
 
 ROOT = Path(__file__).resolve().parent.parent
 FACADE = ROOT / "src" / "farref"
@@ -195,6 +197,21 @@ def test_public_names_are_pinned() -> None:
 
 def test_every_public_name_exists() -> None:
     assert [name for name in farref.__all__ if not hasattr(farref, name)] == []
+
+
+def test_the_code_knows_its_version() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == FARREF
+
+
+def test_importing_and_asking_for_versions_reads_no_metadata() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import farref.actors.versions as versions; "
+        "versions.mine(); print({'importlib.metadata', 'email'} & (set(sys.modules) - before))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -1,10 +1,10 @@
 """The command `farref`. Each subcommand is a module of `farref.commands`."""
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from .actors.versions import FARREF
 from .commands.bench import bench
 from .commands.demo import demo
 from .commands.join import join
@@ -24,7 +24,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"farref {version('farref')}")
+        typer.echo(f"farref {FARREF}")
         raise typer.Exit
 
 
