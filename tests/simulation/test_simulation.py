@@ -168,7 +168,6 @@ BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
     (BorrowingUser, "_take_table", _mine),
     (Rings, "suspect", _unsuspecting),
     (Rings, "_came_round", _rash),
-    (Rings, "_in_front", lambda rings, call, rref: call),
 ]
 
 
