@@ -12,11 +12,11 @@ or for the request that this owner passed on. So each request has one way out, a
 nothing in common. Two things are no waits: a call by ``rpc_async`` before somebody asks for its
 result, and a wait that ends with any one of several answers.
 
-A request that its caller, or the owner of an alias, *holds back* (see `names`) waits for an earlier
-one on the same handle. So does a request on an object, if its caller holds the creation back. The
-probe goes on with the earlier one. Nobody refuses that: maybe no code waits for it, and the one
-that was held back would only take its place in the ring. So a queue to which a probe comes in this
-way is none in which the ring stands.
+A request that its caller, or the owner of an alias, *holds back* (see `names`) waits for an
+earlier one on the same handle. So does a request on an object, if its caller holds the creation
+back. The probe goes on with the earlier one. Nobody refuses that: maybe no code waits for it, and
+the one that was held back would only take its place in the ring. So a queue to which a probe comes
+in this way is none in which the ring stands.
 
 **Probes.** When requests have been queued on an object for some time, the shell says so
 (`Rings.suspect`), and a `Probe` follows the way out of that queue, one message for each endpoint::

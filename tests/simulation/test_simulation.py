@@ -17,10 +17,13 @@ import pytest
 from farref.protocol.alias import Aliases
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.delivery import Channel
-from farref.protocol.ids import RRefId, WorkerId
+from farref.protocol.effects import Refusal
+from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
+from farref.protocol.messages import Probe
 from farref.protocol.names import Names
 from farref.protocol.owner import Owner
+from farref.protocol.rings import Rings
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
 from farref.simulation import Act, Outcome, Plan, WrongError, draw, shrink, simulate
@@ -58,7 +61,7 @@ def test_programs_go_well(weather: Any, sharing: Any) -> None:
         "storm": {"crash", "cut", "partition", "nap", "freeze", *deadly},
     }[weather]
     always = {"packets lost", "packets repeated"}
-    always |= {"lost: CYCLE", "refused: SELF_WAIT", "refused: CANCELLED"}
+    always |= {"lost: CYCLE", "refused: SELF_WAIT", "refused: RING", "refused: CANCELLED"}
     rare = {"lost: CREATOR", "refused: LOST"} if "crash" in expected else set[str]()
     assert done.keys() - rare == {*PROGRAM, *expected, *always}
 
@@ -139,6 +142,16 @@ def _blind(aliases: Aliases, owner: Owner) -> list[Any]:
     return []
 
 
+def _unsuspecting(rings: Rings, rref: RRefId) -> list[Any]:
+    """An endpoint that looks for no rings."""
+    return []
+
+
+def _rash(rings: Rings, owner: Owner, sender: WorkerId, call: CallId, probe: Probe) -> list[Any]:
+    """An owner that refuses what is queued where a probe comes to, ring or not."""
+    return rings._after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
+
+
 def _mine(user: BorrowingUser) -> tuple[Any, ...]:
     """A borrower that keeps its table to itself."""
     return ()
@@ -153,6 +166,8 @@ BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
     (Aliases, "_answer_asking", _blind),
     (Channel, "receive", _twice),
     (BorrowingUser, "_take_table", _mine),
+    (Rings, "suspect", _unsuspecting),
+    (Rings, "_came_round", _rash),
 ]
 
 

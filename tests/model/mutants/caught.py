@@ -657,6 +657,10 @@ BY_TRACE = {
         "Aliases._receive_reply: holds what it passed back",
         "Aliases._share_back: gives nothing back through",
     ),
+    "requests/a_ring_with_a_call_held_back": (
+        "Rings._follow: does not follow what is held back",
+        "Rings._receive_probe: refuses what holds another request back",
+    ),
     "requests/a_ring_seen_from_outside": ("Rings._look: goes round a ring that it is not part of",),
     "requests/cancelled_fetches": (
         "Names._send_on: has others wait for a fetch that goes cancelled",

@@ -46,6 +46,15 @@ RINGS = (
         "len(probe.path) >= 9",
     ),
     in_context(
+        "does not follow what is held back", "_follow", "self._in_front(call, rref)", "call"
+    ),
+    in_context(
+        "refuses what holds another request back",
+        "_receive_probe",
+        "_holds_back(probe.path[-1])",
+        "False",
+    ),
+    in_context(
         "remembers what it was told", "waits", "self._looking.pop(run)", "self._looking[run]"
     ),
 )
