@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import ActorAddress
 
 from ..protocol.errors import (
+    FarrefError,
     FetchTimeoutError,
     NotAnEndpointError,
     SystemDownError,
@@ -72,7 +73,8 @@ class Registry:
         self._endpoint = endpoint
         self._port = port
         self._tokens = itertools.count(1)
-        self._asked: dict[int, concurrent.futures.Future[Any]] = {}
+        self._asked: dict[int, tuple[concurrent.futures.Future[Any], WorkerId | None]] = {}
+        """Questions that are not answered yet, and who was asked; None: the registrar."""
         self._names: dict[str, WorkerInfo] = {}
         self._near: dict[WorkerId, bool] = {}
         self._plain: dict[Hashable, float] = {}
@@ -171,7 +173,7 @@ class Registry:
         if to.id == self._endpoint.me:
             return self._endpoint.delivery.meddle(Meddle(0, to.address, **what))
         asker = self._endpoint.address
-        answer = self._ask(Meddle, PATIENCE, to.address, asker=asker, **what)
+        answer = self._ask(Meddle, PATIENCE, to, asker=asker, **what)
         counts: Counts = answer.counts
         return counts
 
@@ -185,14 +187,15 @@ class Registry:
     ) -> dict[WorkerId, Inspected | None]:
         """What each of *infos* says it holds; None for one that did not say within *seconds*.
 
-        They are asked at the same time. Without *rows* each says its counters alone.
+        Nor does one that dies first. They are asked at the same time. Without *rows* each says its
+        counters alone.
         """
         endpoint, end = self._endpoint, time.monotonic() + seconds
         answers: dict[WorkerId, Inspected | None] = {}
         with contextlib.ExitStack() as asking:
             what = {"asker": endpoint.address, "about": about, "rows": rows}
             asked = {
-                info.id: asking.enter_context(self._posed(Inspect, info.address, **what))
+                info.id: asking.enter_context(self._posed(Inspect, info, **what))
                 for info in infos
                 if info.id != endpoint.me
             }
@@ -203,7 +206,8 @@ class Registry:
                     endpoint.inspector.asked(question, mine.set_result)
             for worker, answer in asked.items():
                 there = self._port.wait(answer, max(0.0, end - time.monotonic()))
-                answers[worker] = answer.result(0) if there else None
+                died = there and isinstance(answer.exception(), WorkerDiedError)
+                answers[worker] = answer.result(0) if there and not died else None
         return answers
 
     def meddled(self, order: Meddle) -> None:
@@ -245,11 +249,11 @@ class Registry:
                 self._names[info.name] = info
         return info
 
-    def _ask(self, kind: Any, patience: float, to: ActorAddress | None = None, **what: Any) -> Any:
+    def _ask(self, kind: Any, patience: float, to: WorkerInfo | None = None, **what: Any) -> Any:
         patience = min(patience, self._endpoint.settings.timeout)  # no wait is longer (G6)
         with self._posed(kind, to, **what) as answer:
             if not self._port.wait(answer, patience):
-                who = f"the endpoint at {to}" if to else "the registrar"
+                who = f"the endpoint {to}" if to else "the registrar"
                 raise FetchTimeoutError(
                     f"{who} of system {self._endpoint.settings.system!r} did not answer "
                     f"within {patience:g} s; the system is overloaded or has ended"
@@ -258,15 +262,21 @@ class Registry:
 
     @contextlib.contextmanager
     def _posed(
-        self, kind: Any, to: ActorAddress | None, **what: Any
+        self, kind: Any, to: WorkerInfo | None, **what: Any
     ) -> Iterator[concurrent.futures.Future[Any]]:
-        """The answer to a question that has been sent *to* somebody, the registrar by default."""
+        """The answer to a question that has been sent *to* somebody, the registrar by default.
+
+        It is a `WorkerDiedError` if that one dies first.
+        """
         token = next(self._tokens)
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._asked[token] = answer
+        self._asked[token] = answer, to.id if to else None
         try:
-            self._endpoint.check_open()  # after the question was noted: `end` sees it, or we do
-            self._port.post(to or self.registrar, kind(token=token, **what))
+            # After the question was noted: `end` and `receive` see it, or we see what they did.
+            self._endpoint.check_open()
+            if to is not None and to.id in self._endpoint.context.dead:
+                _fail(answer, WorkerDiedError(f"{to} died before it answered"))
+            self._port.post(to.address if to else self.registrar, kind(token=token, **what))
             yield answer
         finally:
             self._asked.pop(token, None)
@@ -284,20 +294,27 @@ class Registry:
             self._endpoint.deaths.died(message.workers, message.cause)
             for worker in message.workers:
                 self._near.pop(worker, None)
+            for question, of in list(self._asked.values()):
+                if of in message.workers:
+                    _fail(question, WorkerDiedError(f"{of} died before it answered"))
             for name, info in list(self._names.items()):
                 if info.id in message.workers:
                     self._names.pop(name, None)
             return
-        answer = self._asked.get(message.token)
-        if answer is not None:
+        asked = self._asked.get(message.token)
+        if asked is not None:
             with contextlib.suppress(concurrent.futures.InvalidStateError):  # we end meanwhile
-                answer.set_result(message)
+                asked[0].set_result(message)
 
     def end(self, reason: str) -> None:
         """The endpoint closes, in whatever thread: nobody answers any more."""
-        for answer in list(self._asked.values()):
-            with contextlib.suppress(concurrent.futures.InvalidStateError):  # it has come
-                answer.set_exception(SystemDownError(reason))
+        for answer, _ in list(self._asked.values()):
+            _fail(answer, SystemDownError(reason))
+
+
+def _fail(answer: concurrent.futures.Future[Any], error: FarrefError) -> None:
+    with contextlib.suppress(concurrent.futures.InvalidStateError):  # it has come
+        answer.set_exception(error)
 
 
 def _bare(address: ActorAddress) -> ActorAddress:

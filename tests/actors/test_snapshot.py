@@ -279,6 +279,20 @@ def spin(gate: Path) -> None:
         sum(range(10_000))
 
 
+def test_who_dies_while_it_is_asked_keeps_nobody_waiting(forking: System) -> None:
+    forking.worker("E")
+    pid = farref.rpc_sync("E", os.getpid)
+    stop(pid)
+    found: list[dict[str, Any]] = []
+    looking = threading.Thread(target=lambda: found.append(forking.counters(timeout=60)))
+    looking.start()
+    asked = forking.endpoint.registry._asked
+    assert until(forking, lambda: [of for _, of in asked.values() if of and of.name == "E"])
+    os.kill(pid, signal.SIGKILL)
+    looking.join(PATIENCE)
+    assert "E" not in found[0]
+
+
 def test_who_computes_answers_and_who_is_stopped_is_named(
     gate: Path, forking: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
