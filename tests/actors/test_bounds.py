@@ -6,7 +6,6 @@ The limits are small here, as docs/limits.md says how: assigned before the actor
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -293,19 +292,6 @@ def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
         watch.look()
         assert len(future.result()) == SMALL
     watch.check()
-
-
-def test_who_has_waited_for_room_in_vain_is_refused(limits: pytest.MonkeyPatch) -> None:
-    """It does not go ahead: only a function's own call does, for which others may wait."""
-    with System("farrefBase", timeout=1, silence=None) as system:
-        system.worker("B")
-        pid = farref.rpc_sync("B", os.getpid)
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            error = Flood(lambda _: farref.rpc_async("B", len, (bytes(LARGE),)), 20).ended()
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        assert isinstance(error, OverloadedError)
 
 
 class Sender(RefActor):
