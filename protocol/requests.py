@@ -85,6 +85,7 @@ class Requests(Arrivals):
         owner = self.owner_of(rref)
         where = self._at(rref, owner if to is None else to)
         call = self._mint_call(owner, where, cargo)
+        chain = self._whole(chain, where)
         send = Send(owner, Invoke(call=call, rref=where, cargo=cargo, chain=chain))
         return call, self._dispatch(rref, send)
 
@@ -104,10 +105,19 @@ class Requests(Arrivals):
         to, where = self.owner_of(rref), self.whereabouts(rref)
         direct = direct and self.canonical(rref) is None
         call = self._mint_call(to, where)
+        chain = self._whole(chain, where)
         fetch = Fetch(call=call, rref=where, copy=copy, direct=direct, chain=chain)
         if copy and direct and follow:
             self.waiting[call] = replace(self.waiting[call], fetch=fetch)
         return call, self._dispatch(rref, Send(to, fetch))
+
+    def _whole(self, chain: tuple[RRefId, ...], rref: RRefId) -> tuple[RRefId, ...]:
+        """*chain*, of a request on *rref*; and *rref*, if a method of one in *chain* is to make it.
+
+        Its owner knows of that, unless the creation is held back here.
+        """
+        target, creation = self._creating.get(rref, (None, None))
+        return (*chain, rref) if target in chain and creation in self._held_calls else chain
 
     def cancel(self, call: CallId) -> list[Effect]:
         """Ask that *call* is not started any more. Its reply still comes."""

@@ -314,6 +314,13 @@ class Node(Program):
             task, asked.task.waits = asked.task, None
             self.world.later(0.0, self, lambda: self._end(task))
 
+    def give_up(self, call: CallId) -> None:
+        """The wait for *call* ends by its timeout."""
+        self.world.done["timeout"] += 1
+        asked = self.asked[call]
+        self._go_on(call, asked)
+        asked.task = None
+
     def _unpickled(self, cargo: Cargo) -> list[RRefId]:
         for each in cargo.descriptors:
             if each.name is None:

@@ -6,7 +6,8 @@ task has one way out. What is still under way, or held back by its caller, will 
 
 * Who is refused for a ring waited in it, at a moment when its probe was on the second lap.
 * A ring has one victim. It ends, so these very tasks are in no other ring together.
-* No ring lasts for longer than two times `SOON`: much shorter than a timeout would be.
+* No ring lasts for longer than two times `SOON`: much shorter than a timeout would be. If none of
+  its tasks waits for a request that is queued, nobody finds it, and one of its waits times out.
 """
 
 from __future__ import annotations
@@ -57,16 +58,27 @@ class Rings:
         self._broken.add(tasks)
 
     def look(self, now: float) -> None:
-        """Raise `WrongError` if a ring lasts for too long."""
+        """Raise `WrongError` if a ring lasts for too long, and has to be found."""
         if now < self._check_at:
             return
         self._check_at = now + SOON
         rings = {self._ring(run) for run in list(self._tasks())} - {frozenset()}
-        if rings & self._last:
-            raise WrongError(
-                "G6", f"a ring lasts for {SOON} s: {min(map(sorted, rings & self._last))}"
-            )
+        for ring in sorted(rings & self._last, key=min):
+            self._time_out(ring)
         self._last = rings
+
+    def _time_out(self, ring: frozenset[CallId]) -> None:
+        """*ring* lasts for too long: its least task gives up, if nothing else can end it."""
+        tasks = self._tasks()
+        awaited = {tasks[run][0].waits for run in ring}
+        owners = (owner for node in self._living() for owner in node.context.owners.values())
+        queued = {self._asked_as(each.call) for owner in owners for _, each in owner.queue}
+        if awaited & queued:
+            raise WrongError("G6", f"a ring lasts for {SOON} s: {sorted(ring)}")
+        call = tasks[min(ring)][0].waits
+        for node in self._living():
+            if call in node.asked:
+                node.give_up(call)
 
     def _ring(self, run: CallId) -> frozenset[CallId]:
         """The tasks of the ring that *run* is in, if it is in one."""

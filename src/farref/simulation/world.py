@@ -149,8 +149,9 @@ class World:
             self._ticks[node.me] = due
 
             def tick() -> None:
-                self._ticks.pop(node.me, None)
-                node.tick()
+                if self._ticks.get(node.me) == due:  # else an earlier one has taken its place
+                    del self._ticks[node.me]
+                    node.tick()
 
             self.later(max(0.0, due - self.now) + 1e-6, node, tick)
 

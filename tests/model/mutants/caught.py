@@ -657,6 +657,9 @@ BY_TRACE = {
         "Aliases._receive_reply: holds what it passed back",
         "Aliases._share_back: gives nothing back through",
     ),
+    "requests/a_creation_held_back_behind_itself": (
+        "Requests._whole: does not say that what it asks for is held back",
+    ),
     "requests/a_ring_with_a_call_held_back": (
         "Rings._follow: does not follow what is held back",
         "Rings._receive_probe: refuses what holds another request back",

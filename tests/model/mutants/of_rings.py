@@ -55,6 +55,12 @@ RINGS = (
         "False",
     ),
     in_context(
+        "does not say that what it asks for is held back",
+        "_whole",
+        "target in chain and creation in self._held_calls",
+        "False",
+    ),
+    in_context(
         "remembers what it was told", "waits", "self._looking.pop(run)", "self._looking[run]"
     ),
 )
