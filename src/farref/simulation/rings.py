@@ -6,7 +6,7 @@ task has one way out. What is still under way, or held back by its caller, will 
 
 * Who is refused for a ring waited in it, at a moment when its probe was on the second lap.
 * A ring has one victim. It ends, so these very tasks are in no other ring together.
-* No ring lasts for longer than two times `SOON`: much shorter than a timeout would be. If none of
+* No ring lasts for longer than two times `SOON`, much shorter than a timeout would be. If none of
   its tasks waits for a request that is queued, nobody finds it, and one of its waits times out.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .oracle import Oracle
 
 SOON = 15.0
-"""Seconds. Whoever has part in a ring may sleep for some of them, or be cut off."""
+"""Seconds in which nobody sleeps or is cut off; packets may be lost."""
 
 
 class Rings:
@@ -56,6 +56,11 @@ class Rings:
         if tasks in self._broken:
             raise WrongError("G6", f"{request} is the second victim of {way}")
         self._broken.add(tasks)
+
+    def disturbed(self, until: float) -> None:
+        """Somebody sleeps, or cannot be reached, until then: what waits so long says nothing."""
+        self._last = set()
+        self._check_at = max(self._check_at, until + SOON)
 
     def look(self, now: float) -> None:
         """Raise `WrongError` if a ring lasts for too long, and has to be found."""

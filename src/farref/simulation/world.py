@@ -226,6 +226,7 @@ class World:
     def _sleep(self, node: Node, seconds: float) -> None:
         """It is stopped, and beats no more, for so long; too long, and it is given up."""
         node.asleep_until = self.now + seconds
+        self.rings.disturbed(node.asleep_until)
         if seconds > SILENCE:
             event = (self.now + SILENCE, next(self._order), None, lambda: self._give_up(node))
             heapq.heappush(self._events, event)
@@ -269,6 +270,7 @@ class World:
     def _cut(self, here: set[int], there: set[int], dice: random.Random) -> None:
         """Nothing passes between the two sides, until they are healed."""
         until = self.now + dice.uniform(0.2, 3.0)
+        self.rings.disturbed(until)
         for one, other in itertools.product(here, there):
             self.network.cut(name_of(one), name_of(other), until)
 
