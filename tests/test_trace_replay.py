@@ -135,6 +135,7 @@ QUESTIONS = {
     "borrowed",
     "canonical",
     "give_back",
+    "how",
     "minted",
     "owner_of",
     "path",

@@ -306,9 +306,9 @@ def test_who_computes_answers_and_who_is_stopped_is_named(
     asked: list[str] = []
     inspect = Registry.inspect
 
-    def seen(registry: Registry, infos: list[WorkerInfo], *how: Any) -> Any:
+    def seen(registry: Registry, infos: list[WorkerInfo], *how: Any, **more: Any) -> Any:
         asked.extend(info.id.name for info in infos)
-        return inspect(registry, infos, *how)
+        return inspect(registry, infos, *how, **more)
 
     monkeypatch.setattr(Registry, "inspect", seen)
     stop(pid)

@@ -32,6 +32,10 @@ class Job:
     turn: Turn | None = None
     """Of a method: which of those that were called on a reference it is."""
 
+    def __str__(self) -> str:
+        """Nothing: a trace has no payloads, and what is replayed from one is shown alike."""
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:

@@ -146,7 +146,7 @@ def message_text(message: Message) -> str:
     for field in msgspec.structs.fields(message):
         value = getattr(message, field.name)
         if isinstance(value, Cargo):
-            parts += [] if value.payload is None else [str(value.payload)]
+            parts += _payload_text(value)
             if value.descriptors:
                 parts.append(listed(map(descriptor_text, value.descriptors)))
         elif isinstance(value, Moved):
@@ -215,8 +215,16 @@ def request_name(request: Request) -> str:
 
 def cargo_text(cargo: Cargo) -> str:
     """What the user finds in a message."""
-    parts = [] if cargo.payload is None else [str(cargo.payload)]
-    return listed([*parts, *(str(d.rref) for d in cargo.descriptors)]) or "an empty message"
+    return (
+        listed([*_payload_text(cargo), *(str(d.rref) for d in cargo.descriptors)])
+        or "an empty message"
+    )
+
+
+def _payload_text(cargo: Cargo) -> list[str]:
+    """The payload in words, if it has any."""
+    text = "" if cargo.payload is None else str(cargo.payload)
+    return [text] if text else []
 
 
 # ---- effects
