@@ -106,11 +106,11 @@ class Waits:
         with self._endpoint.lock:
             suspected = self._queues.look(now)
         for rref in suspected:
-            self._endpoint.step(lambda rref=rref: self._endpoint.context.suspect(rref))  # type: ignore[misc]
+            self._endpoint.step(lambda rref=rref: self._endpoint.context.suspect(rref))  # type: ignore[misc]  # mypy infers no default
 
 
 def _needed(future: concurrent.futures.Future[Any] | None) -> Future[Any] | None:
     """The future of a request that has to be answered before *future* is done, if it is known."""
     while future is not None and getattr(future, "call", None) is None:
         future = getattr(future, "after", None)
-    return None if future is None or future.done() else future  # type: ignore[return-value]
+    return None if future is None or future.done() else future  # type: ignore[return-value]  # the library's own kind
