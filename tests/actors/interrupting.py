@@ -72,6 +72,8 @@ class Interrupting:
     def _run(self, code: Callable[[], object], number: int) -> bool:
         self._left = number
         before = signal.signal(signal.SIGINT, _interrupt)
+        # Python 3.12 looks when the trace is set whether any frame wants its instructions.
+        sys._getframe().f_trace_opcodes = True
         try:
             sys.settrace(self._begin)
             code()
@@ -88,7 +90,6 @@ class Interrupting:
         places = self._places.get(frame.f_code)
         if places is None:
             places = self._places[frame.f_code] = _Places(frame.f_code)
-        frame.f_trace_lines, frame.f_trace_opcodes = False, True
         last = -1
 
         def look(frame: FrameType, event: str, _arg: object) -> Any:
@@ -101,4 +102,7 @@ class Interrupting:
                 last = frame.f_lasti
             return look
 
+        # In this order: Python 3.13 looks whether there is a trace when its instructions are asked.
+        frame.f_trace = look
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return look
