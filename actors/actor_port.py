@@ -25,7 +25,8 @@ from thespian.actors import (
 
 from . import bases, simple
 from .base.framing import Raw
-from .ports import Bell, SelfRunning, lead_until
+from .bell import Bell
+from .ports import SelfRunning, lead_until
 from .wire import Envelope, Nudge
 
 if TYPE_CHECKING:
@@ -34,13 +35,12 @@ if TYPE_CHECKING:
     from .base.transport import Transport
     from .endpoint import Endpoint
     from .loop import Loop
-    from .ref_actor import RefActor
 
 
 class ActorPort(SelfRunning):
     """The `Port` of one actor."""
 
-    def __init__(self, actor: RefActor, loop: Loop) -> None:
+    def __init__(self, actor: Actor, loop: Loop) -> None:
         self._actor = actor
         self._loop = loop
         self._bell: Bell | None = None
@@ -68,9 +68,9 @@ class ActorPort(SelfRunning):
         That would look in each of them for what is Thespian's, which takes longer than the rest.
         """
         if self._own is not None:
-            self._own.set_work(endpoint.brief)
+            self._own.set_work(endpoint.core.brief)
             self._own.take_raw(receive)
-            endpoint.brief.looks = self._own.looks
+            endpoint.core.brief.looks = self._own.looks
 
     def watch(self) -> ThespianWatch | None:
         """What Thespian shall watch until it calls again."""

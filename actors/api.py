@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..protocol.ids import RRefId
-    from .endpoint import Endpoint
+    from .calls import Invocation
+    from .front import Front
     from .futures import Future
-    from .resolving import Invocation
     from .wire import WorkerInfo
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress"
@@ -64,10 +64,10 @@ def remote(
         WorkerNotFoundError, WorkerDiedError: there is no such worker any more.
         SerializationError: the function or an argument cannot be pickled.
     """
-    endpoint = frame().endpoint
-    check_timeout(timeout, endpoint.settings.timeout)
+    front: Front = frame().core.front
+    check_timeout(timeout, front.core.settings.timeout)
     what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen)
-    ref = endpoint.calls.remote(endpoint.registry.find(to), what)
+    ref: RRef[Any] = front.calls.remote(front.registry.find(to), what)
     ref._timeout = timeout
     return ref
 
@@ -88,7 +88,7 @@ def rpc_async(
     `remote` does, and `ValueError` for a timeout of 0 or less.
     """
     what = _invocation(fn, args, kwargs, resolve=resolve)
-    return _call(frame().endpoint, to, what, timeout, ())
+    return _call(frame().core.front, to, what, timeout, ())
 
 
 def rpc_sync(
@@ -115,16 +115,16 @@ def rpc_sync(
         Exception: what *fn* raised, with the remote traceback as its cause.
     """
     here = frame()
-    here.endpoint.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
+    here.core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
     what = _invocation(fn, args, kwargs, resolve=resolve)
-    return _call(here.endpoint, to, what, timeout, here.chain).result()
+    return _call(here.core.front, to, what, timeout, here.chain).result()
 
 
 def _call(
-    endpoint: Endpoint, to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
+    front: Front, to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
 ) -> Future[Any]:
-    check_timeout(timeout, endpoint.settings.timeout)
-    return endpoint.calls.call(endpoint.registry.find(to), call, timeout, chain)
+    check_timeout(timeout, front.core.settings.timeout)
+    return front.calls.call(front.registry.find(to), call, timeout, chain)
 
 
 def _invocation(
@@ -151,7 +151,7 @@ def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> 
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
-    frame().endpoint.check_may_block("get", "`[await ref for ref in refs]`")
+    frame().core.check_may_block("get", "`[await ref for ref in refs]`")
     fetched = Fetched(timeout)
     asked: list[tuple[RRef[Any], Future[Any]]] = []
     there: list[Future[Any]] = []
@@ -177,7 +177,7 @@ class Fetched:
         known = _object_of(ref)  # now: it may be learned at any moment
         if known not in self._futures:
             self._futures[known] = ref._fetch(
-                self._timeout, chain_in(ref._endpoint), direct=True, follow=False
+                self._timeout, chain_in(ref._front.core), direct=True, follow=False
             )
         return self._futures[known]
 
@@ -222,9 +222,10 @@ def wait(
     refs = _references(refs)
     if not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
-    endpoint = frame().endpoint
-    seconds = check_timeout(timeout, endpoint.settings.timeout, poll=True)
-    endpoint.check_may_block("wait", "`await` for each reference")
+    front: Front = frame().core.front
+    core = front.core
+    seconds = check_timeout(timeout, core.settings.timeout, poll=True)
+    core.check_may_block("wait", "`await` for each reference")
     futures = [_readiness(ref, keep=number < MOST_KEPT) for number, ref in enumerate(refs)]
     end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
     some: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -236,12 +237,12 @@ def wait(
 
     for future in futures:
         concurrent.futures.Future.add_done_callback(future, count)
-    run = endpoint.waits.block(*futures) if num_returns == len(refs) else None
+    run = front.waits.block(*futures) if num_returns == len(refs) else None
     try:
-        with endpoint.pool.waiting():
-            endpoint.port.wait(some, max(0.0, end - time.monotonic()))
+        with core.pool.waiting():
+            core.port.wait(some, max(0.0, end - time.monotonic()))
     finally:
-        endpoint.waits.unblock(run)
+        front.waits.unblock(run)
     came = [number for number, future in enumerate(futures) if future.done()][:num_returns]
     for future in futures:
         future.cancel()  # polling must not fill the owners' queues
@@ -252,7 +253,7 @@ def wait(
 def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
     if ref._frozen is None:
         try:
-            future = ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
+            future = ref._front.calls.fetch(ref.id, None, (), copy=False)
         except ReferenceLostError:
             pass  # an error is there
         else:
@@ -270,7 +271,5 @@ def get_worker_info(name: str | None = None) -> WorkerInfo:
     Raises:
         WorkerNotFoundError, WorkerDiedError: there is nobody of that name, or no more.
     """
-    endpoint = frame().endpoint
-    if name is not None:
-        return endpoint.registry.find(name)
-    return endpoint.registry.find(endpoint.me.name)
+    front: Front = frame().core.front
+    return front.registry.find(front.core.me.name if name is None else name)

@@ -17,7 +17,8 @@ import pickle
 import secrets
 import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
 from thespian.system.addressManager import CannotPickleAddress
@@ -36,9 +37,6 @@ from .base.settings import Limits
 from .base.system import HOST_CAPABILITY, Mode
 from .base.transport import Transport
 from .events import JsonFormatter
-
-if TYPE_CHECKING:
-    from .hosts import Reach
 
 FARREF = "farrefBase"
 TCP = "multiprocTCPBase"
@@ -71,6 +69,16 @@ FORMATTERS = {
 }
 TRIES = 3
 """Free ports tried: somebody else may take one before the system's admin listens on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How other hosts reach this one."""
+
+    host: str
+    """A numeric address."""
+    port: int
+    key: bytes = field(repr=False)
 
 
 class NotThespian(logging.Filter):

@@ -18,15 +18,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable
 
     from .pool import Pool
 
+Later = list[Callable[[], None]]
+"""What a step leaves to be done when the endpoint's lock is given back."""
 BRIEF = 0.0003
 """Seconds that a brief job takes at most."""
 NEARLY = 4 * BRIEF
@@ -68,7 +71,7 @@ class Brief:
         kind: Hashable,
         job: Callable[..., object],
         *args: Any,
-        later: list[Callable[[], None]],
+        later: Later,
     ) -> None:
         """Run ``job(*args)`` as one of *pool*'s; a thread of it is woken *later*, if at all."""
         with self._order:

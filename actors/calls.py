@@ -16,27 +16,34 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ..protocol.errors import OverloadedError, WorkerDiedError
+from ..protocol.effects import Fail, Settle
+from ..protocol.errors import OverloadedError, OwnerDiedError, WorkerDiedError
 from ..protocol.messages import Cargo
 from ..protocol.requests import ElsewhereError
 from ..serialization.payload import Origin, Payload
 from . import sites
 from .base.interrupts import undisturbed
+from .core import Part
 from .futures import Future
-from .rref import RRef
 from .settings import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.effects import Effect
+    from ..protocol.errors import FarrefError
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.room import Flow
     from ..serialization.frozen import Frozen
-    from .endpoint import Endpoint
-    from .packing import Pack, Share
-    from .resolving import Invocation
+    from .brief import Later
+    from .core import Core
+    from .delivery import Delivery
+    from .packing import Pack, Packer, Share
+    from .waits import Waits
     from .wire import WorkerInfo
+
+    Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
+    """A function, or the name of a method, and its arguments."""
 
     Chain = tuple[RRefId, ...]
 
@@ -58,26 +65,30 @@ NESTED_PATIENCE = 1.0
 """Seconds after which a function's own call goes ahead: what takes the room may wait for it."""
 
 
-class Calls:
+class Calls(Part):
     """Makes the calls of one endpoint, and completes their futures."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, core: Core, delivery: Delivery, packer: Packer, waits: Waits) -> None:
+        self._core = core
+        self._delivery = delivery
+        self._packer = packer
+        self._waits = waits
+        core.handlers |= {Settle: self._settle, Fail: self._fail}
         self._waiting: dict[CallId, Future[Any]] = {}
         self._asks: dict[int, tuple[WorkerId, weakref.ref[Future[Any]]]] = {}
         """Weakly: an interrupt may take a question's future from who was about to wait for it."""
         self._ask_numbers = itertools.count(1)
-        self._unfetched = endpoint.delivery.intakes["results"]
+        self._unfetched = delivery.intakes["results"]
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
         """By thread: where its next message goes ahead, though there is no room for it."""
 
     # ---- made by the user
 
-    def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> RRef[Any]:
+    def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> Any:
         """Have *to* own the result of *what*; returns its reference at once."""
-        endpoint = self._endpoint
+        core = self._core
         pack = self._pack_request(to, what)
-        site = sites.here() if endpoint.sites.wanted else None
+        site = sites.here() if core.sites.wanted else None
         made: list[RRefId] = []
 
         def move(cargo: Cargo) -> list[Effect]:
@@ -85,23 +96,23 @@ class Calls:
                 origin = (cargo.payload.origin or Origin())._replace(site=site)
                 payload = replace(cargo.payload, origin=origin)
                 cargo = Cargo(payload=payload, descriptors=cargo.descriptors)
-            rref, effects = endpoint.context.create(to.id, cargo, target)
+            rref, effects = core.context.create(to.id, cargo, target)
             made.append(rref)
             if site is not None:
-                endpoint.note_site(rref, cargo)
+                core.note_site(rref, cargo)
             return effects
 
         with undisturbed:
             self._send(pack, self._lend(to, replies=False), move)
-            endpoint.check_open()  # it may have closed since the message was packed
-            return RRef._of(endpoint, made[0])
+            core.check_open()  # it may have closed since the message was packed
+            return core.handle(made[0])
 
-    def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
-        """Run a method of the object; its owner owns the result too."""
-        self._endpoint.check_open()
+    def remote_method(self, rref: RRefId, what: Invocation) -> Any:
+        """Run a method of the object; its owner owns the result too. Returns its reference."""
+        self._core.check_open()
         while True:
             try:
-                return self.remote(self._endpoint.owner(rref.id), what, rref.id)
+                return self.remote(self._core.owner(rref), what, rref)
             except ElsewhereError:
                 continue  # it turned out to be an alias just now
 
@@ -112,22 +123,20 @@ class Calls:
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         future = self._future(f"the reply of {to} to {_label(what)}()", timeout)
-        endpoint, pack = self._endpoint, self._pack_request(to, what)
-        return self._request(
-            future, pack, to, lambda cargo: endpoint.context.call(to.id, cargo, chain)
-        )
+        core, pack = self._core, self._pack_request(to, what)
+        return self._request(future, pack, to, lambda cargo: core.context.call(to.id, cargo, chain))
 
     def invoke(
-        self, rref: RRef[Any], what: Invocation, timeout: float | None, chain: Chain
+        self, rref: RRefId, what: Invocation, timeout: float | None, chain: Chain
     ) -> Future[Any]:
         """Run a method of the object."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        label = f"the reply of {what[0]}() of {rref.id}"
-        future = self._future(label, timeout, rref.id)
+        label = f"the reply of {what[0]}() of {rref}"
+        future = self._future(label, timeout, rref)
         while True:
-            to = self._endpoint.owner(rref.id)
-            move = partial(self._invoke, rref.id, chain, to.id)
+            to = self._core.owner(rref)
+            move = partial(self._invoke, rref, chain, to.id)
             try:
                 return self._request(future, self._pack_request(to, what), to, move)
             except ElsewhereError:
@@ -136,7 +145,7 @@ class Calls:
     def _invoke(
         self, rref: RRefId, chain: Chain, to: WorkerId, cargo: Cargo
     ) -> tuple[CallId, list[Effect]]:
-        return self._endpoint.context.invoke(rref, cargo, chain, to)
+        return self._core.context.invoke(rref, cargo, chain, to)
 
     def fetch(
         self,
@@ -156,20 +165,20 @@ class Calls:
         if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         future = self._future(f"the value of {rref}", timeout, rref)
-        endpoint = self._endpoint
-        self._endpoint.step(
+        core = self._core
+        self._core.step(
             lambda: self._mine(
                 future,
-                *endpoint.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
+                *core.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
             )
         )
-        endpoint.check_open()  # closed meanwhile: nobody would complete the future
+        core.check_open()  # closed meanwhile: nobody would complete the future
         return future
 
     def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Any:
         """What was fetched once and never changes. Raises what a fetch from the dead does."""
         self._patience(timeout)
-        self._endpoint.owner(rref)
+        self._core.owner(rref)
         return frozen.thaw()
 
     def known_already(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
@@ -182,11 +191,11 @@ class Calls:
         """Send a one-way message."""
         name = type(message).__name__  # for traces: the receiver's too, before it unpickles
         self._admit(to, "results" if tag is not None and tag[0] == "answer" else "mail")
-        endpoint = self._endpoint
+        core = self._core
         self._send(
-            endpoint.packer.pack(message, to.id, (*tag, name) if tag else name),
-            lambda rref: endpoint.context.fork(rref, to.id),
-            lambda cargo: endpoint.context.tell(to.id, cargo),
+            self._packer.pack(message, to.id, (*tag, name) if tag else name),
+            lambda rref: core.context.fork(rref, to.id),
+            lambda cargo: core.context.tell(to.id, cargo),
         )
 
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
@@ -195,7 +204,7 @@ class Calls:
         future = self._future(f"the answer of {to}", timeout)
         asks = self._asks
         noted = weakref.ref(future, lambda _: asks.pop(number, None))
-        with self._endpoint.lock:
+        with self._core.lock:
             asks[number] = to.id, noted
         try:
             self.tell(to, message, tag=("ask", number))
@@ -210,10 +219,6 @@ class Calls:
             if noted() is ask:
                 self._asks.pop(number, None)
 
-    def cancel(self, call: CallId) -> None:
-        """Take back a call that has not started."""
-        self._endpoint.step(lambda: self._endpoint.context.cancel(call))
-
     @property
     def in_flight(self) -> int:
         """Calls, fetches and questions that are not answered."""
@@ -221,22 +226,36 @@ class Calls:
 
     # ---- completed by the endpoint
 
-    def answered(self, call: CallId) -> Future[Any] | None:
-        """The future of a call that is over, one way or the other."""
-        return self._waiting.pop(call, None)
+    def _settle(self, effect: Settle, later: Later) -> None:
+        reply = effect.reply
+        future = self._waiting.pop(reply.call, None)
+        if future is None:
+            self._core.discards.message(reply.cargo.descriptors)
+        elif reply.moved is not None and reply.cargo.payload is None:
+            later.append(future.elsewhere)
+        else:
+            later.append(partial(future.arrived, reply.cargo))
+
+    def _fail(self, effect: Fail, later: Later) -> None:
+        future = self._waiting.pop(effect.call, None)
+        if future is not None:
+            how = self._core.context.how(effect.worker)
+            later.append(partial(future.failed, _death_of(effect.worker, effect.rref, how)))
 
     def ask_answered(self, number: int) -> Future[Any] | None:
         """The future of an ask, if anybody waits for it still."""
-        with self._endpoint.lock:  # or `end` might fail it too
+        with self._core.lock:  # or `end` might fail it too
             _, noted = self._asks.pop(number, (None, None))
         return noted() if noted is not None else None
 
-    def asked(self, dead: WorkerId) -> list[Future[Any]]:
-        """The asks of an actor that died: it will not answer any more."""
-        with self._endpoint.lock:
+    def died(self, dead: WorkerId) -> None:
+        """An actor died, and answers no asks any more."""
+        with self._core.lock:
             mine = [number for number, (worker, _) in self._asks.copy().items() if worker == dead]
             futures = [self.ask_answered(number) for number in mine]
-        return [future for future in futures if future is not None]
+        for future in futures:
+            if future is not None:
+                future.failed(_death_of(dead, None, self._core.context.how(dead)))
 
     def end(self) -> list[Future[Any]]:
         """The endpoint closes: the futures that nobody will complete any more. Under its lock."""
@@ -249,23 +268,25 @@ class Calls:
     # ---- inside
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        return Future(self._endpoint, what, self._patience(timeout), rref)
+        return Future(
+            self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
+        )
 
     def _patience(self, timeout: float | None) -> float:
         """The seconds that a wait may take. Raises `ValueError`, or why the endpoint has ended."""
-        seconds = check_timeout(timeout, self._endpoint.settings.timeout)
-        self._endpoint.check_open()  # first: what has died with the system is no news
+        seconds = check_timeout(timeout, self._core.settings.timeout)
+        self._core.check_open()  # first: what has died with the system is no news
         return seconds
 
     def _pack_request(self, to: WorkerInfo, what: Invocation) -> Pack:
         """Pickle a request."""
         self._admit(to, "requests")
-        return self._endpoint.packer.pack(what, to.id, _label(what))
+        return self._packer.pack(what, to.id, _label(what))
 
     def _lend(self, to: WorkerInfo, *, replies: bool = True) -> Share:
         """The references in a request are lent."""
-        endpoint = self._endpoint
-        return lambda rref: endpoint.context.lend(rref, to.id, replies=replies)
+        core = self._core
+        return lambda rref: core.context.lend(rref, to.id, replies=replies)
 
     def _request(
         self,
@@ -275,7 +296,7 @@ class Calls:
         move: Callable[[Cargo], tuple[CallId, list[Effect]]],
     ) -> Future[Any]:
         self._send(pack, self._lend(to), lambda cargo: self._mine(future, *move(cargo)))
-        self._endpoint.check_open()  # closed meanwhile: nobody would complete the future
+        self._core.check_open()  # closed meanwhile: nobody would complete the future
         return future
 
     def _mine(self, future: Future[Any], call: CallId, effects: list[Effect]) -> list[Effect]:
@@ -292,23 +313,23 @@ class Calls:
         with undisturbed:
             cargo = pack.cargo(share)
             try:
-                self._endpoint.step(lambda: move(cargo))
+                self._core.step(lambda: move(cargo))
                 if pressing:
-                    self._endpoint.delivery.press(*pressing)
+                    self._delivery.press(*pressing)
             except BaseException:
-                self._endpoint.step(lambda: self._endpoint.context.abandon(cargo.descriptors))
+                self._core.step(lambda: self._core.context.abandon(cargo.descriptors))
                 raise
 
     def _admit(self, to: WorkerInfo, flow: Flow) -> None:
         """Refuse the dead, learn the address, and wait while the peer is far behind."""
-        endpoint, delivery = self._endpoint, self._endpoint.delivery
-        endpoint.check_open()
-        with endpoint.lock:
-            if to.id in endpoint.context.dead:
-                how = endpoint.context.how(to.id)
+        core, delivery = self._core, self._delivery
+        core.check_open()
+        with core.lock:
+            if to.id in core.context.dead:
+                how = core.context.how(to.id)
                 raise WorkerDiedError(f"worker {to} died{how}; choose another one")
-            endpoint.book.learn(to.id, to.address)
-        handler = endpoint.in_loop()
+            core.peers.learn(to.id, to.address)
+        handler = core.in_loop()
         messages, size = delivery.load(to.id, flow)
         if messages < (MAX_UNSENT if handler else MAX_BACKLOG) and size < (
             MAX_UNSENT_BYTES if handler else MAX_BACKLOG_BYTES
@@ -316,7 +337,7 @@ class Calls:
             return
         if handler:  # it may not block
             raise OverloadedError(
-                f"{to} has not taken {messages} messages of handlers of {endpoint.me}, and "
+                f"{to} has not taken {messages} messages of handlers of {core.me}, and "
                 f"{size} bytes of {flow}; make the handler `async`, and `await` something now "
                 "and then while it sends, or send less"
             )
@@ -324,21 +345,21 @@ class Calls:
             messages, size = delivery.load(to.id, flow)
             raise OverloadedError(
                 f"{to} has not taken {messages} messages, and {size} bytes of {flow}, for "
-                f"{endpoint.settings.timeout:g} s; it is stopped, cut off, or slower than you: "
+                f"{core.settings.timeout:g} s; it is stopped, cut off, or slower than you: "
                 "wait, or end it"
             )
 
     def _await_fetching(self) -> None:
         """Wait while results of too many bytes lie in futures, and nobody asks for them."""
-        endpoint = self._endpoint
+        core = self._core
 
         def ready() -> bool:
             return not self._unfetched.over(MAX_UNFETCHED_BYTES)
 
-        if not endpoint.in_loop() and not self._wait(ready, endpoint.settings.timeout):
+        if not core.in_loop() and not self._wait(ready, core.settings.timeout):
             raise OverloadedError(
-                f"{self._unfetched.bytes} bytes of results lie in futures of {endpoint.me}, and "
-                f"nobody has asked for them for {endpoint.settings.timeout:g} s; ask for them, or "
+                f"{self._unfetched.bytes} bytes of results lie in futures of {core.me}, and "
+                f"nobody has asked for them for {core.settings.timeout:g} s; ask for them, or "
                 "drop the futures, before you call again"
             )
 
@@ -348,13 +369,13 @@ class Calls:
         Blocks. A function's own call goes ahead sooner. Those who have taken the room may wait for
         that function.
         """
-        endpoint, seconds = self._endpoint, self._endpoint.settings.timeout
-        nested = flow != "results" and endpoint.pool.inside
+        core, seconds = self._core, self._core.settings.timeout
+        nested = flow != "results" and core.pool.inside
         patience = time.monotonic() + NESTED_PATIENCE
 
         def ready() -> bool:
-            messages, size = endpoint.delivery.load(to, flow)
-            if to in endpoint.context.dead:
+            messages, size = self._delivery.load(to, flow)
+            if to in core.context.dead:
                 return True
             if messages >= MAX_BACKLOG or size < MAX_BACKLOG_BYTES:
                 return messages < MAX_BACKLOG
@@ -368,16 +389,16 @@ class Calls:
 
     def _wait(self, ready: Callable[[], bool], seconds: float, *, lend: bool = True) -> bool:
         """Wait until *ready*, or closed, for *seconds* at most; whether it is. Blocks."""
-        endpoint, room = self._endpoint, self._endpoint.delivery.room
+        core, room = self._core, self._delivery.room
         end = time.monotonic() + seconds
 
         def over() -> bool:
-            with endpoint.lock:
-                return ready() or endpoint.closed
+            with core.lock:
+                return ready() or core.closed
 
-        while not over() and time.monotonic() < end and endpoint.port.call_in():
+        while not over() and time.monotonic() < end and core.port.call_in():
             time.sleep(0)  # in-process actors run only while the program calls in
-        with endpoint.pool.waiting() if lend else contextlib.nullcontext(), room:
+        with core.pool.waiting() if lend else contextlib.nullcontext(), room:
             while not over():
                 left = end - time.monotonic()
                 if left <= 0:
@@ -388,3 +409,15 @@ class Calls:
 
 def _label(what: Invocation) -> str:
     return str(getattr(what[0], "__name__", what[0]))
+
+
+def _death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:
+    """The error for what waited for *worker*, or for its object *rref*; *how*: see `Tables.how`."""
+    if rref is not None:
+        return OwnerDiedError(
+            f"{worker}, the owner of {rref}, died{how}, and the value with it; create it again"
+        )
+    return WorkerDiedError(
+        f"worker {worker} died before it replied{how}; whether the call took effect is unknown: "
+        "call another one if doing it twice does no harm"
+    )

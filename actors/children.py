@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 EXITED = "it exited"
 """How a child ended of which nothing else is known: it handled an exit request."""
+LEFT = "it left"
+"""How an endpoint ended that said so itself."""
 HINTS = {signal.SIGKILL: ", by somebody or for want of memory: see `dmesg`"}
 """What a signal may mean."""
 
@@ -66,3 +68,7 @@ def how_it_ended(code: int | None) -> str:
     except ValueError:  # a real-time signal has no name
         return f"killed by signal {-code}"
     return f"killed by {number.name}{HINTS.get(number, '')}"
+
+
+ORDERLY = (LEFT, EXITED, how_it_ended(0))
+"""Ends of those that were to end: no deaths in metrics, and at INFO in the log."""

@@ -12,14 +12,11 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.messages import Call, Create, Fetch, Invoke, Reply, Tell
-from .current import frame
 
 if TYPE_CHECKING:
     from ..protocol.messages import Message
-    from .endpoint import Endpoint
 
-_LOADED = frozenset({Call, Create, Invoke, Reply, Tell})
-_USER = _LOADED | {Fetch}
+_USER = frozenset({Call, Create, Fetch, Invoke, Reply, Tell})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +76,8 @@ class Tally:
 
     def __init__(self) -> None:
         self._kinds: dict[type, int] = {}
-        self._bytes = 0
-        self._packets = 0
+        self.payload_bytes = 0
+        self.packets_sent = 0
         self._posting = threading.Lock()
         self.packets_received = 0
         self.messages_received = 0
@@ -88,62 +85,13 @@ class Tally:
     def sent(self, kind: type[Message], size: int) -> None:
         """A message is to leave, with *size* bytes of the user's. Under the endpoint's lock."""
         self._kinds[kind] = self._kinds.get(kind, 0) + 1
-        self._bytes += size
+        self.payload_bytes += size
 
     def packet_left(self) -> None:
         """A packet is posted. In any thread, without the endpoint's lock."""
         with self._posting:
-            self._packets += 1
+            self.packets_sent += 1
 
-    def read(self, endpoint: Endpoint) -> Counters:
-        """All counters of *endpoint*, whose tally this is. Takes its lock for a moment."""
-        with endpoint.lock:
-            kinds = dict(self._kinds)
-            context = endpoint.context
-            owners = len(context.owners)
-            aliases = sum(owner.alias is not None for owner in context.owners.values())
-            loans = context.borrowed()
-            borrowers = sum(
-                not user.confirmed and (rref in loans or bool(getattr(user, "reported", ())))
-                for rref, user in context.users.items()
-            )
-            users = len(context.users) - borrowers
-            again, twice = endpoint.delivery.repeated()
-            lent = sum(len(waiting.loans) for waiting in context.waiting.values())
-            backlog = sum(1 for _ in endpoint.delivery.waiting())
-        roles = {"owner": owners - aliases, "alias": aliases, "user": users, "borrower": borrowers}
-        return Counters(
-            references={role: count for role, count in roles.items() if count},
-            control={kind.__name__: n for kind, n in kinds.items() if kind not in _USER},
-            user={kind.__name__: n for kind, n in kinds.items() if kind in _USER},
-            payload_bytes=self._bytes,
-            packets_sent=self._packets,
-            packets_received=self.packets_received,
-            messages_received=self.messages_received,
-            served=endpoint.server.served,
-            errors=endpoint.server.errors,
-            retransmissions=again,
-            duplicates=twice,
-            refused=endpoint.refused,
-            deaths=endpoint.deaths.counted,
-            lent=lent,
-            borrowed=sum(map(len, loans.values())),
-            in_flight=endpoint.calls.in_flight,
-            waiting=endpoint.pool.waits + endpoint.chores.waits,
-            inbox=endpoint.port.queued(),
-            backlog=backlog,
-            timers=endpoint.port.timers(),
-        )
-
-
-def counters() -> Counters:
-    """The counters of the calling endpoint; `System.counters` tells those of all.
-
-    Does not block, and costs a look at each reference that is held.
-
-    Raises:
-        SystemDownError: outside any system.
-    """
-    endpoint = frame().endpoint
-    endpoint.turn()
-    return endpoint.delivery.tally.read(endpoint)
+    def kinds(self, *, user: bool) -> dict[str, int]:
+        """Messages sent, by kind: those that carry something of the user's, or the others."""
+        return {kind.__name__: n for kind, n in self._kinds.items() if (kind in _USER) is user}

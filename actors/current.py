@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..protocol.ids import CallId, RRefId
-    from .endpoint import Endpoint
+    from .core import Core
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -40,34 +40,34 @@ class Run(msgspec.Struct, frozen=True):
 class Frame(msgspec.Struct, frozen=True):
     """The endpoint that runs the current code, and the chain of objects that wait for it."""
 
-    endpoint: Endpoint
+    core: Core
     chain: tuple[RRefId, ...] = ()
     run: Run | None = None
 
 
 _frame: ContextVar[Frame | None] = ContextVar("farref frame", default=None)
-_programs: list[tuple[int, Endpoint]] = []
+_programs: list[tuple[int, Core]] = []
 """Systems that this program entered, innermost last, each with the pid that entered it."""
 
 
 @contextmanager
 def running_in(
-    endpoint: Endpoint, chain: tuple[RRefId, ...] = (), run: Run | None = None
+    core: Core, chain: tuple[RRefId, ...] = (), run: Run | None = None
 ) -> Iterator[None]:
-    """Code inside belongs to *endpoint*, and runs for the request *run*.
+    """Code inside belongs to *core*, and runs for the request *run*.
 
     A process that is forked inside does not come out: it ends there.
     """
-    token = _frame.set(Frame(endpoint, chain, run))
+    token = _frame.set(Frame(core, chain, run))
     try:
         yield
     finally:
-        if os.getpid() != endpoint.pid:
-            _end_child(endpoint)
+        if os.getpid() != core.pid:
+            _end_child(core)
         _frame.reset(token)
 
 
-def _end_child(endpoint: Endpoint) -> NoReturn:
+def _end_child(core: Core) -> NoReturn:
     """End this forked process: it would go on as its parent does, and read its parent's messages.
 
     It ends as a process does that comes to its end, or raises; nothing is run that was registered
@@ -80,29 +80,29 @@ def _end_child(endpoint: Endpoint) -> NoReturn:
         code = 1
     with suppress(BaseException):
         if error is not None and not isinstance(error, SystemExit):
-            sys.stderr.write(f"In a process that was forked on {endpoint.me}:\n")
+            sys.stderr.write(f"In a process that was forked on {core.me}:\n")
             traceback.print_exception(error)
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code & 0xFF)
 
 
-def enter_program(endpoint: Endpoint) -> None:
-    """Code of this program outside any actor belongs to *endpoint* from now on.
+def enter_program(core: Core) -> None:
+    """Code of this program outside any actor belongs to *core* from now on.
 
     Entered again, it is the innermost. There is no moment at which it is not entered: other
     threads run meanwhile.
     """
-    entry = (os.getpid(), endpoint)
+    entry = (os.getpid(), core)
     _programs.append(entry)
     while _programs.count(entry) > 1:
         _programs.remove(entry)  # the outer one
 
 
-def leave_program(endpoint: Endpoint) -> None:
+def leave_program(core: Core) -> None:
     """Undo `enter_program`."""
     for each in _programs.copy():
-        if each[1] is endpoint:
+        if each[1] is core:
             with suppress(ValueError):  # another thread was faster
                 _programs.remove(each)
 
@@ -115,26 +115,26 @@ def frame() -> Frame:
     """
     found = _frame.get()
     if found is not None:
-        found.endpoint.check_process()
+        found.core.check_process()
         return found
     pid = os.getpid()
-    for owner, endpoint in reversed(_programs.copy()):  # other threads enter and leave
+    for owner, core in reversed(_programs.copy()):  # other threads enter and leave
         if owner == pid:
-            return Frame(endpoint)
+            return Frame(core)
     raise SystemDownError(
         "this code runs in no farref system; start one with `with farref.System() as system:`"
     )
 
 
-def chain_in(endpoint: Endpoint) -> tuple[RRefId, ...]:
-    """The objects that wait for the running code, if it belongs to *endpoint*."""
+def chain_in(core: Core) -> tuple[RRefId, ...]:
+    """The objects that wait for the running code, if it belongs to *core*."""
     found = _frame.get()
-    return found.chain if found is not None and found.endpoint is endpoint else ()
+    return found.chain if found is not None and found.core is core else ()
 
 
-def run_in(endpoint: Endpoint, by: int) -> Run | None:
+def run_in(core: Core, by: int) -> Run | None:
     """The request that the running code is for, if that ends with the thread, or task, *by*."""
     found = _frame.get()
-    if found is None or found.run is None or found.endpoint is not endpoint:
+    if found is None or found.run is None or found.core is not core:
         return None
     return found.run if found.run.by == by else None

@@ -27,14 +27,17 @@ from ..protocol.room import FLOWS
 from ..serialization import shared
 from ..serialization.failures import text_of
 from ..serialization.payload import Payload
-from . import parcels, ports, serving
+from . import parcels, port
 from .base.framing import Raw
+from .cargoes import grounded, is_answer, payload_of, pieces
+from .core import Part
 from .counters import Tally
-from .faults import Counts, Faults, FaultyPort
+from .faults import Faults
+from .faulty import FaultyPort
 from .intake import Intake
 from .links import Links
-from .packing import grounded, is_answer, payload_of, pieces
-from .wire import Envelope, Meddle, WorkerInfo, check_payload
+from .registry import PATIENCE
+from .wire import Envelope, Meddle, Meddled, WorkerInfo, check_payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,10 +48,11 @@ if TYPE_CHECKING:
     from ..protocol.ids import WorkerId
     from ..protocol.messages import Cargo, Message
     from ..protocol.room import Flow
-    from .effects import Later
-    from .endpoint import Endpoint
+    from .brief import Later
+    from .core import Core
+    from .faults import Counts
     from .links import Outgoing
-    from .ports import Port
+    from .registry import Registry
 
 log = logging.getLogger(__name__)
 
@@ -58,22 +62,27 @@ GATHERED_REFERENCES = 200
 """So does one with more references; they are not measured under the lock."""
 PACKET_BYTES = 16 << 20
 """What one packet carries at most, unless it is a single message: there is memory for both ends."""
+MAX_WAITING_BYTES = 64 << 20
+"""The bytes of all requests that wait, for a thread or their turn, until more senders have to."""
 
 
-class Delivery:
+class Delivery(Part):
     """Sends the packets of one endpoint, and takes those that come."""
 
-    def __init__(self, endpoint: Endpoint, port: Port) -> None:
-        self._endpoint = endpoint
-        self._port = port
-        self._faulty: FaultyPort | None = None
+    def __init__(self, core: Core, registry: Registry) -> None:
+        self._core = core
+        self._registry = registry
+        self._port = core.port
+        core.outlet = self
+        faults = core.settings.faults
+        self._faulty = FaultyPort(core.port, core.me, faults) if faults is not None else None
         """What packets leave by instead, in a test."""
         self._links = Links()
-        self._links.on_release = self._released
+        self._links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
         """Payloads that came, and that nobody has begun with, by flow."""
         self.tally = Tally()
-        self.room = threading.Condition(endpoint.lock)
+        self.room = threading.Condition(core.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
 
     # ---- out; under the lock unless it says otherwise
@@ -99,10 +108,6 @@ class Delivery:
         self.tally.sent(kind, size)
         return self._links.send(to, message, flow, size, prompt=large)
 
-    def _released(self, to: WorkerId, message: Message, number: int) -> None:
-        """*message* had waited for room, and leaves."""
-        self._endpoint.effects.left(to, message, number)
-
     @property
     def left(self) -> bool:
         """Whether something may leave that has not. In any thread, without the lock."""
@@ -114,39 +119,39 @@ class Delivery:
         With *gather* some of it stays for a moment, until the mailbox thread sends it, if others
         would be busy with single messages otherwise.
         """
-        if self._endpoint.tracer:
-            self._endpoint.tracer.flush()
+        if self._core.tracer:
+            self._core.tracer.flush()
         now = time.monotonic()
         if self._links.owing:
             self._links.give(self._full)
         packets, news = self._links.packets(now, gather=gather)
-        self._endpoint.mints.note(self._endpoint.context.minted, now)
+        self._core.mints.note(self._core.context.minted, now)
         if news:
-            self._endpoint.wake()  # the mailbox thread keeps the time
+            self._core.wake()  # the mailbox thread keeps the time
         return packets
 
     def post(self, packets: Outgoing) -> None:
         """Hand *packets* to the port, without the lock."""
-        endpoint = self._endpoint
+        core = self._core
         for worker, packet in packets:
-            address = endpoint.book.address_of(worker)
-            if address is None or endpoint.address is None:
-                if worker not in endpoint.context.dead:
-                    log.error("%s has no address of %s, and cannot send to it", endpoint.me, worker)
+            address = core.peers.address_of(worker)
+            if address is None or core.address is None:
+                if worker not in core.context.dead:
+                    log.error("%s has no address of %s, and cannot send to it", core.me, worker)
                 continue
-            me = WorkerInfo(endpoint.me, endpoint.address)
+            me = WorkerInfo(core.me, core.address)
             way = self._faulty or self._port
             try:
                 if shared.unread or shared.early:  # it may relay what came shared
-                    near = endpoint.registry.surely_near(worker)
+                    near = self._registry.surely_near(worker)
                     if shared.early or not near:
                         packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
                 for piece in self._pieces(packet):
                     self.tally.packet_left()
                     way.post(address, self._wrapped(me, worker, piece))
             except Exception as error:  # it counts as lost, and is sent again
-                if not endpoint.closed:
-                    log.warning("%s could not send to %s: %s", endpoint.me, worker, text_of(error))
+                if not core.closed:
+                    log.warning("%s could not send to %s: %s", core.me, worker, text_of(error))
 
     def _pieces(self, packet: Packet) -> Iterable[Packet]:
         if len(packet.messages) < 2:
@@ -164,7 +169,7 @@ class Delivery:
 
     def resend(self, now: float) -> None:
         """Send what is due at *now*: again, or acknowledgements that found no ride. Locks."""
-        with self._endpoint.lock:
+        with self._core.lock:
             packets = [
                 (worker, packet)
                 for worker, packet in self._links.due(now)
@@ -181,11 +186,11 @@ class Delivery:
 
         In any thread, without the lock.
         """
-        if worker != self._endpoint.me:
+        if worker != self._core.me:
             return self._links.load(worker, flow)
         if flow == "results":
             return 0, 0  # they are in its own futures already
-        with self._endpoint.lock:
+        with self._core.lock:
             return 0, self.intakes[flow].share(worker)
 
     def press(self, worker: WorkerId, flow: Flow) -> None:
@@ -195,8 +200,8 @@ class Delivery:
             self._links.press(worker, flow)
             return []
 
-        if worker != self._endpoint.me:
-            self._endpoint.step(move)
+        if worker != self._core.me:
+            self._core.step(move)
 
     def unacknowledged(self, worker: WorkerId) -> list[Message]:
         """The messages to *worker* that it may not have received, in order."""
@@ -230,7 +235,7 @@ class Delivery:
 
     def _held_back(self, worker: WorkerId, packet: Packet) -> bool:
         """A retransmission is no use, and costs memory, while the last copy is not even written."""
-        address = self._endpoint.book.address_of(worker)
+        address = self._core.peers.address_of(worker)
         return bool(packet.messages) and address is not None and self._port.holds_back(address)
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
@@ -242,7 +247,7 @@ class Delivery:
         }
         if not named:
             return ()
-        known = ((worker, self._endpoint.address_of(worker)) for worker in named)
+        known = ((worker, self._core.address_of(worker)) for worker in named)
         return tuple(WorkerInfo(worker, address) for worker, address in known if address)
 
     # ---- in; in the mailbox thread
@@ -260,22 +265,22 @@ class Delivery:
     def _take(
         self, sender: WorkerInfo, to: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...]
     ) -> None:
-        endpoint = self._endpoint
-        if to != endpoint.me or sender.id == endpoint.me:
-            raise ProtocolError(f"{sender} sent {endpoint.me} a packet that is for {to}")
+        core = self._core
+        if to != core.me or sender.id == core.me:
+            raise ProtocolError(f"{sender} sent {core.me} a packet that is for {to}")
         if not is_name(sender.id.name):  # it would be in what others are told
             raise ProtocolError("a packet of an endpoint whose name is no text")
         later: Later = []
         packets: Outgoing = []
         try:
-            with endpoint.lock:
-                if sender.id in endpoint.context.dead or endpoint.closed:
+            with core.lock:
+                if sender.id in core.context.dead or core.closed:
                     return
-                now = endpoint.context.now = time.monotonic()
+                now = core.context.now = time.monotonic()
                 self.tally.packets_received += 1
-                endpoint.learn(sender, *peers)
-                if endpoint.discards:
-                    endpoint.discards.sweep(later)
+                core.learn(sender, *peers)
+                if core.discards:
+                    core.discards.sweep(core.context, core.carry_out, later)
                 full = self._full(sender.id) if packet.messages else ()
                 _open(packet, self._links.handed(sender.id))
                 messages = self._links.receive(sender.id, packet, now, full)
@@ -283,11 +288,11 @@ class Delivery:
                 first = self._links.handed(sender.id) - len(messages)
                 for number, message in enumerate(messages, first):
                     if type(message) not in ABOUT_ROOM:
-                        endpoint.receive(sender.id, message, later, number)
+                        core.receive(sender.id, message, later, number)
                 self.room.notify_all()
                 packets = [*self.packets(), *self._links.urgent(sender.id, time.monotonic())]
         finally:
-            endpoint.conclude(packets, later)
+            core.conclude(packets, later)
 
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
         """*message* came, and its *payload* is large enough to count. Under the lock."""
@@ -304,29 +309,37 @@ class Delivery:
         full: tuple[Flow, ...] = ()
         if self._port.full():
             full = ("mail",)
-        elif mail.bytes >= ports.MAX_INBOX_BYTES:
-            full = ("mail",) if mail.over(ports.MAX_INBOX_BYTES, sender, share) else ()
-        most = serving.MAX_WAITING_BYTES
+        elif mail.bytes >= port.MAX_INBOX_BYTES:
+            full = ("mail",) if mail.over(port.MAX_INBOX_BYTES, sender, share) else ()
+        most = MAX_WAITING_BYTES
         if requests.bytes >= most and requests.over(most, sender, share):
             full = (*full, "requests")
         return full
 
     def _less_waits(self) -> None:
         """Called by finalizers: something that came has been let go of."""
-        if self._links.owing and self._endpoint.pid == os.getpid():
-            self._endpoint.wake()
+        if self._links.owing and self._core.pid == os.getpid():
+            self._core.wake()
 
     # ---- faults on purpose; see `farref.testing`
 
-    def suffer(self, faults: Faults | None) -> None:
-        """Have the system's *faults*, if it has some, from now on."""
-        if faults is not None and self._faulty is None:
-            self._faulty = FaultyPort(self._port, self._endpoint.me, faults)
+    def meddle_with(self, to: WorkerInfo, **what: Any) -> Counts:
+        """Have *to* change its faults, and return what became of its packets so far."""
+        if to.id == self._core.me:
+            return self.meddle(Meddle(0, to.address, **what))
+        counts: Counts = self._registry.ask(
+            Meddle, PATIENCE, to, asker=self._core.address, **what
+        ).counts
+        return counts
+
+    def meddled(self, order: Meddle) -> None:
+        """Carry out what another endpoint's test wants."""
+        self._port.post(order.asker, Meddled(order.token, self.meddle(order)))
 
     def meddle(self, order: Meddle) -> Counts:
         """A test has packets lost, or no more."""
         if self._faulty is None:
-            self._faulty = FaultyPort(self._port, self._endpoint.me, Faults())
+            self._faulty = FaultyPort(self._port, self._core.me, Faults())
         if order.faults is not None:
             self._faulty.adopt(order.faults)
         self._faulty.cut(*order.cut)

@@ -19,10 +19,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.context import Context
+    from ..protocol.effects import Effect
     from ..protocol.ids import RRefId
     from ..protocol.messages import Descriptor
-    from .effects import Later
-    from .endpoint import Endpoint
+    from .brief import Later
+
+    CarryOut = Callable[[list[Effect], Later], None]
 
 
 class Hold(weakref.ref[Any]):
@@ -41,8 +46,14 @@ class Hold(weakref.ref[Any]):
 class Discards:
     """The counts of one endpoint, and those that have ended and are not settled yet."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(
+        self, wake: Callable[[], None], step: Callable[[Callable[[], list[Effect]]], None]
+    ) -> None:
+        """*wake* has a step made soon; *step* makes one."""
+        self._wake = wake
+        self._step = step
+        self._pid = os.getpid()
+        self._closed = False
         self._holds: set[Hold] = set()
         self._gone: deque[Hold] = deque()
         """Some of them, maybe twice."""
@@ -68,22 +79,21 @@ class Discards:
 
     def gone(self, hold: Hold) -> None:
         """The object of *hold*, if it has one, is collected. Safe to call again."""
-        endpoint = self._endpoint
-        if not endpoint.closed and endpoint.pid == os.getpid():
+        if not self._closed and self._pid == os.getpid():
             self._gone.append(hold)
-            endpoint.wake()
+            self._wake()
 
     def settle(self, hold: Hold | None) -> None:
         """The message of *hold* was opened. Makes a step."""
         if hold is not None:
             self._gone.append(hold)
-            self._endpoint.step(list)
+            self._step(list)
 
     def message(self, descriptors: tuple[Descriptor, ...]) -> None:
         """A message was given up that nobody kept."""
-        if not self._endpoint.closed:
+        if not self._closed:
             self._messages.append(descriptors)
-            self._endpoint.wake()
+            self._wake()
 
     # ---- settling; under the endpoint's lock
 
@@ -91,9 +101,8 @@ class Discards:
         """Whether there is something to settle."""
         return bool(self._gone or self._messages)
 
-    def sweep(self, later: Later) -> None:
+    def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Settle the counts that have ended."""
-        context, carry_out = self._endpoint.context, self._endpoint.effects.carry_out
         while self._gone:  # all at once: the fewer messages are needed to say so
             handles: list[RRefId] = []
             for _ in range(len(self._gone)):
@@ -111,5 +120,6 @@ class Discards:
 
     def close(self) -> None:
         """The endpoint has ended: nothing is counted any more."""
+        self._closed = True
         self._holds.clear()
         self._gone.clear()

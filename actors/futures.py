@@ -14,7 +14,7 @@ import operator
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ..protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
 from .current import chain_in
@@ -25,15 +25,24 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import CallId, RRefId
     from ..protocol.messages import Cargo
+    from ..serialization.frozen import Frozen
+    from .core import Core
     from .discards import Hold
-    from .endpoint import Endpoint
-    from .rref import RRef
+    from .packing import Packer
+    from .waits import Waits
 
 _OVER = frozenset({"FINISHED", "CANCELLED", "CANCELLED_AND_NOTIFIED"})
 """The states of `concurrent.futures` that no other one follows, but one of these."""
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+class Keeper(Protocol):
+    """The handle that a value was asked for through."""
+
+    _frozen: Frozen | None
+    """It keeps a value that never changes."""
 
 
 class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
@@ -45,17 +54,26 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     """
 
     def __init__(
-        self, endpoint: Endpoint, what: str, timeout: float, rref: RRefId | None = None
+        self,
+        core: Core,
+        packer: Packer,
+        waits: Waits,
+        what: str,
+        timeout: float,
+        *,
+        rref: RRefId | None = None,
     ) -> None:
         super().__init__()
         self.call: CallId | None = None
         self.moved = False
         """The answer was that the value is elsewhere; whoever asked knows where by now."""
-        self.asker: weakref.ref[RRef[T]] | None = None
+        self.asker: weakref.ref[Keeper] | None = None
         """The handle that the value was asked for through; it keeps it if it is frozen."""
         self.after: Future[Any] | None = None
         """The one that has to be done first, of a chained one."""
-        self._endpoint = endpoint
+        self._core = core
+        self._packer = packer
+        self._waits = waits
         self.what = what
         self._rref = rref
         self._timeout = timeout
@@ -77,10 +95,10 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         if self._begin():
             self._cargo = cargo
             if cargo.descriptors:
-                self._hold = self._endpoint.discards.keep(self, cargo.descriptors)
+                self._hold = self._core.discards.keep(self, cargo.descriptors)
             super().set_result(None)
         elif cargo.descriptors:
-            self._endpoint.discards.message(cargo.descriptors)
+            self._core.discards.message(cargo.descriptors)
 
     def known(self, value: T) -> None:
         """Nobody needs to be asked."""
@@ -152,7 +170,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         It runs when the outcome is there, whatever that is. What *callback* raises is the error of
         the new future, whose timeout is this one's. Does not block.
         """
-        chained: Future[U] = Future(self._endpoint, f"what follows {self.what}", self._timeout)
+        what = f"what follows {self.what}"
+        chained: Future[U] = Future(self._core, self._packer, self._waits, what, self._timeout)
         chained.after = self
 
         def run(_: object) -> None:
@@ -171,7 +190,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there."""
 
         def run(_: object) -> None:
-            if not self._endpoint.pool.submit(fn, self):
+            if not self._core.pool.submit(fn, self):
                 fn(self)  # the system ends, and a chain must end with it (G6)
 
         super().add_done_callback(run)
@@ -188,7 +207,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 return False
             self.set_running_or_notify_cancel()  # or those who wait already would not wake
         if self.call is not None:
-            self._endpoint.calls.cancel(self.call)
+            call = self.call
+            self._core.step(lambda: self._core.context.cancel(call))
         return True
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -218,43 +238,43 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
         super().add_done_callback(done)
         left = max(0.0, self._deadline - time.monotonic())
-        run = self._endpoint.waits.suspend(self)
+        run = self._waits.suspend(self)
         try:
             yield from self._come(waiter, left).__await__()
         except TimeoutError:
             raise self._late(self._timeout) from None
         finally:
-            self._endpoint.waits.unblock(run)
+            self._waits.unblock(run)
 
     async def _come(self, waiter: asyncio.Future[None], seconds: float) -> None:
         # Not `asyncio.wait_for`: that of Python 3.11 loses a cancel that comes with the answer.
         async with asyncio.timeout(seconds):
             # In-process actors run only while the program calls in.
-            while not waiter.done() and self._endpoint.port.call_in():  # noqa: ASYNC110 - nobody else would
+            while not waiter.done() and self._core.port.call_in():  # noqa: ASYNC110 - nobody else would
                 await asyncio.sleep(0.002)
             await waiter
 
     def _block(self, timeout: float | None) -> None:
         if self.done():
             return
-        self._endpoint.check_process()
+        self._core.check_process()
         left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
-        self._endpoint.check_may_block(self.what)
+        self._core.check_may_block(self.what)
         self._check_self_wait()
-        run = self._endpoint.waits.block(self)
+        run = self._waits.block(self)
         try:
-            with self._endpoint.pool.waiting():
-                came = self._endpoint.port.wait(self, left)
+            with self._core.pool.waiting():
+                came = self._core.port.wait(self, left)
         finally:
-            self._endpoint.waits.unblock(run)
+            self._waits.unblock(run)
         if not came:
             raise self._late(self._timeout if timeout is None else timeout)
 
     def _check_self_wait(self) -> None:
-        chain = chain_in(self._endpoint)
+        chain = chain_in(self._core)
         if self._rref is None or not chain or self.done():
             return
-        if any(each in chain for each in self._endpoint.where_asked(self._rref)):
+        if any(each in chain for each in self._core.where_asked(self._rref)):
             raise SelfWaitError(
                 f"{self.what} waits for itself: {self._rref} runs one call at a time, and this "
                 "code is that call; call the method directly on the object instead"
@@ -274,17 +294,15 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             cargo = self._cargo
             if cargo is not None:
                 try:
-                    frozen = self._endpoint.packer.open_frozen(cargo)
-                    self._result = (
-                        self._endpoint.packer.open(cargo) if frozen is None else frozen.thaw()
-                    )
+                    frozen = self._packer.open_frozen(cargo)
+                    self._result = self._packer.open(cargo) if frozen is None else frozen.thaw()
                     keeper = self.asker() if frozen is not None and self.asker else None
                     if keeper is not None:
                         keeper._frozen = frozen
                 except Exception as error:  # an interrupt is no answer: ask again, and it is opened
                     # Without the frames on the way here: they hold the message, and so us.
                     self._exception = error.with_traceback(None)
-                    trail = self._endpoint.trail(self._rref) if self._rref else ""
+                    trail = self._core.trail(self._rref) if self._rref else ""
                     if trail:
                         error.add_note(f"farref: it is the value of an alias: {trail}")
                 self._let_go()
@@ -305,16 +323,16 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 return
             with contextlib.suppress(FarrefError, MemoryError):  # a fetch will say it
                 if keeper is not None:
-                    frozen = self._endpoint.packer.open_frozen(cargo, copy=False)
+                    frozen = self._packer.open_frozen(cargo, copy=False)
                     keeper._frozen = frozen or keeper._frozen
             self._let_go()
 
     def _let_go(self) -> None:
         """The message was opened: its own hold on its references ends."""
         self._cargo = None
-        self._endpoint.discards.settle(self._hold)
+        self._core.discards.settle(self._hold)
 
     def __del__(self) -> None:
         hold = getattr(self, "_hold", None)
         if hold is not None:
-            self._endpoint.discards.gone(hold)
+            self._core.discards.gone(hold)

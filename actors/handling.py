@@ -12,7 +12,7 @@ import threading
 import types
 from typing import TYPE_CHECKING, Any
 
-from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
+from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ..serialization.failures import Failure, details_of, text_of
 from .box import Box
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..protocol.messages import Cargo, Descriptor
     from .endpoint import Endpoint
     from .loop import Loop
-    from .ref_actor import RefActor
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +35,7 @@ LAST_WORDS = 2.0
 class Handlers:
     """The handlers of one actor."""
 
-    def __init__(
-        self, actor: RefActor, loop: Loop, send: Callable[[ActorAddress, Any], None]
-    ) -> None:
+    def __init__(self, actor: Actor, loop: Loop, send: Callable[[ActorAddress, Any], None]) -> None:
         self._actor = actor
         self._loop = loop
         self._send = send
@@ -79,7 +76,7 @@ class Handlers:
         try:
             message = endpoint.packer.open(cargo)
         except BaseException as error:
-            endpoint.release(cargo.descriptors)
+            endpoint.core.release(cargo.descriptors)
             self._report(None, sender, error)
             return None
         if endpoint.spans is not None:
@@ -93,7 +90,7 @@ class Handlers:
         endpoint = self.endpoint
         result = None
         try:
-            with running_in(endpoint):
+            with running_in(endpoint.core):
                 # The class's method, not the instance's (which is the mailbox): a decorator
                 # such as Thespian's `troupe` may have put its own in that place.
                 result = type(self._actor).receiveMessage(self._actor, message, sender)
@@ -102,7 +99,7 @@ class Handlers:
         if type(result) is types.CoroutineType:  # `isinstance` asks the user's `__class__`
             return self._finish(Box(result), message, sender, descriptors)
         del message
-        endpoint.release(descriptors)
+        endpoint.core.release(descriptors)
         return None
 
     async def _finish(
@@ -114,12 +111,12 @@ class Handlers:
     ) -> None:
         endpoint = self.endpoint
         try:
-            with running_in(endpoint):
+            with running_in(endpoint.core):
                 await handler.take()
         except BaseException as error:  # a CancelledError too: nothing else tells the sender
             self._report(message, sender, error)
         del message
-        endpoint.release(descriptors)
+        endpoint.core.release(descriptors)
 
     def _report(self, message: Any, sender: ActorAddress, error: BaseException) -> None:
         """A handler raised: once, and its sender is told, as Thespian tells it."""
@@ -127,14 +124,14 @@ class Handlers:
         details = details_of(error)
         if endpoint.spans is not None:
             endpoint.spans.raised(error)
-        log.error("%s raised in a handler:\n%s", endpoint.me, details)
+        log.error("%s raised in a handler:\n%s", endpoint.core.me, details)
         try:
-            with running_in(endpoint):
+            with running_in(endpoint.core):
                 if isinstance(sender, ReplyAddress):
                     what = f"the handler of {type(message).__name__}"
-                    self._send(sender, Failure.of(error, endpoint.me.name, what))
+                    self._send(sender, Failure.of(error, endpoint.core.me.name, what))
                 elif not isinstance(message, PoisonMessage | ActorSystemMessage):
                     self._send(sender, PoisonMessage(message, details))
         except BaseException as second:
             text = text_of(second)
-            log.warning("%s cannot report its error to %s: %s", endpoint.me, sender, text)
+            log.warning("%s cannot report its error to %s: %s", endpoint.core.me, sender, text)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ..protocol.ids import ForkId, RRefId
     from ..protocol.messages import Message
     from ..protocol.user import User
-    from .endpoint import Endpoint
+    from .core import Core
+    from .delivery import Delivery
+    from .objects import Objects
     from .rref import RRef
 
 _CONTROL = (Ack, AliasGone, AliasRef, Canonical, ChildAck, Delete, ForkRequest)
@@ -66,29 +68,29 @@ class Holding:
     count: int = 1
 
 
-def holdings_of(endpoint: Endpoint, rref: RRefId) -> list[Holding]:
-    """Everything for which *endpoint* holds *rref*. Takes up to some seconds; in any thread."""
-    with endpoint.lock:
-        context = endpoint.context
+def holdings_of(core: Core, objects: Objects, delivery: Delivery, rref: RRefId) -> list[Holding]:
+    """Everything for which an endpoint holds *rref*. Takes up to some seconds; in any thread."""
+    with core.lock:
+        context = core.context
         entry = context.owners.get(rref) or context.users.get(rref)
         if entry is None:
-            return list(_flights(endpoint, rref))
-        found = [*_tables(endpoint, entry), *_flights(endpoint, rref)]
+            return list(_flights(core, delivery, rref))
+        found = [*_tables(core, entry), *_flights(core, delivery, rref)]
         aliases = context.standing_for(rref)
         found += [Holding("alias", rref=spell(alias)) for alias in aliases]
         count = entry.handles - len(aliases)
     if count > 0:
-        found += _handles(endpoint, rref, count)
+        found += _handles(core, objects, rref, count)
     return found
 
 
-def _handles(endpoint: Endpoint, rref: RRefId, count: int) -> Iterator[Holding]:
-    context = endpoint.context
+def _handles(core: Core, objects: Objects, rref: RRefId, count: int) -> Iterator[Holding]:
+    context = core.context
 
     def wanted(ref: RRef[Any]) -> bool:
         return rref in (ref.id, context.whereabouts(ref.id))
 
-    found = retaining(endpoint, wanted, count)
+    found = retaining(core, objects, wanted, count)
     for way in found.ways:
         root = way.root
         if root.kind == "object":
@@ -102,12 +104,12 @@ def _handles(endpoint: Endpoint, rref: RRefId, count: int) -> Iterator[Holding]:
         yield Holding("unfound", cut, count=found.missing)
 
 
-def _tables(endpoint: Endpoint, entry: Owner | User) -> Iterator[Holding]:
+def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
     """What the machines know. Under the endpoint's lock."""
-    context, now, rref = endpoint.context, time.monotonic(), entry.rref
+    context, now, rref = core.context, time.monotonic(), entry.rref
 
     def age(fork: ForkId) -> float | None:
-        return endpoint.mints.age_of_fork(fork.number, now) if fork.parent == endpoint.me else None
+        return core.mints.age_of_fork(fork.number, now) if fork.parent == core.me else None
 
     brought = context.served(rref)
     for call in brought:
@@ -116,7 +118,7 @@ def _tables(endpoint: Endpoint, entry: Owner | User) -> Iterator[Holding]:
         yield Holding("message", count=entry.messages - len(brought))
     asked = [call for call in entry.pending if call in context.waiting]
     if asked:
-        oldest = max(endpoint.mints.age_of_call(call.number, now) for call in asked)
+        oldest = max(core.mints.age_of_call(call.number, now) for call in asked)
         to = context.waiting[asked[0]].to
         yield Holding("pending", worker=spell(to), age=oldest, count=len(asked))
     lent: Any = getattr(entry, "lent", {})
@@ -150,20 +152,18 @@ def _tables(endpoint: Endpoint, entry: Owner | User) -> Iterator[Holding]:
             yield Holding("table", worker=spell(worker), fork=spell(fork))
 
 
-def _flights(endpoint: Endpoint, rref: RRefId) -> Iterator[Holding]:
+def _flights(core: Core, delivery: Delivery, rref: RRefId) -> Iterator[Holding]:
     """Messages about it that have not been acknowledged. Under the endpoint's lock."""
     now = time.monotonic()
-    for to, message in endpoint.delivery.waiting():
+    for to, message in delivery.waiting():
         for fork in _forks_in(message, rref):
-            mine = fork is not None and fork.parent == endpoint.me
+            mine = fork is not None and fork.parent == core.me
             yield Holding(
                 "flight",
                 type(message).__name__,
                 worker=spell(to),
                 fork="" if fork is None else spell(fork),
-                age=endpoint.mints.age_of_fork(fork.number, now)
-                if fork is not None and mine
-                else None,
+                age=core.mints.age_of_fork(fork.number, now) if fork is not None and mine else None,
             )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import FetchTimeoutError, SystemDownError
@@ -15,7 +14,7 @@ from .base import addresses, tcp
 from .base.addresses import DEFAULT_PORT
 from .base.errors import InvalidAddress
 from .base.system import shared_key
-from .bases import FARREF, TCP, enter
+from .bases import FARREF, TCP, Reach, enter
 
 if TYPE_CHECKING:
     from .registry import Registry
@@ -25,32 +24,22 @@ LOOK = 0.1
 """Seconds between two looks whether a host has joined."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """How other hosts reach this one."""
+def reach_of(
+    base: object, host: str, port: int | None, key: bytes | str | os.PathLike[str] | None
+) -> Reach:
+    """Check and complete what the user says of how others reach this host.
 
-    host: str
-    """A numeric address."""
-    port: int
-    key: bytes = field(repr=False)
-
-    @classmethod
-    def of(
-        cls, base: object, host: str, port: int | None, key: bytes | str | os.PathLike[str] | None
-    ) -> Reach:
-        """Check and complete what the user says.
-
-        Raises:
-            ValueError: hosts cannot be joined on this base.
-            BaseError: see `base.errors`.
-        """
-        if base not in {FARREF, TCP}:
-            raise ValueError(f"several hosts work on {FARREF} and {TCP}, not on {base}")
-        if base == TCP and key is not None:
-            raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
-        numeric = addresses.numeric(host)
-        secret = shared_key(key, numeric) if base == FARREF else b""
-        return cls(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
+    Raises:
+        ValueError: hosts cannot be joined on this base.
+        BaseError: see `base.errors`.
+    """
+    if base not in {FARREF, TCP}:
+        raise ValueError(f"several hosts work on {FARREF} and {TCP}, not on {base}")
+    if base == TCP and key is not None:
+        raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
+    numeric = addresses.numeric(host)
+    secret = shared_key(key, numeric) if base == FARREF else b""
+    return Reach(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
 
 
 def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> tuple[Any, str]:
@@ -64,7 +53,7 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
     leader = addresses.numeric(name), port
     if reach["host"] is None:
         reach["host"] = tcp.way_to(*leader)
-    mine = Reach.of(base, **reach)
+    mine = reach_of(base, **reach)
     if mine.host == leader[0]:
         raise SystemDownError(
             f"{mine.host} is the first host itself; attach to its system by name there"

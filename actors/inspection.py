@@ -19,6 +19,7 @@ from ..protocol.owner import Owner
 from ..serialization.contains import namespaces, references_in
 from ..serialization.failures import Failure
 from ..serialization.frozen import Frozen
+from .core import Part
 from .current import frame
 from .rref import RRef
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
     from ..protocol.user import User
     from ..serialization.contains import Contents
-    from .endpoint import Endpoint
-    from .objects import Stored
+    from .core import Core
+    from .front import Front
+    from .objects import Objects, Stored
 
     Spell = Callable[[WorkerId | RRefId | ForkId | CallId], str]
 
@@ -135,21 +137,21 @@ def references() -> list[ReferenceInfo]:
     Does not block. Values with many parts take a moment, about 0.1 s for 100,000; what they
     contain beyond that is not listed.
     """
-    endpoint = frame().endpoint
-    endpoint.turn()
-    return rows_of(endpoint, str)
+    front: Front = frame().core.front
+    front.core.step(list, gather=False)  # settle what has been let go of
+    return rows_of(front.core, front.objects, str)
 
 
-def rows_of(endpoint: Endpoint, spell: Spell) -> list[ReferenceInfo]:
-    """The rows of *endpoint*, its ids as *spell* spells them, sorted by id. In any thread."""
-    known = _known(endpoint, spell)
+def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
+    """The rows of an endpoint, its ids as *spell* spells them, sorted by id. In any thread."""
+    known = _known(core, objects, spell)
     outside = namespaces()
     searched = {
-        rref: references_in(stored.value, opaque=(type(endpoint),), outside=outside)
+        rref: references_in(stored.value, opaque=(Part,), outside=outside)
         for _, rref, stored in known
         if stored is not None
     }
-    inside, containers = _containers(endpoint, searched)
+    inside, containers = _containers(core, searched)
     rows = []
     for row, rref, stored in known:
         more: dict[str, Any] = {}
@@ -172,51 +174,63 @@ def rows_of(endpoint: Endpoint, spell: Spell) -> list[ReferenceInfo]:
     return sorted(rows, key=lambda row: row.rref)
 
 
-def _known(endpoint: Endpoint, spell: Spell) -> list[tuple[ReferenceInfo, RRefId, Stored | None]]:
+def _known(
+    core: Core, objects: Objects, spell: Spell
+) -> list[tuple[ReferenceInfo, RRefId, Stored | None]]:
     """Every row, as far as the tables tell, and what is stored."""
-    with endpoint.lock:  # the tables change in other threads
-        rrefs = [*endpoint.context.owners, *endpoint.context.users]
-        loans = endpoint.context.borrowed()
-        names = _names(endpoint)
+    with core.lock:  # the tables change in other threads
+        rrefs = [*core.context.owners, *core.context.users]
+        loans = core.context.borrowed()
+        names = _names(core)
     known = []
     for start in range(0, len(rrefs), LOOK):  # or the protocol would wait for a long table
-        with endpoint.lock:
+        with core.lock:
             for rref in rrefs[start : start + LOOK]:
-                entry = endpoint.context.owners.get(rref) or endpoint.context.users.get(rref)
+                entry = core.context.owners.get(rref) or core.context.users.get(rref)
                 if entry is not None:
-                    row = _row(endpoint, entry, spell, loans.get(rref, []), names.get(rref, {}))
-                    known.append((row, rref, endpoint.objects.stored(rref)))
+                    stored = objects.stored(rref)
+                    row = _row(
+                        core,
+                        entry,
+                        stored,
+                        spell=spell,
+                        loans=loans.get(rref, []),
+                        names=names.get(rref, {}),
+                    )
+                    known.append((row, rref, stored))
     return known
 
 
-def _names(endpoint: Endpoint) -> dict[RRefId, dict[RRefId, int]]:
+def _names(core: Core) -> dict[RRefId, dict[RRefId, int]]:
     """Of each object, the names that its handles have, if not its own."""
     names: dict[RRefId, dict[RRefId, int]] = defaultdict(dict)
-    for rref, name in endpoint.context.names.items():
+    for rref, name in core.context.names.items():
         if name.handles:  # or only requests under it are not answered
             names[name.canonical][rref] = name.handles
     return names
 
 
 def _containers(
-    endpoint: Endpoint, searched: Mapping[RRefId, Contents]
+    core: Core, searched: Mapping[RRefId, Contents]
 ) -> tuple[dict[RRefId, set[int]], dict[RRefId, set[RRefId]]]:
     """Of each object: the handles of it in values that live here, and whose values these are."""
     inside: dict[RRefId, set[int]] = defaultdict(set)
     containers: dict[RRefId, set[RRefId]] = defaultdict(set)
-    with endpoint.lock:
+    with core.lock:
         for rref, contents in searched.items():
             for handle in contents.references:
-                if isinstance(handle, RRef) and handle._endpoint is endpoint:
-                    for held in {handle.id, endpoint.context.whereabouts(handle.id)}:
+                if isinstance(handle, RRef) and handle._front is core.front:
+                    for held in {handle.id, core.context.whereabouts(handle.id)}:
                         inside[held].add(id(handle))
                         containers[held].add(rref)
     return inside, containers
 
 
 def _row(
-    endpoint: Endpoint,
+    core: Core,
     entry: Owner | User,
+    stored: Stored | None,
+    *,
     spell: Spell,
     loans: list[ForkId],
     names: dict[RRefId, int],
@@ -224,12 +238,12 @@ def _row(
     now = time.monotonic()
     role: Role
     alias = entry.alias if isinstance(entry, Owner) else None
-    canonical = endpoint.context.canonical(entry.rref)
+    canonical = core.context.canonical(entry.rref)
     requested: ForkId | None = None
     if isinstance(entry, BorrowingUser):
         loans = [*loans, *entry.reported]
     if isinstance(entry, Owner):
-        home = endpoint.me
+        home = core.me
         role = "owner" if alias is None else "alias"
         state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
         state = state if alias is None else "alias"
@@ -240,17 +254,17 @@ def _row(
         state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
         waiting = len(entry.pending)
         forks, pins, requested = {}, entry.children, entry.requested
-    passed_on = [endpoint.mints.age_of_fork(fork.number, now) for fork in pins]
+    passed_on = [core.mints.age_of_fork(fork.number, now) for fork in pins]
 
     def spelled(held: Mapping[ForkId, WorkerId] | Mapping[RRefId, WorkerId]) -> Held:
         return {spell(each): spell(worker) for each, worker in held.items()}
 
     return ReferenceInfo(
-        worker=spell(endpoint.me),
+        worker=spell(core.me),
         rref=spell(entry.rref),
         role=role,
         owner=spell(home),
-        owner_address=str(endpoint.address_of(home)),
+        owner_address=str(core.address_of(home)),
         state=state,
         handles=entry.handles,
         messages=entry.messages,
@@ -272,14 +286,9 @@ def _row(
         requested=None if requested is None else spell(requested),
         age=max(0.0, now - entry.born),
         unsettled=max(passed_on, default=None),
-        site=endpoint.sites.of(entry.rref),
-        on_delete=_told(endpoint, entry),
+        site=core.sites.of(entry.rref),
+        on_delete=stored is not None and stored.on_delete is not None,
     )
-
-
-def _told(endpoint: Endpoint, entry: Owner | User) -> bool:
-    stored = endpoint.objects.stored(entry.rref)
-    return stored is not None and stored.on_delete is not None
 
 
 def _type_of(value: object) -> str:

@@ -18,23 +18,24 @@ from .metrics import METRICS, Metric
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .endpoint import Endpoint
+    from .counting import Counting
 
-_endpoints: weakref.WeakSet[Endpoint] = weakref.WeakSet()
+_counted: weakref.WeakSet[Counting] = weakref.WeakSet()
 
 
-def observe(endpoint: Endpoint) -> None:
-    """Have the process's meter provider read what *endpoint* counts, until that ends."""
-    _endpoints.add(endpoint)
+def observe(counting: Counting) -> None:
+    """Have the process's meter provider read the counters of an endpoint, until that ends."""
+    _counted.add(counting)
 
 
 def _read(metric: Metric, _: CallbackOptions) -> Iterable[Observation]:
-    for endpoint in list(_endpoints):
-        if endpoint.closed or endpoint.pid != os.getpid():  # inherited by a fork, with its lock
+    for counting in list(_counted):
+        core = counting.core
+        if core.closed or core.pid != os.getpid():  # inherited by a fork, with its lock
             continue
-        told = {"system": endpoint.settings.system, "endpoint": endpoint.me.name}
+        told = {"system": core.settings.system, "endpoint": core.me.name}
         labels = {f"farref.{name}": value for name, value in told.items()}
-        for more, value in metric.samples(endpoint.delivery.tally.read(endpoint)):
+        for more, value in metric.samples(counting.read()):
             yield Observation(value, {**labels, **{f"farref.{k}": v for k, v in more.items()}})
 
 

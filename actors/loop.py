@@ -14,12 +14,12 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from . import ports
+from . import port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from .endpoint import Endpoint
+    from .core import Core
 
 
 class Loop:
@@ -28,7 +28,7 @@ class Loop:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         """None before the actor is an endpoint, and when it has ended."""
-        self._endpoint: Endpoint | None = None
+        self._core: Core | None = None
         self._context = contextvars.Context()
         """What work starts in: the thread that queues it may have run functions of the user's."""
         self._inbox: deque[Callable[[], Any]] = deque()
@@ -38,16 +38,15 @@ class Loop:
 
     # ---- any thread
 
-    def start(self, endpoint: Endpoint) -> None:
-        """Begin to run what is queued, for *endpoint*."""
-        self._endpoint = endpoint
+    def start(self, core: Core) -> None:
+        """Begin to run what is queued, for the endpoint of *core*."""
+        self._core = core
         self._context = contextvars.copy_context()
         self._loop = asyncio.new_event_loop()
-        endpoint.server.loop = self
         threading.Thread(
             target=self._run,
-            args=(self._loop, endpoint),
-            name=f"farref loop {endpoint.me}",
+            args=(self._loop, core),
+            name=f"farref loop {core.me}",
             daemon=True,
         ).start()
 
@@ -68,7 +67,7 @@ class Loop:
 
     def full(self) -> bool:
         """Whether so much is queued that whoever sends more shall wait."""
-        return self.queued >= ports.MAX_INBOX
+        return self.queued >= port.MAX_INBOX
 
     @property
     def queued(self) -> int:
@@ -84,9 +83,9 @@ class Loop:
 
     # ---- the loop's thread
 
-    def _run(self, loop: asyncio.AbstractEventLoop, endpoint: Endpoint) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, core: Core) -> None:
         asyncio.set_event_loop(loop)
-        endpoint.loop_thread = threading.get_ident()
+        core.loop_thread = threading.get_ident()
         try:
             loop.run_forever()
         finally:
@@ -112,8 +111,8 @@ class Loop:
             return
         try:
             work = self._inbox.popleft()
-            if len(self._inbox) == ports.MAX_INBOX // 2 and self._endpoint is not None:
-                self._endpoint.wake()  # those who wait may send again
+            if len(self._inbox) == port.MAX_INBOX // 2 and self._core is not None:
+                self._core.wake()  # those who wait may send again
             result = work()
             if inspect.iscoroutine(result):
                 self._keep(loop.create_task(result))

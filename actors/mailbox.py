@@ -45,7 +45,6 @@ from .loop import Loop
 from .plain import refuse_references
 from .ports import Alarm
 from .registrar import REGISTRAR, Registrar
-from .registry import Registry
 from .settings import THREADS, Settings
 from .wire import (
     Died,
@@ -69,7 +68,7 @@ from .wire import (
 )
 
 if TYPE_CHECKING:
-    from .ref_actor import RefActor
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ LAST_WORDS = 1.0
 class Mailbox:
     """What Thespian calls for one actor: its way to become an endpoint, to work, and to end."""
 
-    def __init__(self, actor: RefActor) -> None:
+    def __init__(self, actor: Actor) -> None:
         self._actor = actor
         self.endpoint: Endpoint | None = None
         self._loop = Loop()
@@ -205,22 +204,23 @@ class Mailbox:
     def _become(
         self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
     ) -> None:
+        hand = self._handlers.queue_cargo
         endpoint = Endpoint(
-            me, self.port, settings, threads=threads or THREADS, hand=self._handlers.queue_cargo
+            me, self.port, settings, registrar, threads=threads or THREADS, hand=hand
         )
         telemetry.try_to_prepare(settings.telemetry, str(me))
-        endpoint.registry = Registry(endpoint, self.port, registrar)
-        endpoint.address = self._actor.myAddress
-        endpoint.actor = self._actor
+        endpoint.core.address = self._actor.myAddress
+        endpoint.core.actor = self._actor
         if self.port.runs_by_itself:
-            enter_program(endpoint)  # in a process of its own: for threads that users start
+            enter_program(endpoint.core)  # in a process of its own: for threads that users start
             # It ends with the actor. Who waits may lead the loop, and so handle the exit itself:
             # the moment for its `finally` is at the very end, in Python's own thread.
-            Finalize(None, endpoint.pool.finish, (LAST_WORDS,), exitpriority=0)
+            Finalize(None, endpoint.core.pool.finish, (LAST_WORDS,), exitpriority=0)
             Finalize(None, telemetry.flush, exitpriority=-1)
         self.endpoint = self._handlers.endpoint = endpoint
         self.port.serve(endpoint, self.receive_parcel)
-        self._loop.start(endpoint)
+        endpoint.server.spawn = self._loop.spawn
+        self._loop.start(endpoint.core)
 
     def _join(self, me: WorkerId, registrar: ActorAddress) -> None:
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
@@ -322,7 +322,7 @@ class Mailbox:
         me = None
         if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):
             suffix = secrets.randbelow(10**6)
-            me = endpoint.registry.mint(f"{endpoint.me}/{kind.__name__}-{suffix:06}")
+            me = endpoint.registry.mint(f"{endpoint.core.me}/{kind.__name__}-{suffix:06}")
         try:
             address: ActorAddress = self.port.run(make)
         except BaseException:
@@ -330,8 +330,10 @@ class Mailbox:
                 endpoint.registry.leave(me)
             raise
         if me is not None:
-            endpoint.book.learn(me, address)
-            self.port.post(address, Welcome(me, endpoint.registry.registrar, endpoint.settings))
+            endpoint.core.peers.learn(me, address)
+            self.port.post(
+                address, Welcome(me, endpoint.registry.registrar, endpoint.core.settings)
+            )
         return address
 
     def _running(self) -> Endpoint:
@@ -343,4 +345,4 @@ class Mailbox:
         return self.endpoint
 
     def _name(self) -> str:
-        return str(self.endpoint.me) if self.endpoint else type(self._actor).__name__
+        return str(self.endpoint.core.me) if self.endpoint else type(self._actor).__name__

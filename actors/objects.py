@@ -7,16 +7,19 @@ thread for that: its finalizers are the user's code.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..protocol.effects import Loss
+from ..protocol.effects import Free, Lose, Loss
 from ..protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
-from ..serialization.failures import Failure
+from ..serialization.failures import Failure, details_of
 from ..serialization.frozen import Frozen
 from . import sites
+from .core import Part
+from .current import running_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +27,10 @@ if TYPE_CHECKING:
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId
     from .box import Box
-    from .effects import Later
-    from .endpoint import Endpoint
-    from .rref import RRef
+    from .brief import Later
+    from .core import Core
+
+log = logging.getLogger(__name__)
 
 _LOSSES: dict[Loss, type[ReferenceLostError]] = {
     Loss.CREATOR: RefLostError,
@@ -42,24 +46,25 @@ class Stored(msgspec.Struct):
     on_delete: Callable[[Any], object] | None = None
 
 
-class Objects:
+class Objects(Part):
     """The values of one endpoint's objects."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        core.handlers |= {Lose: self._lose, Free: self._free}
         self._values: dict[RRefId, Stored] = {}
 
     def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
         """Own *value*; the caller makes the handle that is counted here, `undisturbed`."""
-        endpoint = self._endpoint
-        endpoint.check_process()
-        site = sites.here() if endpoint.sites.wanted else None
-        with endpoint.lock:
-            endpoint.context.now = time.monotonic()
-            rref = endpoint.context.own()
+        core = self._core
+        core.check_process()
+        site = sites.here() if core.sites.wanted else None
+        with core.lock:
+            core.context.now = time.monotonic()
+            rref = core.context.own()
             self._values[rref] = Stored(value, on_delete)
             if site is not None:
-                endpoint.sites.note(rref, site, self._values)
+                core.sites.note(rref, site, self._values)
         return rref
 
     def resolve(self, rref: RRefId, box: Box) -> None:
@@ -67,39 +72,53 @@ class Objects:
 
         def move() -> list[Effect]:
             self._values[rref] = Stored(box.take())
-            return self._endpoint.context.resolve(rref)
+            return self._core.context.resolve(rref)
 
-        self._endpoint.step(move)
+        self._core.step(move)
 
     def stand_for(self, rref: RRefId, box: Box) -> None:
         """The result of a creation is a reference, in *box*: it is an alias of that object."""
 
         def move() -> list[Effect]:
-            target: RRef[Any] = box.take()
-            return self._endpoint.context.stand_for(rref, target.id)
+            target: Any = box.take()
+            return self._core.context.stand_for(rref, target.id)
 
-        self._endpoint.step(move)
+        self._core.step(move)
 
-    def lose(self, rref: RRefId, why: Loss) -> list[Effect]:
-        """The value of a creation will never come. Under the lock; returns what follows."""
+    def _lose(self, effect: Lose, later: Later) -> None:
+        """The value of a creation will never come. Under the lock."""
+        rref, why = effect.rref, effect.why
         error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
-        stored = Failure.of(error, self._endpoint.me.name, "its creation", str(rref))
+        stored = Failure.of(error, self._core.me.name, "its creation", str(rref))
         self._values[rref] = Stored(stored)
-        return self._endpoint.context.resolve(rref)
+        self._core.carry_out(self._core.context.resolve(rref), later)
 
-    def free(self, rref: RRefId, later: Later) -> None:
+    def _free(self, effect: Free, later: Later) -> None:
         """Nobody holds it any more: let go of its value, and tell the program. Under the lock."""
-        endpoint = self._endpoint
-        stored = self._values.pop(rref, None)
+        core = self._core
+        stored = self._values.pop(effect.rref, None)
         if stored is not None and stored.on_delete is not None:
-            endpoint.server.run_on_delete(rref, stored.on_delete, stored.value)
+            self._run_on_delete(effect.rref, stored.on_delete, stored.value)
         elif stored is not None:  # its own __del__ is the user's code
-            endpoint.brief.submit(endpoint.chores, Stored, self._let_go, [stored], later=later)
+            core.brief.submit(core.chores, Stored, self._let_go, [stored], later=later)
+
+    def _run_on_delete(
+        self, rref: RRefId, on_delete: Callable[[Any], object], value: object
+    ) -> None:
+        def run() -> None:
+            try:
+                with running_in(self._core):
+                    on_delete(value.thaw() if isinstance(value, Frozen) else value)
+            except BaseException as error:
+                text = details_of(error)
+                log.error("on_delete of %s raised on %s:\n%s", rref, self._core.me, text)  # noqa: TRY400
+
+        self._core.chores.submit(run)
 
     def _let_go(self, values: list[object]) -> None:
         started = time.perf_counter()
         values.clear()
-        self._endpoint.brief.took(Stored, time.perf_counter() - started)
+        self._core.brief.took(Stored, time.perf_counter() - started)
 
     def values(self) -> list[tuple[RRefId, object]]:
         """All objects that have a value, with it. Under the lock."""
@@ -114,13 +133,13 @@ class Objects:
 
         Raises what its creation raised, `ValueError` at a user.
         """
-        endpoint = self._endpoint
-        with endpoint.lock:
-            rref = endpoint.context.whereabouts(rref)
-            if rref not in endpoint.context.owners:
-                owner = endpoint.context.owner_of(rref)
+        core = self._core
+        with core.lock:
+            rref = core.context.whereabouts(rref)
+            if rref not in core.context.owners:
+                owner = core.context.owner_of(rref)
                 raise ValueError(
-                    f"{rref} is owned by {owner}, not by {endpoint.me}; use to_here() for a copy"
+                    f"{rref} is owned by {owner}, not by {core.me}; use to_here() for a copy"
                 )
             stored = self._values.get(rref)
         if stored is None:

@@ -58,9 +58,9 @@ class OwnPort(Receiver, SelfRunning):
 
     def serve(self, endpoint: Endpoint) -> None:
         """See `Receiver.serve`."""
-        self._transport.set_work(endpoint.brief)
+        self._transport.set_work(endpoint.core.brief)
         self._transport.take_raw(self._receive)
-        endpoint.brief.looks = self._transport.looks
+        endpoint.core.brief.looks = self._transport.looks
 
     def stop(self) -> None:
         """Receive no more. What was sent is written."""

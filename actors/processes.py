@@ -19,7 +19,7 @@ import psutil
 
 from ..features import has
 from .base import lives
-from .ports import Bell
+from .bell import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,8 +26,9 @@ from thespian.system.transport import ReceiveEnvelope
 from ..protocol.delivery import ACK_DELAY
 from ..serialization.failures import details_of
 from . import bases, simple
+from .bell import Bell
 from .own_port import OwnPort
-from .ports import Bell, SelfRunning
+from .ports import SelfRunning
 from .receiving import Receiver
 from .wire import Envelope
 

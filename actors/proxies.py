@@ -9,13 +9,24 @@ costs one round trip (promise pipelining).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .current import chain_in
 from .freezing import Freezing
 
 if TYPE_CHECKING:
-    from .rref import RRef
+    from ..protocol.ids import RRefId
+    from .front import Front
+
+
+class Handle(Protocol):
+    """A reference: see `RRef`."""
+
+    _front: Front
+
+    @property
+    def id(self) -> RRefId:
+        """The object's."""
 
 
 class Proxy:
@@ -35,7 +46,7 @@ class Proxy:
     __slots__ = ("__way",)  # any other name may be an attribute of the object's
 
     def __init__(
-        self, rref: RRef[Any], how: str, timeout: float | None, *, frozen: bool = False
+        self, rref: Handle, how: str, timeout: float | None, *, frozen: bool = False
     ) -> None:
         self.__way = Way(rref, how, timeout, frozen)
 
@@ -84,7 +95,7 @@ class Member:
 class Way:
     """How the object behind a reference is asked, and what for: a value, a `Future`, an `RRef`."""
 
-    rref: RRef[Any]
+    rref: Handle
     how: str
     timeout: float | None
     frozen: bool
@@ -92,16 +103,17 @@ class Way:
 
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have the object do what *name* says."""
-        endpoint, what = self.rref._endpoint, (name, args, kwargs)
+        front, what = self.rref._front, (name, args, kwargs)
         if self.how == "remote":
             to_do = (Freezing(name), args, kwargs) if self.frozen else what
-            made = endpoint.calls.remote_method(self.rref, to_do)
+            made = front.calls.remote_method(self.rref.id, to_do)
             made._timeout = self.timeout
             return made
         if self.how == "async":
-            return endpoint.calls.invoke(self.rref, what, self.timeout, ())
-        endpoint.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
-        return endpoint.calls.invoke(self.rref, what, self.timeout, chain_in(endpoint)).result()
+            return front.calls.invoke(self.rref.id, what, self.timeout, ())
+        core = front.core
+        core.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
+        return front.calls.invoke(self.rref.id, what, self.timeout, chain_in(core)).result()
 
     def __repr__(self) -> str:
         return f"<{self.how} access to {self.rref!r}>"

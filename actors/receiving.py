@@ -6,7 +6,7 @@ import concurrent.futures
 import queue
 from typing import TYPE_CHECKING, Any
 
-from . import ports, versions
+from . import port, versions
 from .wire import (
     Died,
     Down,
@@ -50,7 +50,7 @@ class Receiver:
 
     def full(self) -> bool:
         """See `Port.full`."""
-        return self.queued() >= ports.MAX_INBOX
+        return self.queued() >= port.MAX_INBOX
 
     def queued(self) -> int:
         """See `Port.queued`."""

@@ -44,8 +44,7 @@ from ..protocol.liveness import Liveness
 from ..serialization.failures import details_of
 from . import bases, directory, events, processes, simple, versions
 from .base import signals
-from .children import Children
-from .deaths import LEFT, ORDERLY
+from .children import LEFT, ORDERLY, Children
 from .making import UnfitError, UnmadeError, make
 from .members import Creating, Host, Member
 from .settings import Settings

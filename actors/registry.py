@@ -25,16 +25,13 @@ from ..protocol.errors import (
 from . import processes
 from .wire import (
     Beat,
-    Died,
     Exited,
     Found,
     Heard,
     HostInfo,
-    Inspect,
     Inspected,
     Leave,
     Lookup,
-    Meddle,
     Meddled,
     Mint,
     Minted,
@@ -45,12 +42,10 @@ from .wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Collection, Hashable, Iterator
 
-    from ..protocol.ids import RRefId, WorkerId
-    from .endpoint import Endpoint
-    from .faults import Counts
-    from .ports import Port
+    from ..protocol.ids import WorkerId
+    from .core import Core
 
 PATIENCE = 20.0
 """Seconds that the registrar may take to answer; it does no work of the user's."""
@@ -64,19 +59,17 @@ CREATION_PATIENCE = 60.0
 class Registry:
     """Asks the registrar, and remembers what it may."""
 
-    def __init__(self, endpoint: Endpoint, port: Port, registrar: ActorAddress) -> None:
+    def __init__(self, core: Core, registrar: ActorAddress) -> None:
         self.registrar = registrar
         self.answered = False
         """Whether the registrar shall answer beats: its process cannot be watched from here."""
         self.unheard = 0
         """Beats since it was last heard of."""
-        self._endpoint = endpoint
-        self._port = port
+        self._core = core
+        self._port = core.port
         self._tokens = itertools.count(1)
         self._asked: dict[int, tuple[concurrent.futures.Future[Any], WorkerId | None]] = {}
         """Questions that are not answered yet, and who was asked; None: the registrar."""
-        self._names: dict[str, WorkerInfo] = {}
-        self._near: dict[WorkerId, bool] = {}
         self._plain: dict[Hashable, float] = {}
         """Addresses of actors that were no endpoints yet, and until when that is believed."""
 
@@ -107,19 +100,19 @@ class Registry:
 
     def at(self, address: ActorAddress) -> WorkerInfo | None:
         """The endpoint at *address*; None for a plain Thespian actor."""
-        known = self._endpoint.book.worker_at(address)
+        known = self._core.peers.worker_at(address)
         if known is not None:
-            return WorkerInfo(known, self._endpoint.book.address_of(known) or address)
+            return WorkerInfo(known, self._core.peers.address_of(known) or address)
         key = _key(address)
         if key is not None and time.monotonic() < self._plain.get(key, 0.0):
             return None
-        found = self._ask(Lookup, PATIENCE, address=_bare(address))
+        found = self.ask(Lookup, PATIENCE, address=_bare(address))
         if found.dead:
             raise WorkerDiedError(f"the worker at {address} died; choose another one")
         if found.workers:
             info: WorkerInfo = found.workers[0]
-            with self._endpoint.lock:
-                self._endpoint.learn(info)
+            with self._core.lock:
+                self._core.learn(info)
             return info
         if key is not None:
             now = time.monotonic()
@@ -129,110 +122,64 @@ class Registry:
 
     def near(self, worker: WorkerId) -> bool:
         """Whether *worker* sees this process, and so can open what it shares. Asks once."""
-        if worker == self._endpoint.me or not self._port.runs_by_itself:
+        if worker == self._core.me or not self._port.runs_by_itself:
             return True  # the in-process base has one process
-        near = self._near.get(worker)
+        near = self._core.peers.near(worker)
         if near is None:
             try:
-                found = self._ask(Lookup, PATIENCE, name=worker.name)
+                found = self.ask(Lookup, PATIENCE, name=worker.name)
             except FetchTimeoutError:
                 return False
             there = any(info.id == worker for info in found.workers)
             near = there and found.host == processes.host()
-            with self._endpoint.lock:  # or it dies just now, and nobody would forget it
-                if worker not in self._endpoint.context.dead:
-                    self._near[worker] = near
+            with self._core.lock:  # or it dies just now, and nobody would forget it
+                if worker not in self._core.context.dead:
+                    self._core.peers.learn_near(worker, near=near)
         return near
 
     def surely_near(self, worker: WorkerId) -> bool:
         """Whether that is known already. Does not block."""
-        return not self._port.runs_by_itself or self._near.get(worker, False)
+        return not self._port.runs_by_itself or bool(self._core.peers.near(worker))
 
     def workers(self) -> list[WorkerInfo]:
         """Every living endpoint of the system, programs included, sorted by name."""
-        return sorted(self._ask(Lookup, PATIENCE).workers, key=lambda info: info.name)
+        return sorted(self.ask(Lookup, PATIENCE).workers, key=lambda info: info.name)
 
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system, the first one first."""
-        return list(self._ask(Lookup, PATIENCE, hosts=True).hosts)
+        return list(self.ask(Lookup, PATIENCE, hosts=True).hosts)
 
     def spawn(self, **what: Any) -> WorkerInfo:
         """Have the registrar create an actor; returns once it has joined."""
-        spawned = self._ask(Spawn, CREATION_PATIENCE, **what)
+        spawned = self.ask(Spawn, CREATION_PATIENCE, **what)
         if spawned.info is None:
             raise SystemDownError(f"worker {what['name']!r} could not be created: {spawned.reason}")
         return self._known(spawned.info)
 
     def mint(self, name: str) -> WorkerId:
         """The id of an actor of this *name* that this endpoint is to create."""
-        me: WorkerId = self._ask(Mint, CREATION_PATIENCE, name=name).me
+        me: WorkerId = self.ask(Mint, CREATION_PATIENCE, name=name).me
         return me
-
-    def meddle(self, to: WorkerInfo, **what: Any) -> Counts:
-        """Have *to* change its faults, and return what became of its packets so far."""
-        if to.id == self._endpoint.me:
-            return self._endpoint.delivery.meddle(Meddle(0, to.address, **what))
-        asker = self._endpoint.address
-        answer = self._ask(Meddle, PATIENCE, to, asker=asker, **what)
-        counts: Counts = answer.counts
-        return counts
-
-    def inspect(
-        self,
-        infos: Iterable[WorkerInfo],
-        seconds: float,
-        about: RRefId | None = None,
-        *,
-        rows: bool = True,
-    ) -> dict[WorkerId, Inspected | None]:
-        """What each of *infos* says it holds; None for one that did not say within *seconds*.
-
-        Nor does one that dies first. They are asked at the same time. Without *rows* each says its
-        counters alone.
-        """
-        endpoint, end = self._endpoint, time.monotonic() + seconds
-        answers: dict[WorkerId, Inspected | None] = {}
-        with contextlib.ExitStack() as asking:
-            what = {"asker": endpoint.address, "about": about, "rows": rows}
-            asked = {
-                info.id: asking.enter_context(self._posed(Inspect, info, **what))
-                for info in infos
-                if info.id != endpoint.me
-            }
-            for info in infos:
-                if info.id == endpoint.me:  # in another thread: this one has variables, too
-                    mine = asked[info.id] = concurrent.futures.Future()
-                    question = Inspect(0, info.address, about, rows)
-                    endpoint.inspector.asked(question, mine.set_result)
-            for worker, answer in asked.items():
-                there = self._port.wait(answer, max(0.0, end - time.monotonic()))
-                died = there and isinstance(answer.exception(), WorkerDiedError)
-                answers[worker] = answer.result(0) if there and not died else None
-        return answers
-
-    def meddled(self, order: Meddle) -> None:
-        """Carry out what another endpoint's test wants."""
-        self._port.post(order.asker, Meddled(order.token, self._endpoint.delivery.meddle(order)))
 
     def exited(self, address: ActorAddress, cause: str) -> None:
         """A child of this actor exited; *cause* says how, if that is known."""
-        child = self._endpoint.book.worker_at(address)
+        child = self._core.peers.worker_at(address)
         self._port.post(self.registrar, Exited(address, child, cause))
 
     def leave(self, worker: WorkerId | None = None) -> None:
         """This endpoint has ended, or *worker*, which it was to create, will never be."""
-        self._port.post(self.registrar, Leave(worker or self._endpoint.me))
+        self._port.post(self.registrar, Leave(worker or self._core.me))
 
     def beat(self) -> None:
         """Let the registrar hear of this endpoint."""
         self.unheard += self.answered
-        self._port.post(self.registrar, Beat(self._endpoint.me, self.answered))
+        self._port.post(self.registrar, Beat(self._core.me, self.answered))
 
     def _named(self, name: str) -> WorkerInfo:
-        known = self._names.get(name)
-        if known is not None and known.id not in self._endpoint.context.dead:
+        known = self._core.peers.named.get(name)
+        if known is not None and known.id not in self._core.context.dead:
             return known
-        found = self._ask(Lookup, PATIENCE, name=name)
+        found = self.ask(Lookup, PATIENCE, name=name)
         if not found.workers:
             error = WorkerDiedError if found.dead else WorkerNotFoundError
             there = ", ".join(info.name for info in self.workers()) or "none"
@@ -244,24 +191,25 @@ class Registry:
 
     def _known(self, info: WorkerInfo) -> WorkerInfo:
         """*info*, which is remembered while it lives."""
-        with self._endpoint.lock:
-            if info.id not in self._endpoint.context.dead:
-                self._names[info.name] = info
+        with self._core.lock:
+            if info.id not in self._core.context.dead:
+                self._core.peers.named[info.name] = info
         return info
 
-    def _ask(self, kind: Any, patience: float, to: WorkerInfo | None = None, **what: Any) -> Any:
-        patience = min(patience, self._endpoint.settings.timeout)  # no wait is longer (G6)
-        with self._posed(kind, to, **what) as answer:
+    def ask(self, kind: Any, patience: float, to: WorkerInfo | None = None, **what: Any) -> Any:
+        """The answer of *to*, the registrar by default, to a question of this *kind*."""
+        patience = min(patience, self._core.settings.timeout)  # no wait is longer (G6)
+        with self.posed(kind, to, **what) as answer:
             if not self._port.wait(answer, patience):
                 who = f"the endpoint {to}" if to else "the registrar"
                 raise FetchTimeoutError(
-                    f"{who} of system {self._endpoint.settings.system!r} did not answer "
+                    f"{who} of system {self._core.settings.system!r} did not answer "
                     f"within {patience:g} s; the system is overloaded or has ended"
                 )
             return answer.result(0)
 
     @contextlib.contextmanager
-    def _posed(
+    def posed(
         self, kind: Any, to: WorkerInfo | None, **what: Any
     ) -> Iterator[concurrent.futures.Future[Any]]:
         """The answer to a question that has been sent *to* somebody, the registrar by default.
@@ -273,8 +221,8 @@ class Registry:
         self._asked[token] = answer, to.id if to else None
         try:
             # After the question was noted: `end` and `receive` see it, or we see what they did.
-            self._endpoint.check_open()
-            if to is not None and to.id in self._endpoint.context.dead:
+            self._core.check_open()
+            if to is not None and to.id in self._core.context.dead:
                 _fail(answer, WorkerDiedError(f"{to} died before it answered"))
             self._port.post(to.address if to else self.registrar, kind(token=token, **what))
             yield answer
@@ -283,28 +231,21 @@ class Registry:
 
     # ---- what the registrar says, in the mailbox thread
 
-    def receive(
-        self, message: Found | Spawned | Minted | Died | Heard | Meddled | Inspected
-    ) -> None:
-        """Take one message of the registrar's, or the answer to `meddle`."""
+    def receive(self, message: Found | Spawned | Minted | Heard | Meddled | Inspected) -> None:
+        """Take one message of the registrar's, or another endpoint's answer."""
         self.unheard = 0
         if isinstance(message, Heard):
-            return
-        if isinstance(message, Died):
-            self._endpoint.deaths.died(message.workers, message.cause)
-            for worker in message.workers:
-                self._near.pop(worker, None)
-            for question, of in list(self._asked.values()):
-                if of in message.workers:
-                    _fail(question, WorkerDiedError(f"{of} died before it answered"))
-            for name, info in list(self._names.items()):
-                if info.id in message.workers:
-                    self._names.pop(name, None)
             return
         asked = self._asked.get(message.token)
         if asked is not None:
             with contextlib.suppress(concurrent.futures.InvalidStateError):  # we end meanwhile
                 asked[0].set_result(message)
+
+    def died(self, workers: Collection[WorkerId]) -> None:
+        """Nobody of *workers* answers any more."""
+        for question, of in list(self._asked.values()):
+            if of in workers:
+                _fail(question, WorkerDiedError(f"{of} died before it answered"))
 
     def end(self, reason: str) -> None:
         """The endpoint closes, in whatever thread: nobody answers any more."""

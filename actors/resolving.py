@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.ids import RRefId
+    from .calls import Invocation
     from .futures import Future
-
-    Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)

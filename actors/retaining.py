@@ -24,6 +24,7 @@ from types import CoroutineType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import paths
+from .core import Part
 from .rref import RRef
 from .sites import is_ours
 
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..protocol.ids import RRefId
-    from .endpoint import Endpoint
+    from .core import Core
+    from .objects import Objects
 
 OBJECTS = 2_000_000
 """Objects that one search looks into."""
@@ -82,10 +84,12 @@ class Found:
     """False if the search ended by its bounds."""
 
 
-def retaining(endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool], count: int) -> Found:
-    """The ways to the handles of *endpoint* that are *wanted*, of which there are *count*."""
-    search = _Search(endpoint, wanted)
-    search.through(_own(endpoint))
+def retaining(
+    core: Core, objects: Objects, wanted: Callable[[RRef[Any]], bool], count: int
+) -> Found:
+    """The ways to the handles of an endpoint that are *wanted*, of which there are *count*."""
+    search = _Search(core, wanted)
+    search.through(_own(core, objects))
     search.through(_variables(ours=False))
     search.through(_modules(libraries=False))
     for group in (_modules(libraries=True), _variables(ours=True)):  # large, and mostly others'
@@ -101,8 +105,8 @@ def retaining(endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool], count: in
 class _Search:
     """A breadth-first search, group of roots by group."""
 
-    def __init__(self, endpoint: Endpoint, wanted: Callable[[RRef[Any]], bool]) -> None:
-        self._endpoint = endpoint
+    def __init__(self, core: Core, wanted: Callable[[RRef[Any]], bool]) -> None:
+        self._front = core.front
         self._wanted = wanted
         self._end = time.monotonic() + SECONDS
         self.ways: dict[int, list[Way]] = {}
@@ -150,7 +154,7 @@ class _Search:
         if not issubclass(type(one), RRef):
             return False
         ref: RRef[Any] = one  # type: ignore[assignment]  # asked by issubclass, as it may lie
-        if ref._endpoint is self._endpoint and self._wanted(ref):
+        if ref._front is self._front and self._wanted(ref):
             ways = self.ways.setdefault(id(one), [])
             way = self._way(one, by)
             if len(ways) < WAYS and way not in ways:
@@ -159,7 +163,7 @@ class _Search:
 
     def _is_closed(self, one: object) -> bool:
         kind = type(one)
-        return kind is type(self._endpoint) or kind is FrameType or issubclass(kind, ModuleType)
+        return kind is FrameType or issubclass(kind, (ModuleType, Part))
 
     def _way(self, one: object, by: object) -> Way:
         chain = [one]
@@ -184,7 +188,7 @@ class _Search:
             each
             for each in gc.get_objects()
             if issubclass(type(each), RRef)
-            and each._endpoint is self._endpoint
+            and each._front is self._front
             and id(each) not in self.ways
             and self._wanted(each)
         ]
@@ -212,13 +216,13 @@ def _referrers(handle: object, ours: set[int]) -> str:
     return "".join(f" in a {step}" for step in steps).strip()
 
 
-def _own(endpoint: Endpoint) -> Iterator[Root]:
+def _own(core: Core, objects: Objects) -> Iterator[Root]:
     """What is the endpoint's own: the values of its objects, its actor."""
-    with endpoint.lock:
-        values = endpoint.objects.values()
+    with core.lock:
+        values = objects.values()
     for rref, value in values:
         yield Root("object", value, owned=rref)
-    actor = endpoint.actor
+    actor = core.actor
     if actor is not None:
         hidden = ("_mailbox", "receiveMessage", "_myRef")
         for name, value in list((paths.namespace_of(actor) or {}).items()):

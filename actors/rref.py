@@ -10,6 +10,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from thespian.actors import ActorAddress
+
+from ..serialization.frozen import Frozen
 from ..serialization.pickling import Reference
 from .base.interrupts import undisturbed
 from .current import chain_in, frame
@@ -20,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from ..protocol.ids import RRefId
-    from ..serialization.frozen import Frozen
     from .discards import Hold
-    from .endpoint import Endpoint
+    from .front import Front
     from .futures import Future
     from .wire import WorkerInfo
 
@@ -51,12 +53,13 @@ class RRef(Reference, Generic[T]):
         SharedMemoryFullError: it is to be frozen, and there is no memory for that.
     """
 
-    __slots__ = ("__weakref__", "_endpoint", "_frozen", "_hold", "_id", "_timeout")
+    __slots__ = ("__weakref__", "_front", "_frozen", "_hold", "_id", "_timeout")
 
-    _endpoint: Endpoint
     _id: RRefId
     _frozen: Frozen | None
     """The value, if it has been fetched through this handle, and never changes."""
+    _front: Front
+    """The endpoint that it belongs to."""
     _hold: Hold
     """Its count."""
     _timeout: float | None
@@ -69,29 +72,29 @@ class RRef(Reference, Generic[T]):
         *,
         frozen: bool = False,
     ) -> None:
-        endpoint = frame().endpoint
-        kept = endpoint.packer.freeze(value) if frozen else value
+        front: Front = frame().core.front
+        kept = Frozen.of(value, ActorAddress) if frozen else value
         with undisturbed:
-            self._attach(endpoint, endpoint.objects.own(kept, on_delete))
+            self._attach(front, front.objects.own(kept, on_delete))
 
     @classmethod
-    def _of(cls, endpoint: Endpoint, rref: RRefId) -> RRef[Any]:
-        """A handle that *endpoint* has counted just now, in the same `undisturbed` section."""
+    def _of(cls, front: Front, rref: RRefId) -> RRef[Any]:
+        """A handle that was counted just now, in the same `undisturbed` section."""
         self: RRef[Any] = cls.__new__(cls)
-        self._attach(endpoint, rref)
+        self._attach(front, rref)
         return self
 
-    def _attach(self, endpoint: Endpoint, rref: RRefId) -> None:
-        self._endpoint = endpoint
+    def _attach(self, front: Front, rref: RRefId) -> None:
+        self._front = front
         self._id = rref
         self._timeout = None
         self._frozen = None
-        self._hold = endpoint.discards.handle(self, rref)
+        self._hold = front.core.discards.handle(self, rref)
 
     def __del__(self) -> None:
         hold = getattr(self, "_hold", None)
         if hold is not None:
-            self._endpoint.discards.gone(hold)
+            self._front.core.discards.gone(hold)
 
     # ---- who
 
@@ -106,14 +109,14 @@ class RRef(Reference, Generic[T]):
         None while this endpoint does not know: it learns that from the answer of any fetch, wait
         or method call on the reference. Does not block.
         """
-        return self._endpoint.canonical(self._id)
+        return self._front.core.canonical(self._id)
 
     def owner(self) -> WorkerInfo:
         """Who holds the value, as far as it is known here (see `canonical`).
 
         Raises `OwnerDiedError` if it is dead.
         """
-        return self._endpoint.owner(self._id)
+        return self._front.core.owner(self._id)
 
     def owner_name(self) -> str:
         """The owner's name. Raises `OwnerDiedError` as `owner` does."""
@@ -121,14 +124,14 @@ class RRef(Reference, Generic[T]):
 
     def is_owner(self) -> bool:
         """Whether the value lives in this endpoint."""
-        return self._endpoint.is_owner(self._id)
+        return self._front.core.is_owner(self._id)
 
     def confirmed_by_owner(self) -> bool:
         """Whether the owner counts this endpoint's reference already (True at the owner).
 
         A reference that was only lent, for a call that runs, is not counted; the lender is.
         """
-        return self._endpoint.is_confirmed(self._id)
+        return self._front.core.is_confirmed(self._id)
 
     # ---- the value
 
@@ -141,12 +144,12 @@ class RRef(Reference, Generic[T]):
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: what the creating function raised, with the remote traceback.
         """
-        self._endpoint.check_may_block(f"the value of {self._id}")
+        self._front.core.check_may_block(f"the value of {self._id}")
         if self._frozen is not None:
-            calls, seconds = self._endpoint.calls, self._seconds(timeout)
+            calls, seconds = self._front.calls, self._seconds(timeout)
             known: T = calls.known(self._id, seconds, self._frozen)
             return known
-        future = self._fetch(timeout, chain_in(self._endpoint), direct=True)
+        future = self._fetch(timeout, chain_in(self._front.core), direct=True)
         try:
             return future.result()
         finally:
@@ -160,7 +163,7 @@ class RRef(Reference, Generic[T]):
         Raises:
             ValueError: this endpoint is not the owner; use `to_here`.
         """
-        value: T = self._endpoint.objects.local_value(self._id)
+        value: T = self._front.objects.local_value(self._id)
         return value
 
     def future(self, timeout: float | None = None) -> Future[T]:
@@ -173,7 +176,7 @@ class RRef(Reference, Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
-        future = self._fetch(None, chain_in(self._endpoint), direct=True)
+        future = self._fetch(None, chain_in(self._front.core), direct=True)
         try:
             return (yield from future.__await__())
         finally:
@@ -188,7 +191,7 @@ class RRef(Reference, Generic[T]):
         direct: bool = False,
         follow: bool = True,
     ) -> Future[T]:
-        seconds, calls = self._seconds(timeout), self._endpoint.calls
+        seconds, calls = self._seconds(timeout), self._front.calls
         if self._frozen is not None:
             return calls.known_already(self._id, seconds, self._frozen)
         future = calls.fetch(self._id, seconds, chain, direct=direct, follow=follow)
@@ -227,7 +230,7 @@ class RRef(Reference, Generic[T]):
         *timeout* is in seconds: the default of every wait for the value through that handle.
         *frozen* is as in `farref.remote`.
         """
-        check_timeout(timeout, self._endpoint.settings.timeout)
+        check_timeout(timeout, self._front.core.settings.timeout)
         return Proxy(self, "remote", timeout, frozen=frozen)
 
     def __eq__(self, other: object) -> bool:

@@ -24,8 +24,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from thespian.actors import ActorAddress
 
-from ..protocol.effects import Refusal
+from ..protocol.effects import Refusal, Refuse, Stop
+from ..protocol.effects import Run as RunEffect
 from ..protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
 from ..protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
 from ..serialization.failures import Failure, details_of
@@ -35,22 +37,29 @@ from ..serialization.plain import size_class
 from . import calls
 from .base.interrupts import undisturbed
 from .box import Box
+from .cargoes import HEAD
 from .current import Run, running_in
 from .freezing import Freezing, ToFreeze
-from .packing import HEAD, Pack
+from .packing import Pack
 from .resolving import ByValue, Resolving
 from .rref import RRef
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Coroutine, Hashable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Descriptor, Hop, Invoke, Request
-    from .effects import Later
-    from .endpoint import Endpoint
-    from .loop import Loop
+    from ..protocol.messages import Descriptor, Invoke, Request
+    from .brief import Later
+    from .calls import Calls, Invocation
+    from .core import Core
+    from .delivery import Delivery
+    from .objects import Objects
+    from .packing import Packer
     from .pool import Job
-    from .resolving import Invocation
+    from .registry import Registry
+    from .waits import Waits
+
+    Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 log = logging.getLogger(__name__)
 
@@ -62,51 +71,67 @@ _OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
 """What a proxy asks for besides methods: the function to call with its arguments."""
 MAX_WAITING = 100_000
 """Calls and creations that wait for a thread of one endpoint; a further one is refused."""
-MAX_WAITING_BYTES = 64 << 20
-"""The bytes of all requests that wait, for a thread or their turn, until more senders have to."""
 
 
 class Server:
     """Carries out the requests of one endpoint."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._waiting: set[CallId] = set()
+    def __init__(
+        self,
+        core: Core,
+        *,
+        registry: Registry,
+        delivery: Delivery,
+        objects: Objects,
+        packer: Packer,
+        waits: Waits,
+        calls: Calls,
+    ) -> None:
+        self._core = core
+        self._registry = registry
+        self._delivery = delivery
+        self._objects = objects
+        self._packer = packer
+        self._waits = waits
+        self._calls = calls
+        core.handlers |= {RunEffect: self._start_it, Refuse: self._refuse, Stop: self._stop}
+        self._unstarted: set[CallId] = set()
         self._stopped: set[CallId] = set()
         self._resolving: dict[CallId, Resolving] = {}
         """Requests whose arguments are being fetched."""
-        self.loop: Loop | None = None
-        """Where `async def` functions run; None makes each run in a loop of its own."""
+        self.spawn: Spawn | None = None
+        """Has an `async def` function run; None makes each run in a loop of its own."""
         self.served = 0
         """Requests taken up so far."""
         self.errors = 0
         """Those that ended with an exception."""
 
-    def start(self, sender: WorkerId, request: Request, later: Later) -> None:
-        """Run *request*, soon: between two messages if it is brief, or else in a thread.
+    def _start_it(self, effect: RunEffect, later: Later) -> None:
+        """Run a request, soon: between two messages if it is brief, or else in a thread.
 
         That is woken *later*. Sooner, it would only wait for the endpoint's lock, and for the
         interpreter.
         """
         # Copying a value waits for no function: `Fetch`es have threads of their own.
-        endpoint = self._endpoint
+        core, request = self._core, effect.request
         self.served += 1
-        pool = endpoint.chores if isinstance(request, Fetch) else endpoint.pool
+        pool = core.chores if isinstance(request, Fetch) else core.pool
         if target_of(request) is None and pool.waits >= MAX_WAITING:
-            self.refuse(sender, request, Refusal.FULL)
+            self._refuse(Refuse(effect.sender, request, Refusal.FULL), later)
             return
         if isinstance(request, Call):
-            self._waiting.add(request.call)
+            self._unstarted.add(request.call)
         kind = self._kind(request)
-        endpoint.brief.submit(pool, kind, self._run, request, kind, later=later)
+        core.brief.submit(pool, kind, self._run, request, kind, later=later)
 
-    def stop(self, sender: WorkerId, call: CallId) -> None:
-        """Do not start *call*, if it waits for a thread, or for its arguments, still."""
-        if call in self._waiting and call.caller == sender:
+    def _stop(self, effect: Stop, _: Later) -> None:
+        """Do not start a call, if it waits for a thread, or for its arguments, still."""
+        call = effect.call
+        if call in self._unstarted and call.caller == effect.sender:
             self._stopped.add(call)
             resolving = self._resolving.get(call)
             if resolving is not None:
-                self._endpoint.chores.submit(resolving.give_up)
+                self._core.chores.submit(resolving.give_up)
 
     def close(self, forgotten: list[Job]) -> None:
         """The pool forgot these. Requests end with us, but chains of futures must end too (G6)."""
@@ -116,12 +141,11 @@ class Server:
                     job(*args)
                 except Exception as error:  # an interrupt ends the wait for one that does not end
                     text = details_of(error)
-                    log.error("a callback raised on %s:\n%s", self._endpoint.me, text)  # noqa: TRY400
+                    log.error("a callback raised on %s:\n%s", self._core.me, text)  # noqa: TRY400
 
-    def refuse(
-        self, sender: WorkerId, request: Request, why: Refusal, ring: tuple[Hop, ...] = ()
-    ) -> None:
-        """Answer a request that is not run; the error names each wait of a *ring*."""
+    def _refuse(self, effect: Refuse, _: Later) -> None:
+        """Answer a request that is not run; the error names each wait of a ring."""
+        sender, request, why = effect.sender, effect.request, effect.why
         error: BaseException
         if why is Refusal.CANCELLED:
             error = CancelledError(why.value)
@@ -134,11 +158,11 @@ class Server:
             target = target_of(request)
             where = "for a thread" if target is None else f"for their turn on {target}"
             error = OverloadedError(
-                f"{self._endpoint.me} did not start a request of {sender}: {why.value} {where}; "
+                f"{self._core.me} did not start a request of {sender}: {why.value} {where}; "
                 "wait for earlier ones before you send more, or give the worker more threads"
             )
         elif why is Refusal.RING:
-            waits = "; ".join(hop.what for hop in ring)
+            waits = "; ".join(hop.what for hop in effect.ring)
             error = SelfWaitError(
                 f"a call of {sender} waits in a ring, and nothing in it can go on: {waits}; it was "
                 "refused so that the others can; call in one order everywhere, or wait for less"
@@ -148,33 +172,20 @@ class Server:
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
                 "and an earlier call of this very chain runs on it; pass what it needs along"
             )
-        self._endpoint.chores.submit(self._turn_down, request, self._failure(error, request))
-
-    def run_on_delete(self, rref: RRefId, on_delete: Callable[[Any], object], value: Any) -> None:
-        """The object was freed: tell the program."""
-
-        def run() -> None:
-            try:
-                with running_in(self._endpoint):
-                    on_delete(value.thaw() if isinstance(value, Frozen) else value)
-            except BaseException as error:
-                text = details_of(error)
-                log.error("on_delete of %s raised on %s:\n%s", rref, self._endpoint.me, text)  # noqa: TRY400
-
-        self._endpoint.chores.submit(run)
+        self._core.chores.submit(self._turn_down, request, self._failure(error, request))
 
     # ---- in a thread of the pool
 
     def _run(self, request: Request, kind: Hashable) -> None:
         started = time.perf_counter()
         self._start(request)
-        self._endpoint.brief.took(kind, time.perf_counter() - started)
+        self._core.brief.took(kind, time.perf_counter() - started)
 
     def _kind(self, request: Request) -> Hashable:
         """What requests of this kind have in common that says how long they take."""
         if not isinstance(request, Fetch):
             return getattr(request.cargo.payload, "tag", None)
-        stored = self._endpoint.objects.stored(request.rref) if request.copy else None
+        stored = self._objects.stored(request.rref) if request.copy else None
         return Fetch, size_class(stored.value) if stored is not None else 0
 
     def _start(self, request: Request) -> None:
@@ -196,19 +207,19 @@ class Server:
 
     def _resolve(self, request: Request, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
         """Start when the arguments are there; until then no thread waits."""
-        waits = self._endpoint.waits.begin(self._as_run(request, chain, 0), resolving.futures)
-        with self._endpoint.lock:
+        waits = self._waits.begin(self._as_run(request, chain, 0), resolving.futures)
+        with self._core.lock:
             self._resolving[request.call] = resolving
         if request.call in self._stopped:
             resolving.give_up()
 
         def run() -> None:
-            self._endpoint.waits.unblock(waits)
-            with self._endpoint.lock:
+            self._waits.unblock(waits)
+            with self._core.lock:
                 del self._resolving[request.call]
             self._go_on(request, chain, self._call(request, chain, resolving.take))
 
-        resolving.then(lambda: self._endpoint.pool.submit(run))
+        resolving.then(lambda: self._core.pool.submit(run))
 
     def _call(
         self, request: Request, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
@@ -216,7 +227,7 @@ class Server:
         """What the function returns, or its `Failure`; or the arguments that it waits for."""
         try:
             run = self._as_run(request, chain, threading.get_ident())
-            with running_in(self._endpoint, chain, run):
+            with running_in(self._core, chain, run):
                 function, args, kwargs = invocation()
                 if isinstance(function, ByValue):
                     return Box(Resolving(function, args, kwargs, chain))
@@ -231,15 +242,15 @@ class Server:
 
     def _begin(self, request: Request) -> None:
         """It starts now. Raises `CancelledError` if its caller was faster."""
-        with self._endpoint.lock:  # `stop` must not find it waiting when it has started
-            self._waiting.discard(request.call)
+        with self._core.lock:  # `stop` must not find it waiting when it has started
+            self._unstarted.discard(request.call)
             if request.call in self._stopped:
                 raise CancelledError(Refusal.CANCELLED.value)
 
     def _open(self, request: Request) -> Invocation:
         """The function that *request* is about, and its arguments."""
         cargo = cargo_of(request)
-        what, args, kwargs = self._endpoint.packer.open(cargo)
+        what, args, kwargs = self._packer.open(cargo)
         # Let go of the pickle: it shall not lie here, and count, while the function runs.
         tag = getattr(cargo.payload, "tag", None)
         msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
@@ -257,7 +268,7 @@ class Server:
         return method if name is what else Freezing(method), args, kwargs
 
     def _stored(self, rref: RRefId) -> object:
-        stored = self._endpoint.objects.stored(rref)
+        stored = self._objects.stored(rref)
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
         return stored.value
@@ -266,13 +277,13 @@ class Server:
         """The value; for a wait None, but for a frozen one that costs nothing to send."""
         if fetch.copy:
             return self._stored(fetch.rref)
-        stored, caller, endpoint = None, fetch.call.caller, self._endpoint
-        if caller != endpoint.me:
-            stored = endpoint.objects.stored(fetch.rref)
+        stored, caller, core = None, fetch.call.caller, self._core
+        if caller != core.me:
+            stored = self._objects.stored(fetch.rref)
         value = stored.value if stored is not None else None
         if type(value) is Frozen and value.light:
             with contextlib.suppress(FarrefError):  # the system ends
-                return value if endpoint.registry.near(caller) else None
+                return value if self._registry.near(caller) else None
         return None
 
     def _await(self, request: Request, box: Box, chain: tuple[RRefId, ...]) -> None:
@@ -281,30 +292,30 @@ class Server:
         async def run() -> None:
             try:
                 me = self._as_run(request, chain, id(asyncio.current_task()))
-                with running_in(self._endpoint, chain, me):
+                with running_in(self._core, chain, me):
                     box.content = await box.take()
             except BaseException as error:
-                if self._endpoint.closed:  # nobody is answered; maybe the collector ends us, and
+                if self._core.closed:  # nobody is answered; maybe the collector ends us, and
                     return  # must not find itself formatting a traceback wherever it runs
                 box.content = self._failure(error, request)
             # Pickling a large result would hold up the loop: a thread does it.
-            self._endpoint.pool.submit(self._finish, request, box)
+            self._core.pool.submit(self._finish, request, box)
 
-        if self.loop is None:
+        if self.spawn is None:
             asyncio.run(run())
         else:
-            self.loop.spawn(run)
+            self.spawn(run)
 
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store; then free the request's object for the next one."""
         if isinstance(request, Call):
-            with self._endpoint.lock:  # it may never have started
-                self._waiting.discard(request.call)
+            with self._core.lock:  # it may never have started
+                self._unstarted.discard(request.call)
                 self._stopped.discard(request.call)
         self._answer(request, box)
-        endpoint, target = self._endpoint, target_of(request)
-        if target is not None and target in endpoint.context.owners:
-            endpoint.step(lambda: self._done(target))
+        core, target = self._core, target_of(request)
+        if target is not None and target in core.context.owners:
+            core.step(lambda: self._done(target))
 
     def _turn_down(self, request: Request, failure: Failure) -> None:
         """A request that was refused has never occupied its object."""
@@ -316,22 +327,21 @@ class Server:
 
     def _answer(self, request: Request, box: Box) -> None:
         """Reply, or store."""
-        endpoint = self._endpoint
+        core = self._core
         if isinstance(request, Create):
             self._freeze(request, box)
             made = box.content
-            alias = issubclass(type(made), RRef) and made._endpoint is endpoint
+            alias = issubclass(type(made), RRef) and made._front is core.front
             del made
-            store = endpoint.objects.stand_for if alias else endpoint.objects.resolve
+            store = self._objects.stand_for if alias else self._objects.resolve
             store(request.rref, box)
         else:
             self._reply(request, box)
 
     def _wait_for_room(self, caller: WorkerId) -> None:
         """Before a large result leaves: *caller* may not have taken the ones before it so far."""
-        endpoint = self._endpoint
-        if endpoint.delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
-            endpoint.calls.wait_for_room(caller, "results")
+        if self._delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
+            self._calls.wait_for_room(caller, "results")
 
     def _freeze(self, request: Request, box: Box) -> None:
         """What is in *box* is to be stored: frozen, if that was asked for."""
@@ -340,20 +350,20 @@ class Server:
         value = box.take().value
         if not issubclass(type(value), RRef):  # the object that it stands for is as it was made
             try:
-                value = self._endpoint.packer.freeze(value)
+                value = Frozen.of(value, ActorAddress)
             except BaseException as error:
                 value = self._failure(error, request)
         box.content = value
 
     def _done(self, target: RRefId) -> list[Any]:
-        owner = self._endpoint.context.owners.get(target)
-        return self._endpoint.context.done(target) if owner is not None and owner.running else []
+        owner = self._core.context.owners.get(target)
+        return self._core.context.done(target) if owner is not None and owner.running else []
 
     def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
-        endpoint, call = self._endpoint, request.call
+        core, call = self._core, request.call
 
         def share(rref: RRefId) -> Descriptor:
-            context = endpoint.context
+            context = core.context
             return context.give_back(rref, call) or context.fork(rref, call.caller)
 
         pack = self._pack(request, box)
@@ -364,26 +374,26 @@ class Server:
                 cargo = pack.cargo(share)
             except BaseException as error:
                 cargo = Cargo(payload=self._failure(error, request))
-            answer = endpoint.context.refuse if refused else endpoint.context.reply
-            endpoint.step(lambda: answer(call, cargo))
+            answer = core.context.refuse if refused else core.context.reply
+            core.step(lambda: answer(call, cargo))
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
         result = box.take()
         if type(result) is not Failure:
             try:
-                return self._endpoint.packer.pack(result, request.call.caller)
+                return self._packer.pack(result, request.call.caller)
             except BaseException as error:
                 result = self._failure(error, request)
-        cargo = Cargo(payload=result.within(self._endpoint.port.largest() - HEAD))
+        cargo = Cargo(payload=result.within(self._core.port.largest() - HEAD))
         return Pack(lambda _: cargo, large=True)
 
     def _failure(self, error: BaseException, request: Request) -> Failure:
-        with self._endpoint.lock:
+        with self._core.lock:
             self.errors += 1
         tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
-        return Failure.of(error, self._endpoint.me.name, where, str(about or ""))
+        return Failure.of(error, self._core.me.name, where, str(about or ""))
 
 
 def cargo_of(request: Request) -> Cargo:

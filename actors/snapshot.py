@@ -30,7 +30,7 @@ from .tracing import spell
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .system import System
+    from .inspector import Inspector
     from .wire import Inspected
 
 LOOK_PATIENCE = 5.0
@@ -89,11 +89,13 @@ class Snapshot:
         raise LookupError(f"system {self.system!r} has no reference {prefix!r}")
 
 
-def look(system: System, seconds: float, leak_age: float = LEAK_AGE) -> Snapshot:
-    """Ask every endpoint of *system*."""
+def look(
+    inspector: Inspector, seconds: float, leak_age: float = LEAK_AGE, *, attached: bool
+) -> Snapshot:
+    """Ask every endpoint of *inspector*'s system; *attached*: its own may be there only to look."""
     if not leak_age >= 0:
         raise ValueError(f"an age is 0 seconds or more, not {leak_age}")
-    answers, silent = _ask(system, seconds)
+    answers, silent = _ask(inspector, seconds, attached=attached)
     rows = [row for answer in answers.values() for row in answer.rows]
     names = Names()
     for row in rows:
@@ -106,7 +108,7 @@ def look(system: System, seconds: float, leak_age: float = LEAK_AGE) -> Snapshot
     owner_first = {"owner": 0, "alias": 0, "user": 1, "borrower": 2}
     rows.sort(key=lambda row: (_order(row.rref), owner_first[row.role], row.worker))
     return Snapshot(
-        system=system.name,
+        system=inspector.core.settings.system,
         rows=tuple(
             names.short_row(
                 row, homes.get(row.rref), site=sites.get(row.rref), marks=marks.get(row.rref, ())
@@ -120,9 +122,11 @@ def look(system: System, seconds: float, leak_age: float = LEAK_AGE) -> Snapshot
     )
 
 
-def count(system: System, seconds: float) -> tuple[dict[str, Counters], dict[str, str]]:
-    """The counters of every endpoint of *system* by its name, and why some did not answer."""
-    answers, silent = _ask(system, seconds, rows=False)
+def count(
+    inspector: Inspector, seconds: float, *, attached: bool
+) -> tuple[dict[str, Counters], dict[str, str]]:
+    """The counters of every endpoint of the system by its name, and why some did not answer."""
+    answers, silent = _ask(inspector, seconds, attached=attached, rows=False)
     names = Names()
     for worker in (*silent, *answers):
         names.meet(worker)
@@ -133,20 +137,20 @@ def count(system: System, seconds: float) -> tuple[dict[str, Counters], dict[str
 
 
 def _ask(
-    system: System, seconds: float, *, rows: bool = True
+    inspector: Inspector, seconds: float, *, attached: bool, rows: bool = True
 ) -> tuple[dict[str, Inspected], dict[str, str]]:
-    """What each endpoint of *system* answers, and why some do not."""
-    endpoint, infos = system.endpoint, system.workers()
-    found = endpoint.registry.inspect(infos, seconds, rows=rows)
+    """What each endpoint of the system answers, and why some do not."""
+    core, infos = inspector.core, inspector.registry.workers()
+    found = inspector.inspect(infos, seconds, rows=rows)
     answers: dict[str, Inspected] = {}
     silent: dict[str, str] = {}
     for info in infos:
         answer, worker = found[info.id], spell(info.id)
         why = _wrong(answer, seconds)
         if why or answer is None:
-            if info.id not in endpoint.context.dead:  # or it died meanwhile
+            if info.id not in core.context.dead:  # or it died meanwhile
                 silent[worker] = why
-        elif info.id != endpoint.me or not system.is_attached or answer.counters.references:
+        elif info.id != core.me or not attached or answer.counters.references:
             answers[worker] = answer  # or this program only looks
     return answers, silent
 

@@ -47,12 +47,10 @@ if TYPE_CHECKING:
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Call, Fetch, Invoke, Request
     from .box import Box
-    from .calls import Chain
-    from .endpoint import Endpoint
+    from .calls import Chain, Invocation
+    from .core import Core
     from .packing import Pack, Share
     from .pool import Job
-    from .resolving import Invocation
-    from .rref import RRef
     from .wire import WorkerInfo
 
 FLUSH = 2000
@@ -61,18 +59,6 @@ FLUSH = 2000
 _tracer = trace.get_tracer("farref", FARREF)
 _asking: ContextVar[Span | None] = ContextVar("farref span", default=None)
 """The span of the request that is being made, which its message and its future are to have."""
-
-
-def begin(endpoint: Endpoint) -> None:
-    """Have *endpoint* make spans. It has made no calls so far."""
-    server = ServerWithSpans(endpoint)
-    server.loop = endpoint.server.loop
-    endpoint.spans = Spans(endpoint)
-    endpoint.packer, endpoint.calls, endpoint.server = (
-        PackerWithSpans(endpoint),
-        CallsWithSpans(endpoint),
-        server,
-    )
 
 
 def flush() -> None:
@@ -118,17 +104,11 @@ def _inside(there: Context) -> Iterator[None]:
         context.detach(token)
 
 
-def _spans_of(endpoint: Endpoint) -> Spans:
-    if endpoint.spans is None:
-        raise AssertionError(f"{endpoint.me} has the parts of one that makes spans, and makes none")
-    return endpoint.spans
-
-
 class Spans:
     """What the spans of one endpoint have in common; and those around handlers."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, core: Core) -> None:
+        self._core = core
 
     def start(
         self, method: str, request: str, kind: SpanKind, came: object = None, **more: str
@@ -143,8 +123,8 @@ class Spans:
             "rpc.system.name": "farref",
             "rpc.method": method,
             "farref.request": request,
-            "farref.system": self._endpoint.settings.system,
-            "farref.endpoint": self._endpoint.me.name,
+            "farref.system": self._core.settings.system,
+            "farref.endpoint": self._core.me.name,
             **{name.replace("_", "."): value for name, value in more.items()},
         }
         span = _tracer.start_span(method, parent, kind, attributes)
@@ -254,16 +234,16 @@ class PackerWithSpans(Packer):
 class CallsWithSpans(Calls):
     """Makes a span for each request of one endpoint."""
 
-    def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> RRef[Any]:
+    def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> Any:
         """See `Calls`."""
         if _asking.get() is not None:  # `remote_method` has made one
             return super().remote(to, what, target)
         with self._span(method_of(what[0]), "create", to, ends=True):
             return super().remote(to, what, target)
 
-    def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
+    def remote_method(self, rref: RRefId, what: Invocation) -> Any:
         """See `Calls`."""
-        with self._span(method_of(what[0]), "create", self._owner(rref.id), rref.id, ends=True):
+        with self._span(method_of(what[0]), "create", self._owner(rref), rref, ends=True):
             return super().remote_method(rref, what)
 
     def call(
@@ -274,10 +254,10 @@ class CallsWithSpans(Calls):
             return super().call(to, what, timeout, chain)
 
     def invoke(
-        self, rref: RRef[Any], what: Invocation, timeout: float | None, chain: Chain
+        self, rref: RRefId, what: Invocation, timeout: float | None, chain: Chain
     ) -> Future[Any]:
         """See `Calls`."""
-        with self._span(method_of(what[0]), "invoke", self._owner(rref.id), rref.id):
+        with self._span(method_of(what[0]), "invoke", self._owner(rref), rref):
             return super().invoke(rref, what, timeout, chain)
 
     def fetch(
@@ -317,11 +297,13 @@ class CallsWithSpans(Calls):
             ask.given_up("timeout")
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
-        self._endpoint.check_open()  # first: deaths with the system are no news
-        return self._endpoint.owner(rref)
+        self._core.check_open()  # first: deaths with the system are no news
+        return self._core.owner(rref)
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        future = FutureWithSpan(self._endpoint, what, self._patience(timeout), rref)
+        future = FutureWithSpan(
+            self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
+        )
         future.span = _asking.get()
         return future
 
@@ -338,8 +320,7 @@ class CallsWithSpans(Calls):
     ) -> Iterator[Span]:
         """The span of a request that is made inside; it *ends* with that, or with the future."""
         more = {} if rref is None else {"farref_rref": str(rref)}
-        spans = _spans_of(self._endpoint)
-        there = spans.start(method, request, kind, server_address=to.name, **more)
+        there = Spans(self._core).start(method, request, kind, server_address=to.name, **more)
         span = trace.get_current_span(there)
         token = _asking.set(span)
         try:
@@ -358,8 +339,8 @@ class CallsWithSpans(Calls):
 class ServerWithSpans(Server):
     """Makes a span around each function that others call."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint)
+    def __init__(self, core: Core, **parts: Any) -> None:
+        super().__init__(core, **parts)
         self._running: dict[CallId, Context] = {}
 
     def close(self, forgotten: list[Job]) -> None:
@@ -375,9 +356,8 @@ class ServerWithSpans(Server):
         if there is None:
             payload = cargo_of(request).payload
             method = method_of(getattr(payload, "tag", None) or "")
-            spans = _spans_of(self._endpoint)
             name = type(request).__name__.lower()
-            there = spans.start(method, name, SpanKind.SERVER, payload)
+            there = Spans(self._core).start(method, name, SpanKind.SERVER, payload)
             self._running[request.call] = there
         with _inside(there):
             return super()._call(request, chain, invocation)

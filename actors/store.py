@@ -110,13 +110,13 @@ class AwaitableStore:
     ) -> Any:
         make = functools.partial(
             Op,
-            self._client.endpoint.me,
+            self._client.core.me,
             what=what,
             keys=self._full(keys),
             values=tuple(map(_bytes, values)),
             amount=amount,
         )
-        seconds = self._client.endpoint.settings.timeout
+        seconds = self._client.core.settings.timeout
         doing = self._client.change(make, *self._where, seconds=seconds)
         answer = await self._client.wait(doing)
         if isinstance(answer, str):

@@ -20,7 +20,7 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from ..protocol.errors import FetchTimeoutError, SystemDownError, VersionError
 from ..protocol.ids import WorkerId, is_name
 from ..protocol.sharing import DISCIPLINES
-from . import bases, directory, hosts, ports, processes, versions
+from . import bases, directory, hosts, port, processes, versions
 from . import telemetry as spans
 from .current import enter_program, leave_program, running_in
 from .endpoint import Endpoint
@@ -29,7 +29,6 @@ from .own_port import OwnPort
 from .plain import refuse_references
 from .program import CallInPort, PumpPort, port_of
 from .registrar import REGISTRAR, Registrar
-from .registry import Registry
 from .settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
 from .sites import asked_for
 from .snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
@@ -154,7 +153,7 @@ class System:
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
-                reach = hosts.Reach.of(base, host, port, key) if host is not None else None
+                reach = hosts.reach_of(base, host, port, key) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
             self._enter(asys, settings, attached=False)
@@ -258,21 +257,21 @@ class System:
             if serving is None:
                 self._session = joined.session
             else:
-                self.name = self.endpoint.settings.system
+                self.name = self.endpoint.core.settings.system
                 self.endpoint.deaths.live_with(serving.pids)
             if attached or place:  # its own waits are the program's to bound
-                self.endpoint.settings = replace(self.endpoint.settings, timeout=settings.timeout)
+                core = self.endpoint.core
+                core.settings = replace(core.settings, timeout=settings.timeout)
         except BaseException:
             self.shutdown()
             raise
-        enter_program(self.endpoint)
+        enter_program(self.endpoint.core)
 
     def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
         """The registrar has said who this program is. In the mailbox thread."""
         self.endpoint = Endpoint(
-            joined.me, self._port, joined.settings, threads=THREADS, hand=self._hand
+            joined.me, self._port, joined.settings, registrar, threads=THREADS, hand=self._hand
         )
-        self.endpoint.registry = Registry(self.endpoint, self._port, registrar)
         return self.endpoint
 
     def _prepare(self, settings: Settings, telemetry: object) -> None:
@@ -361,7 +360,7 @@ class System:
             raise ValueError(f"a worker's name is a non-empty string of characters, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")
-        registry, seconds = self.endpoint.registry, self.endpoint.settings.timeout
+        registry, seconds = self.endpoint.registry, self.endpoint.core.settings.timeout
         if on is not None:
             on = hosts.wait_for(registry, on, self.name, seconds)
         return registry.spawn(
@@ -406,7 +405,8 @@ class System:
             ValueError: a number is out of range.
         """
         self._check_up()
-        return look(self, check_timeout(timeout, LOOK_PATIENCE), leak_age)
+        seconds = check_timeout(timeout, LOOK_PATIENCE)
+        return look(self.endpoint.inspector, seconds, leak_age, attached=self._attached)
 
     def why(
         self,
@@ -426,12 +426,14 @@ class System:
             LookupError: there is no such reference, or several.
         """
         self._check_up()
-        return why(self, rref, check_timeout(timeout, LOOK_PATIENCE), leak_age)
+        seconds, inspector = check_timeout(timeout, LOOK_PATIENCE), self.endpoint.inspector
+        return why(inspector, rref, seconds, leak_age, attached=self._attached)
 
     def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
         self._check_up()
-        return count(self, check_timeout(timeout, LOOK_PATIENCE))[0]
+        seconds = check_timeout(timeout, LOOK_PATIENCE)
+        return count(self.endpoint.inspector, seconds, attached=self._attached)[0]
 
     # ---- messages
 
@@ -470,7 +472,7 @@ class System:
             Exception: what the handler raised.
         """
         self._check_up()
-        seconds = check_timeout(timeout, self.endpoint.settings.timeout)
+        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
         info = self._find_or_plain(to)
         if not isinstance(info, WorkerInfo):
             return self._ask_plain(info, message, seconds)
@@ -502,7 +504,7 @@ class System:
             FetchTimeoutError: none came within *timeout* seconds (default: the system's).
         """
         self._check_up()
-        seconds = check_timeout(timeout, self.endpoint.settings.timeout)
+        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
         inbox = self._port.inbox
         try:
             if isinstance(self._port, CallInPort):
@@ -511,11 +513,11 @@ class System:
                 message = inbox.get(timeout=seconds)
         except queue.Empty as error:
             raise FetchTimeoutError(
-                f"no message came to {self.endpoint.me} within {seconds:g} s; listen again, or "
-                "with a longer timeout"
+                f"no message came to {self.endpoint.core.me} within {seconds:g} s; listen again, "
+                "or with a longer timeout"
             ) from error
-        if inbox.qsize() == ports.MAX_INBOX // 2:
-            self.endpoint.wake()  # those who wait may send again
+        if inbox.qsize() == port.MAX_INBOX // 2:
+            self.endpoint.core.wake()  # those who wait may send again
         return message() if isinstance(message, _Unopened) else message
 
     def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
@@ -540,9 +542,9 @@ class System:
         """
         endpoint = self.endpoint
         with endpoint.delivery.room:
-            endpoint.delivery.room.wait_for(lambda: endpoint.closed)
+            endpoint.delivery.room.wait_for(lambda: endpoint.core.closed)
         if not endpoint.deaths.in_order:
-            endpoint.check_open()
+            endpoint.core.check_open()
 
     def shutdown(self, graceful: bool = True) -> list[str]:
         """End the system (or, if attached, leave it). Safe to call again.
@@ -557,7 +559,7 @@ class System:
         if self._down or self._pid != os.getpid():
             return []  # a forked child inherits the system, and ends nothing when it exits
         endpoint = self._port.endpoint
-        if graceful and endpoint is not None and not endpoint.closed:
+        if graceful and endpoint is not None and not endpoint.core.closed:
             with contextlib.suppress(Exception):
                 endpoint.turn()
                 # Or the news of our end may overtake what we sent.
@@ -566,7 +568,7 @@ class System:
         atexit.unregister(self.shutdown)
         try:
             if endpoint is not None:
-                leave_program(endpoint)
+                leave_program(endpoint.core)
                 endpoint.registry.leave()
                 endpoint.close(f"system {self.name!r} was shut down")
             elif self._registrar is not None:
@@ -599,7 +601,7 @@ class System:
             raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
 
     def __enter__(self) -> Self:
-        enter_program(self.endpoint)  # the innermost from here on
+        enter_program(self.endpoint.core)  # the innermost from here on
         return self
 
     def __exit__(
@@ -627,18 +629,18 @@ class _Unopened:
     def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
         self._endpoint = endpoint
         self._cargo = cargo
-        self._hold = endpoint.discards.keep(self, cargo.descriptors)
+        self._hold = endpoint.core.discards.keep(self, cargo.descriptors)
         self.sender = sender
 
     def __call__(self) -> Any:
         try:
-            with running_in(self._endpoint):
+            with running_in(self._endpoint.core):
                 return self._endpoint.packer.open(self._cargo)
         finally:
-            self._endpoint.discards.settle(self._hold)
+            self._endpoint.core.discards.settle(self._hold)
 
     def __del__(self) -> None:
-        self._endpoint.discards.gone(self._hold)
+        self._endpoint.core.discards.gone(self._hold)
 
 
 def _program_name(place: str, *, attached: bool) -> str:

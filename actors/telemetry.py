@@ -20,16 +20,21 @@ import logging
 import os
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import cloudpickle
 
 from ..serialization.failures import details_of
+from .calls import Calls
+from .packing import Packer
+from .serving import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .endpoint import Endpoint
+    from .core import Core
+    from .counting import Counting
+    from .spans import Spans
 
 log = logging.getLogger(__name__)
 
@@ -61,17 +66,36 @@ def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
     return b"" if telemetry is True else bytes(cloudpickle.dumps(telemetry))
 
 
-def begin(endpoint: Endpoint) -> None:
-    """Have *endpoint* tell of what it does from now on."""
+class Kinds(NamedTuple):
+    """Of which classes an endpoint has its parts: those that make spans, or the plain ones."""
+
+    packer: type[Packer] = Packer
+    calls: type[Calls] = Calls
+    server: type[Server] = Server
+    spans: Spans | None = None
+
+
+def kinds_for(core: Core) -> Kinds:
+    """The parts of an endpoint that tells what it does, if its system is to."""
+    if core.settings.telemetry is None:
+        return Kinds()
     try:
-        from . import instruments, spans  # noqa: PLC0415 - OpenTelemetry is an extra
+        from . import spans  # noqa: PLC0415 - OpenTelemetry is an extra
     except ModuleNotFoundError:  # another program, or host, than the one that asked for it
         if os.getpid() not in _complained:
             _complained.add(os.getpid())
-            log.warning("%s makes no spans: %s", endpoint.me, MISSING)
-        return
-    spans.begin(endpoint)
-    instruments.observe(endpoint)
+            log.warning("%s makes no spans: %s", core.me, MISSING)
+        return Kinds()
+    return Kinds(
+        spans.PackerWithSpans, spans.CallsWithSpans, spans.ServerWithSpans, spans.Spans(core)
+    )
+
+
+def observe(counting: Counting) -> None:
+    """Have the process's meter provider read these counters."""
+    from . import instruments  # noqa: PLC0415 - OpenTelemetry is an extra
+
+    instruments.observe(counting)
 
 
 def prepare(pickled: bytes | None, function: object = None) -> None:

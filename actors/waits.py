@@ -14,9 +14,11 @@ import asyncio
 import itertools
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ..protocol.effects import Look
 from ..protocol.messages import Create, Fetch, Invoke
+from .core import Part
 from .current import Run, run_in
 from .queues import Queues
 
@@ -26,11 +28,9 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import CallId
     from ..protocol.messages import ObjectRequest
-    from .endpoint import Endpoint
-    from .futures import Future
+    from .brief import Later
+    from .core import Core
 
-ON_OBJECTS = frozenset((Create, Fetch, Invoke))
-"""Requests that may have to wait for their turn on an object."""
 LONGEST = 300
 """Characters of a wait in words; the rest is left out."""
 
@@ -43,24 +43,37 @@ class Wait(NamedTuple):
     futures: Sequence[concurrent.futures.Future[Any]]
 
 
-class Waits:
+class Asked(Protocol):
+    """The future of a request."""
+
+    call: CallId | None
+    what: str
+
+    def done(self) -> bool:
+        """Whether the answer is there."""
+
+
+class Waits(Part):
     """The waits of one endpoint's requests, and the queues that they hold up."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        core.handlers[Look] = self._tell
+        for request in (Create, Fetch, Invoke):  # they may have to wait for their turn
+            core.observers[request] = self.arrived
         self._waits: dict[CallId, Wait] = {}
         self._numbers = itertools.count(1)
-        self._queues = Queues(endpoint.context, self._waits.__contains__)
+        self._queues = Queues(core.context, self._waits.__contains__)
 
     # ---- in the thread, or the task, that waits
 
     def block(self, *futures: concurrent.futures.Future[Any]) -> Run | None:
         """The running code waits for all of *futures* from now on; give `unblock` the result."""
-        return self.begin(run_in(self._endpoint, threading.get_ident()), futures)
+        return self.begin(run_in(self._core, threading.get_ident()), futures)
 
-    def suspend(self, future: Future[Any]) -> Run | None:
+    def suspend(self, future: concurrent.futures.Future[Any]) -> Run | None:
         """The same for a coroutine."""
-        return self.begin(run_in(self._endpoint, id(asyncio.current_task())), (future,))
+        return self.begin(run_in(self._core, id(asyncio.current_task())), (future,))
 
     def begin(
         self, run: Run | None, futures: Sequence[concurrent.futures.Future[Any]]
@@ -83,15 +96,19 @@ class Waits:
         for future in wait.futures if wait is not None else ():
             needed = _needed(future)
             if needed is not None and needed.call is not None and wait is not None:
-                what = f"{wait.run} on {self._endpoint.me} waits for {needed.what}"
+                what = f"{wait.run} on {self._core.me} waits for {needed.what}"
                 writable = what.encode("utf-8", "backslashreplace").decode()
                 return needed.call, wait.number, writable[:LONGEST]
         return None, 0, ""
 
+    def _tell(self, effect: Look, later: Later) -> None:
+        needed = self._core.context.waits(effect.run, *self.of(effect.run))
+        self._core.carry_out(needed, later)
+
     def arrived(self, request: ObjectRequest) -> None:
         """*request* has come; it may have to wait for its turn."""
         if self._queues.arrived(request, time.monotonic):
-            self._endpoint.wake()  # the mailbox thread keeps the time
+            self._core.wake()  # the mailbox thread keeps the time
 
     def deadline(self) -> float | None:
         """When `look` has something to do next; None while nothing is queued."""
@@ -103,14 +120,14 @@ class Waits:
         """Suspect the objects on which requests have been queued for long."""
         if not self._queues.due(now):
             return
-        with self._endpoint.lock:
+        with self._core.lock:
             suspected = self._queues.look(now)
         for rref in suspected:
-            self._endpoint.step(lambda rref=rref: self._endpoint.context.suspect(rref))  # type: ignore[misc]  # mypy infers no default
+            self._core.step(lambda rref=rref: self._core.context.suspect(rref))  # type: ignore[misc]  # mypy infers no default
 
 
-def _needed(future: concurrent.futures.Future[Any] | None) -> Future[Any] | None:
+def _needed(future: Any) -> Asked | None:
     """The future of a request that has to be answered before *future* is done, if it is known."""
     while future is not None and getattr(future, "call", None) is None:
         future = getattr(future, "after", None)
-    return None if future is None or future.done() else future  # type: ignore[return-value]  # the library's own kind
+    return None if future is None or future.done() else future

@@ -13,22 +13,21 @@ death, as of any endpoint's; and then it records nothing and costs nothing, as b
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
-from ..protocol.errors import SystemDownError
+from .core import Part
 from .tables_json import tables_of
-from .wire import Traced, Watch, WorkerInfo
+from .wire import Traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.ids import WorkerId
-    from .endpoint import Endpoint
-    from .system import System
+    from .core import Core
+    from .wire import Watch, WorkerInfo
 
 KEPT = 8 << 20
 """Bytes of lines that wait for a viewer, at most."""
@@ -36,10 +35,6 @@ BATCH = 256 << 10
 """Bytes that one message to a viewer has, or a line more."""
 LATE = 0.01
 """Seconds that lines are collected before they leave."""
-LOOK = 0.25
-"""Seconds between two looks at who is in the system."""
-PAUSE = 0.05
-"""Seconds that a viewer lets an endpoint collect before it asks for the next batch."""
 
 
 class Stream:
@@ -48,8 +43,8 @@ class Stream:
     A thread of its own posts them: nothing may be sent under the endpoint's lock.
     """
 
-    def __init__(self, endpoint: Endpoint, viewer: WorkerInfo) -> None:
-        self._endpoint = endpoint
+    def __init__(self, core: Core, viewer: WorkerInfo) -> None:
+        self._core = core
         self._viewer = viewer
         self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque()
@@ -106,9 +101,9 @@ class Stream:
                 batch.append(self._waiting.popleft())
             self._size -= size
             self._sent += 1
-            traced = Traced(self._endpoint.me, self._sent, b"".join(batch).decode())
+            traced = Traced(self._core.me, self._sent, b"".join(batch).decode())
         with contextlib.suppress(Exception):  # a viewer that cannot be reached is gone, or will be
-            self._endpoint.port.post(self._viewer.address, traced)
+            self._core.port.post(self._viewer.address, traced)
 
     def close(self) -> None:
         """See `Sink.close`."""
@@ -118,133 +113,50 @@ class Stream:
         self._came.set()
 
 
-class Watchers:
+class Watchers(Part):
     """Who watches one endpoint. In the mailbox thread."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._streams: dict[WorkerId, Stream] = {}
         self.listener: Callable[[Traced], None] | None = None
         """What takes the batches, if this endpoint is a viewer itself."""
-        endpoint.deaths.listeners.append(self._died)
+        core.on_deaths.append(self._died)
 
     def watch(self, message: Watch) -> None:
         """A viewer begins, goes on or stops to watch."""
-        endpoint, viewer = self._endpoint, message.viewer
+        core, viewer = self._core, message.viewer
         if not message.on:
             self._died((viewer.id,))
             return
         stream = self._streams.get(viewer.id)
-        with endpoint.lock:
-            if endpoint.closed or viewer.id in endpoint.context.dead:
+        with core.lock:
+            if core.closed or viewer.id in core.context.dead:
                 return
             if stream is None:
-                stream = self._streams[viewer.id] = Stream(endpoint, viewer)
+                stream = self._streams[viewer.id] = Stream(core, viewer)
                 self._begin(stream)
             elif stream.begin_anew():
                 self._begin(stream)
         stream.taken(message.taken)
 
     def _begin(self, stream: Stream) -> None:
-        endpoint = self._endpoint
-        tables = tables_of(endpoint.context)
-        endpoint.record().begin(stream, endpoint.settings.sharing, tables)
+        core = self._core
+        tables = tables_of(core.context)
+        core.record().begin(stream, core.settings.sharing, tables)
 
     def _died(self, workers: tuple[WorkerId, ...]) -> None:
-        endpoint = self._endpoint
+        core = self._core
         for worker in workers:
             stream = self._streams.pop(worker, None)
             if stream is not None:
-                with endpoint.lock:
-                    tracer = endpoint.record()
+                with core.lock:
+                    tracer = core.record()
                     tracer.remove(stream)
                     if not tracer.sinks:
-                        endpoint.record_no_more()
+                        core.record_no_more()
 
     def traced(self, message: Traced) -> None:
         """A batch came in."""
         if self.listener is not None:
             self.listener(message)
-
-
-class Watching:
-    """The viewer's side: the lines of all endpoints of a system that this program attached to.
-
-    A context manager; leaving it ends the recording, and leaves the system.
-    """
-
-    def __init__(self, system: System) -> None:
-        self._system = system
-        self._endpoint = system.endpoint
-        self._came: queue.Queue[Traced] = queue.Queue()
-        self._watched: dict[WorkerId, WorkerInfo] = {}
-        self._taken: dict[WorkerId, int] = {}
-        self._looked = 0.0
-
-    def __enter__(self) -> Self:
-        self._endpoint.watchers.listener = self._came.put
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._endpoint.watchers.listener = None
-        me = self._me()
-        for each in self._watched.values():
-            self._endpoint.port.post(each.address, Watch(me, on=False))
-        self._system.shutdown()
-
-    def workers(self) -> list[WorkerInfo]:
-        """Whom it watches."""
-        return list(self._watched.values())
-
-    def ended(self) -> bool:
-        """Whether the system has ended."""
-        return self._endpoint.closed
-
-    def lines(self, timeout: float) -> list[str]:
-        """What has come, waiting for at most *timeout* seconds for the first of it.
-
-        Raises `SystemDownError` when the system has ended and nothing is left to be read.
-        """
-        end = time.monotonic() + timeout
-        lines: list[str] = []
-        while not lines:
-            if self._came.empty():
-                self._endpoint.check_open()
-                self._look()
-            try:
-                left = max(0.0, min(end - time.monotonic(), LOOK))
-                came = [self._came.get(timeout=left)]
-            except queue.Empty:
-                if time.monotonic() >= end:
-                    break
-                continue
-            time.sleep(min(PAUSE, max(0.0, end - time.monotonic())))
-            while not self._came.empty():
-                came.append(self._came.get())
-            for traced in came:
-                lines += traced.lines.splitlines()
-                self._ask(traced.worker, traced.number)
-        return lines
-
-    def _look(self) -> None:
-        """Watch those that have come since."""
-        if time.monotonic() < self._looked + LOOK:
-            return
-        for info in self._system.workers():
-            if info.id != self._endpoint.me and info.id not in self._watched:
-                self._watched[info.id] = info
-                self._ask(info.id, 0)
-        self._looked = time.monotonic()
-
-    def _ask(self, worker: WorkerId, taken: int) -> None:
-        if not self._endpoint.closed and worker in self._watched:
-            address = self._watched[worker].address
-            self._endpoint.port.post(address, Watch(self._me(), taken=taken))
-
-    def _me(self) -> WorkerInfo:
-        address = self._endpoint.address
-        if address is None:
-            raise SystemDownError(
-                f"{self._endpoint.me} has not joined a system that could be watched"
-            )
-        return WorkerInfo(self._endpoint.me, address)

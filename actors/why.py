@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .inspection import ReferenceInfo
+    from .inspector import Inspector
     from .rref import RRef
     from .snapshot import Snapshot
-    from .system import System
 
 MOST = 40
 """Objects that are explained, of those that contain each other."""
@@ -79,12 +79,17 @@ class Reason:
 
 
 def why(
-    system: System, rref: RRef[Any] | str, seconds: float, leak_age: float = LEAK_AGE
+    inspector: Inspector,
+    rref: RRef[Any] | str,
+    seconds: float,
+    leak_age: float = LEAK_AGE,
+    *,
+    attached: bool,
 ) -> Reason:
     """See `System.why`."""
-    snapshot = look(system, seconds, leak_age)
+    snapshot = look(inspector, seconds, leak_age, attached=attached)
     wanted = rref if isinstance(rref, str) else _id_of(rref, snapshot)
-    return _Explanation(system, snapshot, seconds).of(snapshot.match(wanted))
+    return _Explanation(inspector, snapshot, seconds).of(snapshot.match(wanted))
 
 
 def _id_of(ref: RRef[Any], snapshot: Snapshot) -> str:
@@ -135,8 +140,8 @@ class _Object:
 class _Explanation:
     """Explains one reference, and those that it leads to."""
 
-    def __init__(self, system: System, snapshot: Snapshot, seconds: float) -> None:
-        self._system = system
+    def __init__(self, inspector: Inspector, snapshot: Snapshot, seconds: float) -> None:
+        self._inspector = inspector
         self._snapshot = snapshot
         self._seconds = seconds
         self._short = {full: short for short, full in snapshot.in_full.items()}
@@ -211,14 +216,16 @@ class _Explanation:
 
     def _ask(self, rref: str) -> dict[str, list[Holding]]:
         """The holdings of every endpoint that answers: messages on their way are anywhere."""
-        registry = self._system.endpoint.registry
+        inspector = self._inspector
         about = _parsed(self._snapshot.in_full.get(rref, rref))
         silent = self._snapshot.silent  # not asked again: that would be another wait, each time
         infos = [
-            info for info in self._system.workers() if self._name(_full(info.id)) not in silent
+            info
+            for info in inspector.registry.workers()
+            if self._name(_full(info.id)) not in silent
         ]
         held: dict[str, list[Holding]] = {}
-        for worker, answer in registry.inspect(infos, self._seconds, about).items():
+        for worker, answer in inspector.inspect(infos, self._seconds, about).items():
             full = _full(worker)
             if answer is None or answer.error:
                 continue

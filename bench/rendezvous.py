@@ -53,7 +53,7 @@ def by_service(nodes: int, standby: bool) -> float:
         async def meet() -> list[farref.Group]:
             return list(await asyncio.gather(*(meeting._next() for meeting in meetings)))
 
-        client = client_of(frame().endpoint)
+        client = client_of(frame().core.front)
         begin = time.perf_counter()
         groups = client.block(meet(), "the benchmark", "it")
         took = time.perf_counter() - begin

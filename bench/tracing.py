@@ -53,7 +53,7 @@ WORK: dict[str, Callable[[], None]] = {"call": call, "remote, lend, free": share
 
 def seconds(system: System, work: Callable[[], None], times: int = TURN) -> tuple[float, float]:
     """How long an operation takes, of *times*, and how much processor time."""
-    with running_in(system.endpoint):
+    with running_in(system.endpoint.core):
         work()  # what the turn before left to be done does not count
         used = processor_time()
         started = perf_counter()

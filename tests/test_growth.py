@@ -42,7 +42,7 @@ def test_an_object_for_which_nothing_waits_has_no_queue() -> None:
         system.worker("B")
         ref = RRef([1])
         assert farref.rpc_sync("B", fetch, (ref,)) == [1]
-        assert system.endpoint.context.owners[ref.id].queue is NO_QUEUE
+        assert system.endpoint.core.context.owners[ref.id].queue is NO_QUEUE
 
 
 def fetch(ref: RRef[list[int]]) -> list[int]:

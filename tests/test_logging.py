@@ -112,7 +112,7 @@ def test_every_logger_is_below_farref() -> None:
     ]
     assert len(found) > 10
     assert {name for _, name in found} == {"__name__"}
-    assert farref.actors.endpoint.log.name == "farref.actors.endpoint"
+    assert farref.actors.core.log.name == "farref.actors.core"
 
 
 def test_a_program_without_logging_hears_nothing(capfd: pytest.CaptureFixture[str]) -> None:
@@ -141,5 +141,5 @@ def test_what_cannot_be_told_to_anybody_is_an_error(caplog: pytest.LogCaptureFix
         farref.RRef([], on_delete=free_badly)
         assert until(system, lambda: caplog.records)
     (record,) = caplog.records
-    assert (record.name, record.levelname) == ("farref.actors.serving", "ERROR")
+    assert (record.name, record.levelname) == ("farref.actors.objects", "ERROR")
     assert "on_delete of program/1 raised" in record.getMessage()

@@ -22,7 +22,8 @@ import farref
 from farref import System
 from farref.actors.current import frame, running_in
 from farref.actors.recording import Recorded
-from farref.actors.watching import KEPT, Stream, Watching
+from farref.actors.viewing import Watching
+from farref.actors.watching import KEPT, Stream
 from farref.actors.wire import Traced, WorkerInfo
 from farref.cli import app
 from farref.protocol.ids import WorkerId
@@ -229,7 +230,7 @@ def test_stepping_forwards_and_backwards_shows_the_tables(tmp_path: Path) -> Non
 
 def is_recorded() -> bool:
     """Whether the endpoint that this runs in records."""
-    endpoint = frame().endpoint
+    endpoint = frame().core
     return endpoint.tracer is not None or isinstance(endpoint.context, Recorded)
 
 
@@ -270,7 +271,7 @@ def test_a_system_is_recorded_only_while_it_is_watched(shop: System) -> None:
     lines: list[str] = []
     with Watching(System.attach(SHOP)) as watching:
         until(lambda: of_kind(watching, lines, "join") == 3)
-        with running_in(shop.endpoint):  # and not the viewer's
+        with running_in(shop.endpoint.core):  # and not the viewer's
             assert is_recorded()
             assert farref.rpc_sync("B", is_recorded)
             work()

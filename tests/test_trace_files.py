@@ -177,8 +177,8 @@ with System(trace=sys.argv[1]) as system:
     rpc_sync("B", int)
     child = os.fork()
     if child == 0:
-        system.endpoint.tracer.did("own", ())
-        system.endpoint.tracer.close()
+        system.endpoint.core.tracer.did("own", ())
+        system.endpoint.core.tracer.close()
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     for _ in range(5):

@@ -25,7 +25,7 @@ import itertools
 import socket
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ._thespian import SendStatus, Status, thesplog
 from .envelopes import UserIntent
@@ -35,14 +35,39 @@ from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
 
 if TYPE_CHECKING:
+    import threading
+
     from .addresses import Address
-    from .outbox import Outbox
+    from .handshake import Dialler
+    from .poller import Poller
+    from .settings import Limits
 
 PARTS_PER_WRITE: Final = 128
 BYTES_PER_TURN: Final = 1 << 20
 READ_ACKS_EVERY: Final = 256  # messages
 RETRY_DELAY: Final = 0.005  # seconds
 CROWDED_DELAY: Final = 0.1  # seconds
+
+
+class Sender(Protocol):
+    """The outbox that a connection belongs to."""
+
+    poller: Poller
+    lock: threading.RLock
+    limits: Limits
+    finished: list[tuple[Any, Status]]
+
+    def way_to(self, address: Address) -> tuple[socket.socket, str | tuple[str, int], Dialler]:
+        """See `Outbox.way_to`."""
+
+    def verify(self, sock: socket.socket) -> None:
+        """See `Outbox.verify`."""
+
+    def unsettled(self, connection: OutConnection) -> None:
+        """See `Outbox.unsettled`."""
+
+    def forget(self, connection: OutConnection) -> None:
+        """See `Outbox.forget`."""
 
 
 class State(enum.Enum):
@@ -79,7 +104,7 @@ class OutConnection:
         "written",
     )
 
-    def __init__(self, outbox: Outbox, address: Address) -> None:
+    def __init__(self, outbox: Sender, address: Address) -> None:
         """Dial *address*.  Raises OSError if nobody is there."""
         self._outbox = outbox
         self.address = address

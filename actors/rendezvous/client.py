@@ -27,13 +27,14 @@ from ...protocol.errors import (
     WorkerNotFoundError,
 )
 from ..settings import LONGEST
-from .service import NAME, NotLeadingError, ask, leads, start_service
+from .service import NotLeadingError, ask, leads
+from .starting import NAME, start_service
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from ...protocol.ids import WorkerId
-    from ..endpoint import Endpoint
+    from ..front import Front
     from ..wire import WorkerInfo
 
 T = TypeVar("T")
@@ -51,8 +52,9 @@ PATIENCE = 2.0
 class Client:
     """What an endpoint asks of the service."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
+    def __init__(self, front: Front) -> None:
+        self.front = front
+        self.core = core = front.core
         self.loop = asyncio.new_event_loop()
         self._inbox: deque[tuple[Coroutine[Any, Any, Any], concurrent.futures.Future[Any]]] = (
             deque()
@@ -70,10 +72,10 @@ class Client:
         """The nodes here, each with its interval of keep-alives."""
         self._beats: asyncio.Task[None] | None = None
         self._thread = threading.Thread(
-            target=self._run, name=f"farref rendezvous {endpoint.me}", daemon=True
+            target=self._run, name=f"farref rendezvous {core.me}", daemon=True
         )
-        endpoint.closing.append(self._end)
-        if endpoint.closed:  # just before it was to be told
+        core.closing.append(self._end)
+        if core.closed:  # just before it was to be told
             self._end()
         self._thread.start()
 
@@ -89,7 +91,7 @@ class Client:
         finally:
             self.loop.close()
             self._refuse()
-            _clients.pop(self.endpoint, None)
+            _clients.pop(self.front, None)
 
     def _end(self) -> None:
         with contextlib.suppress(RuntimeError):  # it has ended
@@ -97,7 +99,7 @@ class Client:
 
     def end(self) -> None:
         """The endpoint has ended: wait until whoever waits has been told."""
-        if self.endpoint.pid == os.getpid():
+        if self.core.pid == os.getpid():
             self._end()
             self._thread.join(END_PATIENCE)
 
@@ -106,15 +108,15 @@ class Client:
     def block(self, doing: Coroutine[Any, Any, T], what: str, instead: str) -> T:
         """Wait for *doing*, in a thread of the user's."""
         try:
-            self.endpoint.check_open()
-            self.endpoint.check_may_block(what, instead)
+            self.core.check_open()
+            self.core.check_may_block(what, instead)
         except BaseException:
             doing.close()
             raise
         future = self.submit(doing)
         try:
-            with self.endpoint.pool.waiting():
-                if not self.endpoint.port.wait(future, LONGEST):
+            with self.core.pool.waiting():
+                if not self.core.port.wait(future, LONGEST):
                     raise AssertionError("every coroutine here has a timeout of its own (G6)")
             return future.result(0)
         finally:
@@ -164,7 +166,7 @@ class Client:
 
     def _say_ended(self, future: concurrent.futures.Future[Any]) -> None:
         with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
-            ended = f"{self.endpoint.me} has ended; start a new system"
+            ended = f"{self.core.me} has ended; start a new system"
             future.set_exception(SystemDownError(ended))
 
     def _begin(self) -> None:
@@ -232,7 +234,7 @@ class Client:
             self._open.discard(number)
 
     async def _call(self, to: WorkerInfo, seconds: float, function: Any, *args: Any) -> Any:
-        future = self.endpoint.calls.call(to, (function, args, {}), LONGEST, ())
+        future = self.front.calls.call(to, (function, args, {}), LONGEST, ())
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -268,7 +270,7 @@ class Client:
 
     async def _candidates(self) -> list[WorkerInfo]:
         """The services there are; the first is started here, if there was never one."""
-        registry = self.endpoint.registry
+        registry = self.front.registry
         try:
             infos = await asyncio.to_thread(registry.workers)
             found = [info for info in infos if info.name.startswith(NAME)]
@@ -284,7 +286,7 @@ class Client:
         return sorted(found, key=lambda info: (len(info.name), info.name))
 
     def _start(self) -> WorkerInfo:
-        registry = self.endpoint.registry
+        registry = self.front.registry
         with contextlib.suppress(WorkerNotFoundError):
             return registry.find(NAME)
         try:
@@ -306,7 +308,7 @@ class Client:
     def keep_alive(self, run: str, node: WorkerId, interval: float) -> None:
         """Let the service hear of *node* from now on. On the loop."""
         self._beating[run, node] = interval
-        if self._beats is None and self.endpoint.port.runs_by_itself:
+        if self._beats is None and self.core.port.runs_by_itself:
             self._beats = self.loop.create_task(self._beat())
 
     def let_go(self, run: str, node: WorkerId) -> None:
@@ -322,7 +324,7 @@ class Client:
             await asyncio.sleep(pause / 2)
 
 
-_clients: dict[Endpoint, Client] = {}
+_clients: dict[Front, Client] = {}
 _making = threading.Lock()
 
 
@@ -333,9 +335,9 @@ def _end_all() -> None:
         client.end()
 
 
-def client_of(endpoint: Endpoint) -> Client:
-    """The one of *endpoint*."""
+def client_of(front: Front) -> Client:
+    """The one of the endpoint that *front* is of."""
     with _making:
-        if endpoint not in _clients:
-            _clients[endpoint] = Client(endpoint)
-        return _clients[endpoint]
+        if front not in _clients:
+            _clients[front] = Client(front)
+        return _clients[front]

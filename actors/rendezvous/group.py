@@ -141,7 +141,7 @@ class Group:
         Returns them, or None if there were none. Raises `WouldBlockError` in a handler: await
         `change` there.
         """
-        seconds = check_timeout(timeout, self._client.endpoint.settings.timeout, poll=True)
+        seconds = check_timeout(timeout, self._client.core.settings.timeout, poll=True)
         doing = self._news.within(seconds)
         return self._client.block(doing, "news of the group", "`await group.change()`")
 
@@ -205,10 +205,10 @@ class AwaitableRendezvous:
     # ---- inside
 
     async def _next(self) -> Group:
-        client, endpoint, node = self._client, self._client.endpoint, self._join.node
-        if endpoint.address is None:
+        client, core, node = self._client, self._client.core, self._join.node
+        if core.address is None:
             raise AssertionError("an endpoint that runs code has joined")
-        home = Home(WorkerInfo(endpoint.me, endpoint.address), endpoint.port.runs_by_itself)
+        home = Home(WorkerInfo(core.me, core.address), core.port.runs_by_itself)
         after = self.group.round if self.group is not None else -1
         join = replace(self._join, after=after)
         presence = self._presence = self._presence or _Presence(client, self._run, node)
@@ -381,8 +381,8 @@ def rendezvous(
     if not run_id:
         raise ValueError("the run has no id: it must be a non-empty text")
     limits = Limits(min_nodes, min_nodes if max_nodes is None else max_nodes)
-    client = client_of(frame().endpoint)
-    node = WorkerId(name or client.endpoint.me.name, secrets.randbits(63))
+    client = client_of(frame().core.front)
+    node = WorkerId(name or client.core.me.name, secrets.randbits(63))
     join = Join(node=node, limits=limits, order=order)
     node_here = AwaitableRendezvous(client, run_id, join, timeouts or Timeouts(), standby=standby)
     return ActorRendezvous(node_here, client, run_id)

@@ -17,8 +17,6 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
-
 from ...protocol.errors import (
     FetchTimeoutError,
     ProtocolError,
@@ -28,9 +26,9 @@ from ...protocol.errors import (
 )
 from ...protocol.rendezvous import Close, Leave, State
 from ..current import frame
-from ..ref_actor import RefActor
 from .hosted import Begun, Copy, Done, Hosted, Kept, Stored
 from .standby import Standby
+from .starting import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,52 +36,27 @@ if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
     from ...protocol.rendezvous import Command, Join, Timeouts
     from ...protocol.store import Op
-    from ..endpoint import Endpoint
-    from ..registry import Registry
-    from ..wire import WorkerInfo
+    from ..front import Front
     from .hosted import Entry, Formed, Home
 
 log = logging.getLogger(__name__)
-
-NAME = "farref rendezvous"
-"""The service's name; a standby's is this and a number."""
-
-
-class RendezvousService(RefActor):
-    """The actor in which the service, or its standby, lives. It handles no messages itself."""
-
-
-def start_service(registry: Registry, name: str) -> WorkerInfo:
-    """Start a service, or a standby, called *name*; blocks until it runs.
-
-    On the registrar's host, whoever asks. There the standby sees the end of the leader's process;
-    and it is the one host without which there is no system, so the loss of another is never that
-    of the service.
-    """
-    first = registry.hosts()[0].address
-    return registry.spawn(
-        actor_class=cloudpickle.dumps(RendezvousService),
-        name=name,
-        requirements=None,
-        threads=None,
-        on=first or None,
-    )
 
 
 class Service:
     """All runs of one system. Only the loop of its actor touches it."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
+    def __init__(self, front: Front) -> None:
+        self.front = front
+        self.core = front.core
         self.runs: dict[str, Hosted] = {}
         self.cells: dict[str, Kept] = {}
         """Of runs that clients run by themselves: of what is in it nothing is known here."""
-        self.leads = endpoint.me.name == NAME
+        self.leads = self.core.me.name == NAME
         """Whether this is the one that answers; a standby does not, until it takes over."""
-        self.standby = Standby(self)
+        self.standby = Standby(self, stand_by, repeat)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        endpoint.deaths.listeners.append(self._died)
+        self.core.on_deaths.append(self._died)
 
     # ---- what clients ask
 
@@ -234,7 +207,7 @@ class Service:
             self._timer = None
         pauses = [hosted.run.pause() for hosted in self.runs.values()] if self.leads else []
         pause = min((each for each in pauses if each is not None), default=None)
-        if pause is not None and not self.endpoint.closed:
+        if pause is not None and not self.core.closed:
             self._timer = self._loop.call_later(max(pause, 0.01), self._tick)
 
     def _tick(self) -> None:
@@ -285,25 +258,25 @@ class Service:
         for hosted in self.runs.values():
             hosted.begin_anew()
             for worker in hosted.endpoints():
-                if worker in self.endpoint.context.dead:  # it died meanwhile
+                if worker in self.core.context.dead:  # it died meanwhile
                     self.do(hosted, hosted.of_endpoint(worker))
         self._arm()
-        log.warning("%s took over: %d runs", self.endpoint.me, len(self.runs))
+        log.warning("%s took over: %d runs", self.core.me, len(self.runs))
 
 
-_services: dict[Endpoint, Service] = {}
+_services: dict[Front, Service] = {}
 
 
 def _service() -> Service:
     """The one that lives in the endpoint that this runs in."""
-    endpoint = frame().endpoint
-    if endpoint not in _services:
-        if not endpoint.me.name.startswith(NAME):
-            raise ProtocolError(f"{endpoint.me} is no rendezvous service")
-        for ended in [each for each in _services if each.closed]:
+    front: Front = frame().core.front
+    if front not in _services:
+        if not front.core.me.name.startswith(NAME):
+            raise ProtocolError(f"{front.core.me} is no rendezvous service")
+        for ended in [each for each in _services if each.core.closed]:
             del _services[ended]
-        _services[endpoint] = Service(endpoint)
-    return _services[endpoint]
+        _services[front] = Service(front)
+    return _services[front]
 
 
 ASKED = frozenset({"join", "leave", "close", "watch", "beat", "about"}) | frozenset(
@@ -323,7 +296,7 @@ async def ask(what: str, *args: Any) -> Any:
     """Have the service do *what*; raises `NotLeadingError` at a standby."""
     service = _service()
     if not service.leads:
-        raise NotLeadingError(f"{service.endpoint.me} stands by")
+        raise NotLeadingError(f"{service.core.me} stands by")
     if what not in ASKED:
         raise ProtocolError(f"the rendezvous service is not asked for {what!r:.80}")
     return await getattr(service, what)(*args)

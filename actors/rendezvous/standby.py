@@ -16,19 +16,23 @@ import asyncio
 import functools
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import FarrefError
 from .. import processes
 from ..settings import LONGEST
+from .starting import NAME, start_service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from ...protocol.ids import WorkerId
+    from ..core import Core
+    from ..front import Front
     from ..wire import WorkerInfo
     from .hosted import Copy, Entry, Kept
-    from .service import Service
+
+    Remote = Callable[..., Coroutine[Any, Any, None]]
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +40,35 @@ LOOK = 0.1
 """Seconds between two looks whether the process of a leader that counts as dead is gone."""
 
 
+class Keeps(Protocol):
+    """The service that a standby is of, or is itself: see `Service`."""
+
+    front: Front
+    core: Core
+    leads: bool
+
+    def copy(self) -> list[Copy | Kept]:
+        """Everything."""
+
+    def adopt(self, copies: list[Copy | Kept]) -> None:
+        """Have *copies*."""
+
+    def repeat(self, entry: Entry) -> None:
+        """Do what was done."""
+
+    def take_over(self) -> None:
+        """Answer from now on."""
+
+
 class Standby:
     """The service's side of it: the leader's, or the standby's own."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Keeps, stand_by: Remote, repeat: Remote) -> None:
+        """*stand_by* and *repeat* are what the leader calls on its standby."""
         self._service = service
-        name = service.endpoint.me.name
+        self._stand_by = stand_by
+        self._repeat = repeat
+        name = service.core.me.name
         self._number = int(name.rpartition(" ")[2]) if name[-1].isdigit() else 1
         """That of the last service that was started, as far as this one knows."""
         self._wanted: bool | None = None
@@ -59,7 +86,7 @@ class Standby:
     def want(self, wanted: bool) -> None:
         """Have a standby from now on; who asks first decides."""
         if self._wanted is None and self._service.leads:
-            self._wanted = wanted and self._service.endpoint.port.runs_by_itself
+            self._wanted = wanted and self._service.core.port.runs_by_itself
             if self._wanted:
                 self._sender = asyncio.get_running_loop().create_task(self._send())
 
@@ -82,7 +109,7 @@ class Standby:
                 try:
                     await self._feed(await self._recruit())
                 except FarrefError as error:
-                    if self._service.endpoint.closed:
+                    if self._service.core.closed:
                         return
                     log.warning("the rendezvous has lost its standby: %s", error)
         except Exception as error:  # none can be had
@@ -92,12 +119,10 @@ class Standby:
             self._acknowledge(self._noted)
 
     async def _recruit(self) -> WorkerInfo:
-        from .service import NAME, stand_by, start_service  # noqa: PLC0415 - each needs the other
-
-        endpoint = self._service.endpoint
+        core = self._service.core
         self._number += 1
         name = f"{NAME} {self._number}"
-        spawn = functools.partial(start_service, endpoint.registry, name)
+        spawn = functools.partial(start_service, self._service.front.registry, name)
         try:
             info: WorkerInfo = await self._in_pool(spawn)
         except FarrefError as error:
@@ -105,17 +130,15 @@ class Standby:
         self._log.clear()  # the copy has it
         number = self._noted
         copies, host = self._service.copy(), processes.host()
-        await self.call(info, stand_by, copies, endpoint.me, os.getpid(), host)
+        await self.call(info, self._stand_by, copies, core.me, os.getpid(), host)
         self._acknowledge(number)
         return info
 
     async def _feed(self, standby: WorkerInfo) -> None:
-        from .service import repeat  # noqa: PLC0415 - each needs the other
-
         while True:
             batch, self._log = self._log, []
             if batch:
-                await self.call(standby, repeat, batch)
+                await self.call(standby, self._repeat, batch)
                 self._acknowledge(self._acknowledged + len(batch))
             else:
                 self._news.clear()
@@ -124,7 +147,7 @@ class Standby:
     async def _alive(self, standby: WorkerInfo) -> None:
         """Wait for something to send; raises if the standby dies meanwhile."""
         await self._news.wait()
-        if standby.id in self._service.endpoint.context.dead:
+        if standby.id in self._service.core.context.dead:
             raise FarrefError(f"{standby} died")
 
     def _acknowledge(self, number: int) -> None:
@@ -134,7 +157,7 @@ class Standby:
 
     async def call(self, to: WorkerInfo, function: Any, *args: Any) -> Any:
         """Call *function* on another service; as long as it lives, it answers."""
-        return await self._service.endpoint.calls.call(to, (function, args, {}), LONGEST, ())
+        return await self._service.front.calls.call(to, (function, args, {}), LONGEST, ())
 
     async def _in_pool(self, function: Callable[[], Any]) -> Any:
         """Run what blocks in a thread of the endpoint's pool."""
@@ -149,7 +172,7 @@ class Standby:
             else:
                 loop.call_soon_threadsafe(done.set_result, result)
 
-        self._service.endpoint.chores.submit(run)
+        self._service.core.chores.submit(run)
         return await done
 
     # ---- at both
@@ -171,7 +194,7 @@ class Standby:
     def repeat(self, entries: list[Entry]) -> None:
         """The leader did this."""
         if self._service.leads:
-            raise FarrefError(f"{self._service.endpoint.me} leads, and repeats for nobody")
+            raise FarrefError(f"{self._service.core.me} leads, and repeats for nobody")
         for entry in entries:
             self._service.repeat(entry)
 

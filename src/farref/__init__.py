@@ -14,7 +14,8 @@ from .actors.api import (
     rpc_sync,
     wait,
 )
-from .actors.counters import Counters, counters
+from .actors.counters import Counters
+from .actors.counting import counters
 from .actors.futures import Future
 from .actors.inspection import ReferenceInfo, references
 from .actors.ref_actor import RefActor

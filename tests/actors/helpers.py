@@ -35,7 +35,7 @@ def hold(gate: Path, value: Any = None) -> Any:
 
 def somebody_waits() -> bool:
     """Whether a function of the worker that this runs on waits in the library."""
-    return bool(frame().endpoint.pool.blocked)
+    return bool(frame().core.pool.blocked)
 
 
 class Box:

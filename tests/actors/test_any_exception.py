@@ -160,7 +160,7 @@ def give_with_evil_on_delete(name: str, kind: type[BaseException]) -> RRef[Any]:
 
 def places() -> tuple[int, int]:
     """Jobs that the endpoint's chores may start, and threads it has for them."""
-    endpoint = farref.actors.current.frame().endpoint
+    endpoint = farref.actors.current.frame().core
     return endpoint.chores._places, endpoint.chores.size
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import farref
 from farref import OverloadedError, RefActor, RRef, System
-from farref.actors import calls, ports, serving
+from farref.actors import calls, delivery, port
 from farref.actors.current import frame
 from farref.protocol import room
 from farref.serialization import shared
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from thespian.actors import ActorAddress
+
+    from farref.actors.front import Front
 
 pytestmark = pytest.mark.processes
 
@@ -46,8 +48,8 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Small ones, for the system that is started next."""
     monkeypatch.setattr(room, "ROOM_BYTES", LIMIT // 2)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", LIMIT)
-    monkeypatch.setattr(ports, "MAX_INBOX_BYTES", LIMIT)
-    monkeypatch.setattr(serving, "MAX_WAITING_BYTES", LIMIT)
+    monkeypatch.setattr(port, "MAX_INBOX_BYTES", LIMIT)
+    monkeypatch.setattr(delivery, "MAX_WAITING_BYTES", LIMIT)
     monkeypatch.setattr(shared, "MOST_PASSING", 16)
     monkeypatch.setattr(shared, "MOST_UNREAD", 8)
     return monkeypatch
@@ -358,11 +360,11 @@ def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, ga
 
 
 def flood_actor(actor: ActorAddress, gate: Path, count: int, size: int) -> int:
-    endpoint = frame().endpoint
-    to = endpoint.registry.at(actor)
+    front: Front = frame().core.front
+    to = front.registry.at(actor)
     assert to is not None
     for number in range(count):
-        endpoint.calls.tell(to, (gate, number, bytes(size)))
+        front.calls.tell(to, (gate, number, bytes(size)))
     return count
 
 

@@ -50,13 +50,13 @@ def test_who_runs_a_function(ours: System) -> None:
 
 def test_a_large_value_says_nothing_of_small_ones() -> None:
     """How long it takes to copy one depends on its size, where that is known."""
-    with System("simpleSystemBase"):
+    with System("simpleSystemBase") as system:
         values = [bytes(10), np.zeros(1 << 20, np.uint8), np.zeros(1 << 24, np.uint8), {}, [1]]
         refs = [RRef(value) for value in values]
-        endpoint = refs[0]._endpoint
-        call = CallId(endpoint.me, 1)
-        kinds = [endpoint.server._kind(Fetch(call=call, rref=ref.id)) for ref in refs]
-        waits = [endpoint.server._kind(Fetch(call=call, rref=r.id, copy=False)) for r in refs]
+        server = system.endpoint.server
+        call = CallId(system.endpoint.core.me, 1)
+        kinds = [server._kind(Fetch(call=call, rref=ref.id)) for ref in refs]
+        waits = [server._kind(Fetch(call=call, rref=r.id, copy=False)) for r in refs]
         assert len(set(kinds)) == 4
         assert set(waits) == {kinds[-1]} == {kinds[-2]}
 

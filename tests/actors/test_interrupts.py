@@ -24,13 +24,14 @@ from .interrupting import Interrupting
 FILES = (
     "/api.py",
     "/calls.py",
+    "/core.py",
     "/current.py",
     "/delivery.py",
     "/discards.py",
-    "/effects.py",
     "/endpoint.py",
     "/futures.py",
     "/interrupts.py",
+    "/mail.py",
     "/objects.py",
     "/packing.py",
     "/pickling.py",
@@ -136,11 +137,11 @@ def alone() -> Iterator[System]:
 
 def uncounted(system: System) -> str:
     """What the program's endpoint counts and no handle has; empty if there is nothing."""
-    endpoint, context = system.endpoint, system.endpoint.context
-    with endpoint.lock:
+    endpoint, context = system.endpoint, system.endpoint.core.context
+    with endpoint.core.lock:
         entries: list[Any] = [*context.owners.values(), *context.users.values()]
         handles: dict[Any, int] = {}
-        for hold in endpoint.discards._holds:
+        for hold in endpoint.core.discards._holds:
             if hold.rref is not None:
                 rref = context.whereabouts(hold.rref)
                 handles[rref] = handles.get(rref, 0) + 1

@@ -18,7 +18,7 @@ from thespian.system.transport.UDPTransport import UDPTransport
 
 import farref
 from farref import OverloadedError, RefActor, RRef, SerializationError, System
-from farref.actors import bases, calls, packing, ports, serving
+from farref.actors import bases, calls, cargoes, port, serving
 from farref.actors import delivery as packets
 from farref.actors.base import Limits, MessageTooLarge, system_base
 from farref.actors.wire import Envelope, WorkerInfo
@@ -160,7 +160,7 @@ def test_who_sends_to_a_peer_that_is_stopped(here: System, monkeypatch: pytest.M
     monkeypatch.setattr(calls, "MAX_BACKLOG", 5)
     sink = here.create(Sink)
     assert here.ask(sink, "count") == 0
-    here.endpoint.settings = replace(here.endpoint.settings, timeout=0.2)
+    here.endpoint.core.settings = replace(here.endpoint.core.settings, timeout=0.2)
     monkeypatch.setattr(here._port, "post", lambda *_: None)
     monkeypatch.setattr(here._port, "pump", lambda: None)
     for number in range(5):
@@ -168,7 +168,7 @@ def test_who_sends_to_a_peer_that_is_stopped(here: System, monkeypatch: pytest.M
     with pytest.raises(OverloadedError, match=r"has not taken 5 messages, .* for 0\.2 s"):
         here.tell(sink, 6)
     monkeypatch.undo()
-    here.endpoint.settings = replace(here.endpoint.settings, timeout=PATIENCE)
+    here.endpoint.core.settings = replace(here.endpoint.core.settings, timeout=PATIENCE)
     assert until(here, lambda: here.ask(sink, "count") == 5)
 
 
@@ -189,7 +189,7 @@ class Numbers(RefActor):
 
 
 def small_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports, "MAX_INBOX", 10)
+    monkeypatch.setattr(port, "MAX_INBOX", 10)
     monkeypatch.setattr(delivery, "WINDOW", 8)
     monkeypatch.setattr(calls, "MAX_BACKLOG", 20)
 
@@ -224,7 +224,7 @@ def test_bytes_that_wait_for_a_handler(
 ) -> None:
     """The same, counted in bytes. Calls pass them."""
     monkeypatch.setattr(room, "ROOM_BYTES", 50_000)
-    monkeypatch.setattr(ports, "MAX_INBOX_BYTES", 100_000)
+    monkeypatch.setattr(port, "MAX_INBOX_BYTES", 100_000)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
     info = here.endpoint.registry.find(here.create(Numbers))
     sent: list[int] = []
@@ -322,7 +322,7 @@ def test_many_messages_are_several_packets(here: System, monkeypatch: pytest.Mon
 def test_pieces_are_the_packet() -> None:
     messages = tuple(Tell(cargo=Cargo(payload=Payload(bytes(n * 100)))) for n in range(40))
     packet = Packet(7, messages, 3)
-    pieces = list(packing.pieces(packet, 5000))
+    pieces = list(cargoes.pieces(packet, 5000))
     assert len(pieces) > 10
     assert tuple(each for piece in pieces for each in piece.messages) == messages
     first = 7
@@ -330,9 +330,9 @@ def test_pieces_are_the_packet() -> None:
         assert (piece.first, piece.expects) == (first, 3)
         first += len(piece.messages)
         carried: list[Any] = list(piece.messages)
-        size = sum(packing.bytes_of(each.cargo) for each in carried)
+        size = sum(cargoes.bytes_of(each.cargo) for each in carried)
         assert size <= 5000 or len(piece.messages) == 1
-    assert list(packing.pieces(Packet(7, (), 3), 5000)) == [Packet(7, (), 3)]
+    assert list(cargoes.pieces(Packet(7, (), 3), 5000)) == [Packet(7, (), 3)]
 
 
 def test_no_message_takes_more_than_was_said() -> None:
@@ -349,7 +349,7 @@ def test_no_message_takes_more_than_was_said() -> None:
     cargo = Cargo(payload=Payload(b"x", peers=peers), descriptors=descriptors)
     data, payloads = encode(Packet(1 << 40, (Tell(cargo=cargo),), 1 << 40))
     envelope = Envelope(peers[0], owners[1], data, payloads)
-    assert len(pickle.dumps(envelope, 5)) <= packing.bytes_of(cargo)
+    assert len(pickle.dumps(envelope, 5)) <= cargoes.bytes_of(cargo)
 
 
 @pytest.mark.processes

@@ -127,15 +127,15 @@ def test_it_is_refused_and_the_endpoint_goes_on(system: System, kind: str, name:
     assert until(system, lambda: farref.rpc_sync(info, refused) >= before + len(said) - 8)
     assert ref.to_here().content == 1
     assert farref.rpc_sync(info, _content, (mine,)) == [1]
-    assert farref.rpc_sync(info, timeout_of) == system.endpoint.settings.timeout
+    assert farref.rpc_sync(info, timeout_of) == system.endpoint.core.settings.timeout
 
 
 def refused() -> int:
-    return farref.RRef(1)._endpoint.refused
+    return farref.RRef(1)._front.core.refused
 
 
 def timeout_of() -> float:
-    return farref.RRef(1)._endpoint.settings.timeout
+    return farref.RRef(1)._front.core.settings.timeout
 
 
 def _content(ref: RRef[list[int]]) -> list[int]:

@@ -11,7 +11,7 @@ from thespian.actors import ActorAddress
 
 from farref.actors import parcels
 from farref.actors.base.addresses import Address
-from farref.actors.packing import payload_of
+from farref.actors.cargoes import payload_of
 from farref.actors.wire import WorkerInfo
 from farref.protocol.delivery import Packet
 from farref.protocol.errors import ProtocolError

@@ -26,6 +26,7 @@ from farref import (
 )
 from farref.actors import current, directory, mailbox
 from farref.actors.box import Box
+from farref.protocol.effects import Stop
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
 
@@ -43,6 +44,12 @@ def alone() -> Iterator[System]:
     with System("simpleSystemBase", timeout=20) as system:
         system.worker("B")
         yield system
+
+
+def future_of(system: System) -> Future[Any]:
+    """One that this program waits for, and nobody else knows of."""
+    endpoint = system.endpoint
+    return Future(endpoint.core, endpoint.packer, endpoint.waits, "the test's", 20)
 
 
 def test_a_call_that_is_made_while_the_system_ends_ends_too(
@@ -66,8 +73,7 @@ def test_an_ask_of_one_who_dies_while_it_is_sent_names_the_death(
     calls, info = alone.endpoint.calls, farref.get_worker_info("B")
 
     def dies_first(*_: object, **__: object) -> None:
-        for future in calls.asked(info.id):
-            future.failed(WorkerDiedError("dead"))
+        calls.died(info.id)
         raise WorkerDiedError("dead")
 
     monkeypatch.setattr(calls, "tell", dies_first)
@@ -78,7 +84,7 @@ def test_an_ask_of_one_who_dies_while_it_is_sent_names_the_death(
 def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
     alone: System, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first: Future[int] = Future(alone.endpoint, "the test's", 20)
+    first: Future[int] = future_of(alone)
     chained = first.then(lambda done: done.result())
     assert chained.cancel()
     ran = first.then(lambda _: "after it")
@@ -95,7 +101,7 @@ def test_a_cancel_that_comes_with_the_answer_is_not_lost(
 ) -> None:
     """Or a deadline around the await is none: what comes after it may wait for ever (G6)."""
     monkeypatch.setattr(alone._port, "call_in", lambda: False)  # it only waits to be woken
-    future: Future[Any] = Future(alone.endpoint, "the test's", 20)
+    future: Future[Any] = future_of(alone)
     went_on: list[bool] = []
 
     async def waits() -> None:
@@ -117,7 +123,7 @@ def test_a_cancel_that_comes_with_the_answer_is_not_lost(
 
 
 def test_a_callback_of_a_cancel_may_cancel_when_the_system_has_ended(alone: System) -> None:
-    future: Future[int] = Future(alone.endpoint, "the test's", 20)
+    future: Future[int] = future_of(alone)
     seen: list[bool] = []
     future.add_done_callback(lambda done: seen.append(done.cancel()))
     alone.endpoint.close("the test ends it")
@@ -131,7 +137,7 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
     alone: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or whoever asks the future meanwhile would release what is in it a second time."""
-    future: Future[int] = Future(alone.endpoint, "the test's", 20)
+    future: Future[int] = future_of(alone)
     future.cancel()
     begin = future._begin
     there: list[object] = []
@@ -142,7 +148,7 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
         return begin()
 
     monkeypatch.setattr(future, "_begin", begins)
-    monkeypatch.setattr(alone.endpoint.discards, "message", given_back.append)
+    monkeypatch.setattr(alone.endpoint.core.discards, "message", given_back.append)
     cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]
     future.arrived(cargo)
     assert there == [None]
@@ -152,7 +158,7 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
 
 
 def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System) -> None:
-    size = alone.endpoint.pool.size
+    size = alone.endpoint.core.pool.size
     started, release = threading.Semaphore(0), threading.Event()
 
     def occupy() -> None:
@@ -161,10 +167,10 @@ def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System)
 
     try:
         for _ in range(size):
-            alone.endpoint.pool.submit(occupy)
+            alone.endpoint.core.pool.submit(occupy)
         for _ in range(size):
             assert started.acquire(timeout=30)
-        future: Future[int] = Future(alone.endpoint, "the test's", 20)
+        future: Future[int] = future_of(alone)
         chained = future.then(lambda _: "the end of the chain")
         future.arrived(Cargo())
         assert not chained.done()
@@ -179,7 +185,7 @@ def test_a_question_to_the_registrar_ends_with_the_system(alone: System) -> None
 
     def ask() -> None:
         try:
-            alone.endpoint.registry._ask(Unanswerable, 60)
+            alone.endpoint.registry.ask(Unanswerable, 60)
         except SystemDownError as error:
             answer.append(error)
 
@@ -253,7 +259,7 @@ def test_an_actors_finalizers_are_quiet_when_its_system_has_ended(
     endpoint = registry[str(alone.create(Late).addressDetails)].instance._mailbox.endpoint
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(alone._asys, "_systemBase", None)
-        endpoint.wake()  # as the last handle of a reference does
+        endpoint.core.wake()  # as the last handle of a reference does
 
 
 def test_a_thread_that_waits_when_the_system_ends_just_waits_on(alone: System) -> None:
@@ -286,7 +292,7 @@ def test_a_thread_that_listens_waits_though_another_takes_what_came(alone: Syste
 
 def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: System) -> None:
     endpoint, server = alone.endpoint, alone.endpoint.server
-    call = CallId(endpoint.me, 1000)
+    call = CallId(endpoint.core.me, 1000)
     request = Call(call=call, cargo=Cargo(), chain=())
     starts = threading.Thread(target=server._run, args=(request, None))
 
@@ -297,9 +303,9 @@ def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: Syste
             starts.join(0.2)
             return found
 
-    server._waiting = Meanwhile([call])
-    with endpoint.lock:
-        server.stop(endpoint.me, call)
+    server._unstarted = Meanwhile([call])
+    with endpoint.core.lock:
+        server._stop(Stop(endpoint.core.me, call), [])
     starts.join(30)
     assert not server._stopped
 
@@ -321,7 +327,7 @@ def test_a_program_is_in_its_system_while_it_enters_it_again(
     monkeypatch.setattr(current, "_programs", Watched(current._programs))
     alone.__enter__()
     assert lengths == [1]
-    assert current.frame().endpoint is alone.endpoint
+    assert current.frame().core is alone.endpoint.core
 
 
 def mailbox_of(system: System, address: ActorAddress) -> Any:
@@ -330,7 +336,7 @@ def mailbox_of(system: System, address: ActorAddress) -> Any:
 
 
 def loop_runs(of: Any) -> bool:
-    name = f"farref loop {of.endpoint.me}"
+    name = f"farref loop {of.endpoint.core.me}"
     return any(thread.name == name for thread in threading.enumerate())
 
 
@@ -343,7 +349,7 @@ def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone:
     async def late() -> None:
         ended.append("it ran")
 
-    request = Call(call=CallId(alone.endpoint.me, 1), cargo=Cargo(), chain=())
+    request = Call(call=CallId(alone.endpoint.core.me, 1), cargo=Cargo(), chain=())
     coroutine = late()
     b.endpoint.server._await(request, Box(coroutine), ())
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED

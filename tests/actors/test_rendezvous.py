@@ -32,7 +32,8 @@ from farref import (
     rendezvous_handler_registry,
 )
 from farref.actors.rendezvous.client import client_of
-from farref.actors.rendezvous.service import NAME, ask
+from farref.actors.rendezvous.service import ask
+from farref.actors.rendezvous.starting import NAME
 from farref.testing import severed
 
 from ..stopping import stop
@@ -342,7 +343,7 @@ def stop_beating() -> None:
     from farref.actors.current import frame
     from farref.actors.rendezvous.client import client_of
 
-    client_of(frame().endpoint)._beating.clear()
+    client_of(frame().core.front)._beating.clear()
 
 
 def test_one_that_dies_while_they_meet_is_not_waited_for(ours: System) -> None:
@@ -658,14 +659,14 @@ def stolen_store(run: str) -> Any:
     from farref.actors.store import AwaitableStore, Store
     from farref.protocol.ids import WorkerId
 
-    return Store(AwaitableStore(client_of(frame().endpoint), run, 0, WorkerId("thief", 1)))
+    return Store(AwaitableStore(client_of(frame().core.front), run, 0, WorkerId("thief", 1)))
 
 
 def test_an_operation_that_is_sent_again_takes_effect_once(group: Group) -> None:
     from farref.protocol.store import Op
 
     store = group.store.awaitable
-    client, me = store._client, store._client.endpoint.me
+    client, me = store._client, store._client.core.me
     op = Op(me, 10**6, 0, "add", ("n",), amount=1)
 
     async def twice() -> list[Any]:
@@ -728,7 +729,7 @@ while not group.members: time.sleep(0.01)
 def test_what_is_asked_for_when_all_is_over_is_refused() -> None:
     with System("simpleSystemBase"):
         meeting = farref.rendezvous("run", min_nodes=1, timeouts=SOON)
-        client = client_of(meeting.next_rendezvous()._client.endpoint)
+        client = client_of(meeting.next_rendezvous()._client.front)
     client._thread.join(20)
     late = client.submit(client.ask("about", "run", meeting.awaitable._join.node, 0, seconds=1))
     with pytest.raises(farref.SystemDownError, match="has ended"):

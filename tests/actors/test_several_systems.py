@@ -66,7 +66,7 @@ PEER = """
         theirs = farref.rpc_sync("program", EXCHANGE, (mine, me.name))
         assert theirs.to_here() == ["theirs"], theirs
         assert theirs.owner_name() == "program"
-        assert system.endpoint.settings.timeout == 15
+        assert system.endpoint.core.settings.timeout == 15
         made = farref.remote("B", list, ((1,),))
         assert made.to_here() == [1]
         print(me.name, flush=True)

@@ -77,7 +77,7 @@ def system(shared: System, ref: RRef[Any]) -> Iterator[System]:
         tables = references_everywhere(shared)
         held = {row.rref for rows in tables.values() for row in rows}
         # A user who lent it watches over the borrowers until its own end, and they wait for it.
-        watched = shared.endpoint.settings.sharing == "borrow"
+        watched = shared.endpoint.core.settings.sharing == "borrow"
         here = tables.keys() <= {"program", ref.owner_name()}
         return held <= {str(ref.id)} and (here or watched)
 
@@ -370,7 +370,7 @@ def row_of(rows: list[ReferenceInfo], ref: RRef[Any]) -> ReferenceInfo:
 
 def test_the_counts_can_be_read(system: System, ref: RRef[Any]) -> None:
     """While B runs a call that was lent the reference, and after it."""
-    sharing = system.endpoint.settings.sharing
+    sharing = system.endpoint.core.settings.sharing
     future = farref.rpc_async("B", _report, (ref,))
     there = future.result()
     assert there.rref == str(ref.id)
@@ -427,14 +427,14 @@ def test_every_kind_of_call_shares_by_the_discipline(
     system: System, ref: RRef[Any], call: str
 ) -> None:
     """A creation has no reply, so there an owner forks in every discipline."""
-    lends = system.endpoint.settings.sharing != "fork"
+    lends = system.endpoint.core.settings.sharing != "fork"
     there: ReferenceInfo = CALLS[call](ref)
     assert bool(there.loans) == (lends and not (call.startswith("remote") and ref.is_owner()))
 
 
 def test_an_actor_calls_and_is_called(system: System, ref: RRef[Any]) -> None:
     """Its handlers lend while they await, and functions that run on it borrow."""
-    lends = system.endpoint.settings.sharing != "fork"
+    lends = system.endpoint.core.settings.sharing != "fork"
     actor = system.create(Reporter)
     there: ReferenceInfo = system.ask(actor, ref)
     assert there.rref == str(ref.id)
@@ -462,7 +462,7 @@ def test_a_program_that_attaches_shares_as_the_system_does(sharing: Any) -> None
 
 def test_the_lender_shows_its_pins(system: System, ref: RRef[Any], gate: Path) -> None:
     future = farref.rpc_async("B", _read_when_open, (ref, gate))
-    if system.endpoint.settings.sharing != "fork":
+    if system.endpoint.core.settings.sharing != "fork":
         here = row_of(farref.references(), ref)
         assert list(here.pins.values()) == ["B"]
         assert here.tasks >= 1
@@ -512,7 +512,7 @@ def test_a_drop_only_appends(shared: System) -> None:
     locked, enough = threading.Event(), threading.Event()
 
     def occupy() -> None:
-        with endpoint.lock:
+        with endpoint.core.lock:
             locked.set()
             enough.wait(20)
 
@@ -523,9 +523,9 @@ def test_a_drop_only_appends(shared: System) -> None:
         begin = time.monotonic()
         refs.clear()
         seconds = time.monotonic() - begin
-        assert mine <= endpoint.context.owners.keys()
+        assert mine <= endpoint.core.context.owners.keys()
     finally:
         enough.set()
         thread.join()
     assert seconds < 10, "it waited for the lock"
-    assert until(shared, lambda: not mine & endpoint.context.owners.keys())
+    assert until(shared, lambda: not mine & endpoint.core.context.owners.keys())

@@ -172,7 +172,7 @@ def test_the_owner_dies_while_its_object_is_lent(system: System, gate: Path) -> 
     call = farref.rpc_async("B", _wait_and_return, (ref, gate))
     kill(system, "D")
     gate.touch()
-    if system.endpoint.settings.sharing == "fork":
+    if system.endpoint.core.settings.sharing == "fork":
         with pytest.raises(OwnerDiedError):  # what is lost cannot be forked
             call.result()
     else:

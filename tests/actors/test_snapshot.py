@@ -18,7 +18,7 @@ from thespian.actors import ActorAddress
 import farref
 from farref import Reason, RefActor, RRef, Snapshot, System
 from farref.actors import retaining
-from farref.actors.registry import Registry
+from farref.actors.inspector import Inspector
 from farref.testing import cut, heal, severed
 
 from ..serialization.test_contains import untouchable
@@ -304,13 +304,13 @@ def test_who_computes_answers_and_who_is_stopped_is_named(
     assert forking.references(timeout=20).silent == {}
     assert until(forking, stopped.confirmed_by_owner)
     asked: list[str] = []
-    inspect = Registry.inspect
+    inspect = Inspector.inspect
 
-    def seen(registry: Registry, infos: list[WorkerInfo], *how: Any, **more: Any) -> Any:
+    def seen(inspector: Inspector, infos: list[WorkerInfo], *how: Any, **more: Any) -> Any:
         asked.extend(info.id.name for info in infos)
-        return inspect(registry, infos, *how, **more)
+        return inspect(inspector, infos, *how, **more)
 
-    monkeypatch.setattr(Registry, "inspect", seen)
+    monkeypatch.setattr(Inspector, "inspect", seen)
     stop(pid)
     try:
         looks: list[Snapshot] = []

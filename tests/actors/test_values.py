@@ -320,7 +320,7 @@ def test_a_wait_copies_nothing(system: System, monkeypatch: pytest.MonkeyPatch) 
 def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
     """While it waits for others a fetch may have brought what it does not."""
     heavy = farref.remote("B", lambda: list(range(10_000)), frozen=True)
-    future = heavy._endpoint.calls.fetch(heavy.id, None, (), copy=False)
+    future = heavy._front.calls.fetch(heavy.id, None, (), copy=False)
     future.asker = weakref.ref(heavy)
     heavy.to_here()
     assert has(heavy)
@@ -334,7 +334,7 @@ def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: S
     endpoint, opened = own_system.endpoint, list[bool]()
     own_system.worker("B")
     farref.rpc_sync("B", sevens)
-    hand_over = endpoint.receive
+    hand_over = endpoint.core.receive
 
     def receive(sender: Any, message: Any, later: Any, number: int | None = None) -> None:
         payload = getattr(getattr(message, "cargo", None), "payload", None)
@@ -342,7 +342,7 @@ def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: S
         hand_over(sender, message, later, number)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(endpoint, "receive", receive)
+        patched.setattr(endpoint.core, "receive", receive)
         assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE
     assert opened == [True]
 
@@ -356,7 +356,7 @@ def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> 
 
     ref = farref.remote("B", later)
     early = ref.remote().sum()  # so B passes on what comes after it, until C has this one
-    future = ref._endpoint.calls.fetch(ref.id, None, (), copy=False)
+    future = ref._front.calls.fetch(ref.id, None, (), copy=False)
     future.asker = weakref.ref(ref)
     future.on_answer(keep=True)
     gate.touch()
@@ -367,7 +367,7 @@ def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> 
 
 def far() -> None:
     """From now on nobody is near to this endpoint."""
-    registry: Any = frame().endpoint.registry
+    registry: Any = frame().core.front.registry
     registry.near = lambda worker: False
 
 

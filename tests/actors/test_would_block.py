@@ -64,14 +64,14 @@ def test_it_names_the_await_form(system: System, form: str) -> None:
 
 async def block_late(form: str, ref: RRef[Any]) -> bool:
     """Whether a blocking call is refused where a wait for it would be over at once."""
-    endpoint = current.frame().endpoint
-    endpoint.calls._request = _answered_at_once  # type: ignore[assignment,method-assign]
+    calls = current.frame().core.front.calls
+    calls._request = _answered_at_once
     try:
         FORMS[form](ref)
     except WouldBlockError:
         return True
     finally:
-        del endpoint.calls._request
+        del calls._request
     return False
 
 

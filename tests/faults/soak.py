@@ -199,7 +199,7 @@ class Soak:
         fine = isinstance(error, WorkerDiedError | OwnerDiedError) and bool(self.killed)
         known = about is not None and about.id not in self.aliases
         if isinstance(error, OwnerDiedError) and what == "fetch" and about is not None and known:
-            context = self.system.endpoint.context
+            context = self.system.endpoint.core.context
             fine = context.users[context.whereabouts(about.id)].owner in self.killed
         if isinstance(error, RefLostError):
             fine = any(str(worker) in str(error) for worker in self.killed)
@@ -336,7 +336,7 @@ class Soak:
 
     def read(self, seconds: float) -> None:
         """Have nothing happen for a moment, and see what that costs."""
-        faults = self.system.endpoint.settings.faults
+        faults = self.system.endpoint.core.settings.faults
         set_faults(self.system, Faults())
         while self.mend is not None:
             self.mend_if_due()

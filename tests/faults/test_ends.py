@@ -64,7 +64,7 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
         # The admin's end may be that of the worker first.
         with pytest.raises((SystemDownError, WorkerDiedError)):
             waiting.result()
-        assert until(system, lambda: system.endpoint.closed)
+        assert until(system, lambda: system.endpoint.core.closed)
         uses: list[Callable[[], Any]] = [
             ref.to_here,
             ref.rpc_sync().copy,

@@ -19,7 +19,7 @@ from thespian.actors import ActorAddress
 import farref
 from farref import FetchTimeoutError, RefActor, RRef, System, WorkerDiedError, WorkerNotFoundError
 from farref.actors import calls
-from farref.actors.faults import FaultyPort
+from farref.actors.faulty import FaultyPort
 from farref.actors.wire import Envelope, WorkerInfo
 from farref.protocol import delivery
 from farref.protocol.delivery import Packet
@@ -198,7 +198,7 @@ def test_whoever_joins_has_the_faults() -> None:
             assert farref.rpc_sync("B", pow, (2, 2)) == 4
             theirs = counts(system)
             mine = theirs[farref.get_worker_info().name]
-            assert other.endpoint.me != system.endpoint.me
+            assert other.endpoint.core.me != system.endpoint.core.me
         assert mine.struck["Call"] == 1
         assert any(name.startswith("P/Echo") and each.dropped for name, each in theirs.items())
 

@@ -91,7 +91,7 @@ def _content(ref: RRef[Box]) -> Any:
 
 
 def refused() -> int:
-    return RRef(1)._endpoint.refused
+    return RRef(1)._front.core.refused
 
 
 def ids(evil: WorkerId, to: WorkerId) -> dict[type, list[Any]]:
@@ -246,7 +246,7 @@ def test_steward(tmp_path: Path) -> None:
     """It goes on making workers, for the registrar that it knows."""
 
     def steward_of() -> ActorAddress:  # in here, because it travels whole
-        mailbox: Any = RRef(1)._endpoint.port
+        mailbox: Any = RRef(1)._front.core.port
         address: ActorAddress = mailbox._actor._myRef._parentAddr
         return address
 
@@ -281,4 +281,4 @@ def test_steward(tmp_path: Path) -> None:
 
 
 def timeout() -> float:
-    return RRef(1)._endpoint.settings.timeout
+    return RRef(1)._front.core.settings.timeout

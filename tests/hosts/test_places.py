@@ -119,7 +119,7 @@ def test_actors_of_plain_actors_find_the_registrar(
     with first(base) as system, joined("B", base=base):
         for _ in range(2):
             grandparent = system.create(Grandparent, on=address("B"))
-            me = system.endpoint.address
+            me = system.endpoint.core.address
             system.tell(grandparent, me)
             child = system.listen()
             assert child in [info.address for info in system.workers()]
@@ -137,7 +137,7 @@ def test_a_trace_is_written_on_each_host(first: Starting, joined: Joining, tmp_p
 
 def in_a_hurry(system: System) -> None:
     """From now on the program waits for nothing that does not come soon."""
-    system.endpoint.settings = replace(system.endpoint.settings, timeout=0.3)
+    system.endpoint.core.settings = replace(system.endpoint.core.settings, timeout=0.3)
 
 
 def test_hosts_that_are_not_there(first: Starting) -> None:

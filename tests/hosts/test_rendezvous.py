@@ -9,7 +9,7 @@ import pytest
 
 import farref
 from farref import Group, RendezvousTimeouts
-from farref.actors.rendezvous.service import NAME
+from farref.actors.rendezvous.starting import NAME
 
 from .network import address
 

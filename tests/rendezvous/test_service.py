@@ -15,7 +15,7 @@ import pytest
 import farref
 from farref import System
 from farref.actors import directory
-from farref.actors.rendezvous.service import NAME
+from farref.actors.rendezvous.starting import NAME
 from farref.elastic import (
     DynamicRendezvousHandler,
     RendezvousConnectionError,
@@ -133,7 +133,7 @@ def test_a_service_that_is_killed_is_not_started_again() -> None:
     children = [c for c in psutil.Process().children() if c.status() != psutil.STATUS_ZOMBIE]
     (service,) = (child for child in children if f"127.0.0.1:{endpoint.port}" in child.cmdline())
     service.kill()
-    eventually(lambda: found._system.endpoint.closed, "this program is told")
+    eventually(lambda: found._system.endpoint.core.closed, "this program is told")
     with pytest.raises(RendezvousConnectionError, match="has ended"):
         found.get_state()
     assert directory.at("127.0.0.1", endpoint.port) is None

@@ -34,7 +34,7 @@ def census(*roots: object) -> Counter[str]:
     gc.collect()
     found: Counter[str] = Counter()
     seen: set[int] = set()
-    reached: list[Any] = [*roots, frame().endpoint]
+    reached: list[Any] = [*roots, frame().core]
     for module in [m for m in sys.modules.values() if _ours(getattr(m, "__name__", ""))]:
         _tables(found, vars(module), module.__name__)
         reached += [each for name, each in vars(module).items() if not name.startswith("__")]

@@ -68,7 +68,7 @@ def read(system: System, name: str) -> Reading:
 
 
 def there() -> Counter[str]:
-    return census(frame().endpoint.actor)
+    return census(frame().core.actor)
 
 
 def least(one: Reading, other: Reading) -> Reading:
@@ -165,7 +165,8 @@ def test_after_20_000_of_each_everything_costs_what_it_did() -> None:
             assert after.idle <= first.idle + 1, who
         with System(timeout=30) as fresh:
             fresh.create(Answering, "B")
-            ways = (lambda: enter_program(system.endpoint), lambda: enter_program(fresh.endpoint))
+            here, there = system.endpoint.core, fresh.endpoint.core
+            ways = (lambda: enter_program(here), lambda: enter_program(there))
             ratio = in_turns(ways, "B", 15)
         assert ratio < 1.4, f"a call costs {ratio:.2f} times as much as in a fresh system"
 
@@ -180,7 +181,7 @@ def visit(system: System, name: str) -> None:
         farref.rpc_sync(name, take, (RRef(1),))
         assert farref.remote(name, make, (2,)).to_here() == 2
         assert viewer.ask(name, "so?") == "so?"
-        assert len(viewer.endpoint.context.dead) <= 3
+        assert len(viewer.endpoint.core.context.dead) <= 3
         assert_nothing_held(viewer)
 
 
@@ -210,7 +211,7 @@ class Parent(Answering):
 
 def spans() -> int:
     """What it costs this endpoint to know who is dead."""
-    return len(frame().endpoint.context.dead)
+    return len(frame().core.context.dead)
 
 
 def last(each: Callable[[System, str], None], system: System) -> None:

@@ -197,7 +197,7 @@ def first() -> RRef[Any]:
 
 def counted() -> int:
     """Forks of the kept object that its owner knows."""
-    return len(frame().endpoint.context.owners[first().id].forks)
+    return len(frame().core.context.owners[first().id].forks)
 
 
 # ---- workers

@@ -45,7 +45,7 @@ def join(
             base=base,
             capabilities=dict(map(_capability, capability or [])),
         ) as system:
-            here = system.endpoint.me.name.partition("@")[2]
+            here = system.endpoint.core.me.name.partition("@")[2]
             typer.echo(f"{here} is a host of {system.name} at {first}; Ctrl-C leaves it")
             system.serve()
             typer.echo(f"{system.name} has ended")

@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ..actors.system import System
-from ..actors.watching import Watching
+from ..actors.viewing import Watching
 from ..protocol.errors import SystemDownError
 from ..trace import TraceError
 from ..trace.look import glyphs

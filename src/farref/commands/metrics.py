@@ -19,6 +19,7 @@ from .refs import PATIENCE, SystemName, attached
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..actors.counters import Counters
     from ..actors.system import System
 
 LOOPBACK = "127.0.0.1"
@@ -63,7 +64,7 @@ def metrics(
                 _serve(system, address, serve, timeout)
                 return
             look = table.as_dict if as_json else table.text
-            seen = look(system.name, *count(system, timeout))
+            seen = look(system.name, *_counted(system, timeout))
             typer.echo(json.dumps(seen, indent=2) if as_json else seen, nl=as_json)
     except KeyboardInterrupt:
         raise typer.Exit(0 if serve is not None else 130) from None
@@ -72,11 +73,15 @@ def metrics(
         raise typer.Exit(1) from error
 
 
+def _counted(system: System, timeout: float) -> tuple[dict[str, Counters], dict[str, str]]:
+    return count(system.endpoint.inspector, timeout, attached=True)
+
+
 def _serve(system: System, address: str, port: int, timeout: float) -> None:
     """Until the system has ended, or Ctrl-C."""
 
     def text() -> str:
-        return table.text(system.name, *count(system, timeout))
+        return table.text(system.name, *_counted(system, timeout))
 
     try:
         server = ThreadingHTTPServer((address, port), partial(_Handler, text))

@@ -12,7 +12,7 @@ import typer
 
 from ..actors.base import addresses
 from ..actors.base.errors import InvalidAddress
-from ..actors.rendezvous.service import NAME
+from ..actors.rendezvous.starting import NAME
 from ..actors.system import System
 from ..protocol.errors import FarrefError
 
@@ -59,6 +59,6 @@ def _serve(system: System, idle: float | None) -> None:
     until = float("inf") if idle is None else time.monotonic() + max(idle, FIRST)
     while time.monotonic() < until:
         time.sleep(LOOK)
-        here = [w for w in system.workers() if w.id != system.endpoint.me]
+        here = [w for w in system.workers() if w.id != system.endpoint.core.me]
         if idle is not None and any(not w.name.startswith(NAME) for w in here):
             until = time.monotonic() + idle

@@ -190,7 +190,7 @@ class _Reentering(RendezvousBackend):
 
     def _entered(self) -> ServiceRendezvousBackend:
         endpoint = self._system.endpoint
-        if endpoint.closed:
+        if endpoint.core.closed:
             try:
                 system = self._enter(self._timeout)
             except SystemDownError as error:
@@ -201,7 +201,7 @@ class _Reentering(RendezvousBackend):
                     f"the system {self._system.name!r} has ended, and who is in a round still is "
                     "known to nobody; end the agents, and start them again"
                 )
-            log.warning("entered system %r again: %s", system.name, endpoint.ended)
+            log.warning("entered system %r again: %s", system.name, endpoint.core.ended)
             self._system = system
             self._service = self._asked()
         return self._service

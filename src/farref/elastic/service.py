@@ -36,7 +36,7 @@ class ServiceRendezvousBackend(RendezvousBackend):
         self, run_id: str, *, endpoint: Endpoint | None = None, timeout: float = 5.0
     ) -> None:
         self._run = checked_run_id(run_id)
-        self._client = client_of(endpoint or frame().endpoint)
+        self._client = client_of((frame().core if endpoint is None else endpoint.core).front)
         self._timeout = timeout
 
     @property

@@ -59,15 +59,15 @@ def set_faults(system: System, faults: Faults) -> None:
     Cut links stay cut.
     """
     for info in system.workers():
-        system.endpoint.registry.meddle(info, faults=faults)
+        system.endpoint.delivery.meddle_with(info, faults=faults)
 
 
 def counts(system: System) -> dict[str, Counts]:
     """What became of the packets of each endpoint of *system*, by its name. Blocks."""
-    registry = system.endpoint.registry
-    return {info.name: registry.meddle(info) for info in system.workers()}
+    meddle = system.endpoint.delivery.meddle_with
+    return {info.name: meddle(info) for info in system.workers()}
 
 
 def _tell(system: System, name: str, **what: Any) -> None:
-    registry = system.endpoint.registry
-    registry.meddle(registry.find(name), **what)
+    endpoint = system.endpoint
+    endpoint.delivery.meddle_with(endpoint.registry.find(name), **what)

@@ -1,0 +1,64 @@
+"""How an endpoint reaches its framework: post an envelope, be woken, look at the clock.
+
+Only one thread of a process may touch a stock Thespian transport, the one that runs it (the
+*mailbox thread*); the user's code runs in others. A `Port` is the door between them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import concurrent.futures
+
+    from thespian.actors import ActorAddress
+
+MAX_INBOX = 100_000
+"""Messages that wait for an actor's handlers, or for a program to listen; see `Port.full`."""
+MAX_INBOX_BYTES = 64 << 20
+"""The same in bytes."""
+
+
+class Port(Protocol):
+    """What an endpoint needs of its shell. Every method may be called in any thread."""
+
+    @property
+    def runs_by_itself(self) -> bool:
+        """Whether it is heard of though nobody calls in."""
+
+    @property
+    def takes_parcels(self) -> bool:
+        """Whether packets may leave as parcels (see `parcels`): both ends are on our own base."""
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """Send *message* as an ordinary Thespian message, soon."""
+
+    def wake(self) -> None:
+        """Have the mailbox thread call `Endpoint.turn` soon. Takes no lock: finalizers call it."""
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """Block until *future* is done, for *timeout* seconds at most; whether it is."""
+
+    def call_in(self) -> bool:
+        """Run the actors once, on a base where they run only while the program calls in.
+
+        False on every other base, and for actors.
+        """
+
+    def given_up(self) -> None:
+        """This endpoint counts as dead, and has been closed. In the mailbox thread."""
+
+    def holds_back(self, address: ActorAddress) -> bool:
+        """Whether the transport has not written yet what was last posted to *address*."""
+
+    def largest(self) -> int:
+        """Bytes that one message may have."""
+
+    def full(self) -> bool:
+        """Whether so many messages wait for the user that whoever sends more shall wait."""
+
+    def queued(self) -> int:
+        """How many wait for the user."""
+
+    def timers(self) -> int:
+        """Wakeups of this process that have not come; 0 on a base that does not tell."""
