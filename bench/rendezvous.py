@@ -31,7 +31,7 @@ from typing import Any
 
 import farref
 from farref import RendezvousTimeouts, System
-from farref.actors.current import frame
+from farref.actors.core.current import frame
 from farref.actors.rendezvous.client import client_of
 from farref.bench.machine import machine
 from farref.bench.plots import NoMatplotlib, pyplot

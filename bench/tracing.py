@@ -30,8 +30,8 @@ from rich.progress import track
 from rich.table import Table
 
 from farref import System, remote, rpc_sync
-from farref.actors.current import running_in
-from farref.actors.watching import Watching
+from farref.actors.core.current import running_in
+from farref.actors.looking.watching import Watching
 from farref.bench.machine import about, machine
 
 TURN = 20

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from farref.actors import bases
+from farref.actors.hosting import bases
 from farref.serialization import shared
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from farref.actors.tracefile import FileSink
-from farref.actors.tracing import Tracer
+from farref.actors.recording.tracefile import FileSink
+from farref.actors.recording.tracing import Tracer
 from farref.protocol.context import Context
 from farref.protocol.effects import Effect, Free, Hand, Run, Send, Settle
 from farref.protocol.ids import WorkerId

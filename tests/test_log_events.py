@@ -60,7 +60,7 @@ with System(silence=1) as system:
 
 REFUSALS = """
 from thespian.actors import ActorAddress
-from farref.actors.wire import Envelope, Join, WorkerInfo
+from farref.actors.wire.messages import Envelope, Join, WorkerInfo
 from farref.protocol.ids import WorkerId
 with System("farrefBase") as system:
     print(system.name)
@@ -149,7 +149,7 @@ def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
     assert killed["farref_endpoint_id"] == full
     assert killed["farref_system"] == system
     assert killed["level"] == "WARNING"
-    assert killed["logger"] == "farref.actors.registrar"
+    assert killed["logger"] == "farref.actors.cluster.registrar"
     assert killed["farref_cause"].startswith("killed by SIGKILL")
     assert killed["message"] == f"killed is gone: {killed['farref_cause']}"
     (exited,) = about(events, endpoint="told to exit")
@@ -163,9 +163,9 @@ def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
     given_up, ended = about(events, endpoint="stopped")
     assert given_up["farref_event"] == "endpoint.given_up"
     assert given_up["message"] == "stopped is given up for dead: it was silent for 1 s"
-    assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.registrar")
+    assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.cluster.registrar")
     assert (ended["farref_event"], ended["level"]) == ("endpoint.ended", "ERROR")
-    assert ended["logger"] == "farref.actors.deaths"  # it decides about itself
+    assert ended["logger"] == "farref.actors.cluster.deaths"  # it decides about itself
     assert given_up["farref_endpoint_id"] == ended["farref_endpoint_id"]
 
 

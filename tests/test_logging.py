@@ -15,6 +15,7 @@ import pytest
 
 import farref
 from farref import System, SystemDownError
+from farref.actors.core import core
 from farref.testing import until
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def say():
         for level in ("info", "warning", "error"):
             getattr(logging.getLogger(name), level)(f"{level} of {name}")
     if sys.argv[1] == "farrefBase":  # or else a module's logger is that of the forked program
-        from farref.actors.serving import log
+        from farref.actors.serving.server import log
         assert logging.getLogger(log.name) is log
         log.warning(f"warning of {log.name}")
         log.info(f"info of {log.name}")
@@ -75,7 +76,7 @@ def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
 def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
     tmp_path: Path, base: str
 ) -> None:
-    modules = ["warning of farref.actors.serving"]
+    modules = ["warning of farref.actors.serving.server"]
     expected = [
         "error of Thespian.Admin",
         "error of app",
@@ -112,7 +113,7 @@ def test_every_logger_is_below_farref() -> None:
     ]
     assert len(found) > 10
     assert {name for _, name in found} == {"__name__"}
-    assert farref.actors.core.log.name == "farref.actors.core"
+    assert core.log.name == "farref.actors.core.core"
 
 
 def test_a_program_without_logging_hears_nothing(capfd: pytest.CaptureFixture[str]) -> None:
@@ -141,5 +142,5 @@ def test_what_cannot_be_told_to_anybody_is_an_error(caplog: pytest.LogCaptureFix
         farref.RRef([], on_delete=free_badly)
         assert until(system, lambda: caplog.records)
     (record,) = caplog.records
-    assert (record.name, record.levelname) == ("farref.actors.objects", "ERROR")
+    assert (record.name, record.levelname) == ("farref.actors.values.objects", "ERROR")
     assert "on_delete of program/1 raised" in record.getMessage()

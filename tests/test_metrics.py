@@ -20,7 +20,7 @@ from thespian.actors import ActorExitRequest
 
 import farref
 from farref import Counters, RefActor, RRef, System, WorkerDiedError
-from farref.actors.metrics import METRICS, text
+from farref.actors.looking.metrics import METRICS, text
 from farref.testing import until
 
 if TYPE_CHECKING:

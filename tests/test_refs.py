@@ -20,11 +20,12 @@ from rich.text import Text
 
 import farref
 from farref import Counters, ReferenceInfo, RRef, Snapshot, System
-from farref.actors import directory, retaining
-from farref.actors.counters import Tally
-from farref.actors.mints import MOST, STEP, Mints
-from farref.actors.snapshot import Names, _marks, _strong
-from farref.actors.why import seconds_text, size_text
+from farref.actors.core.counters import Tally
+from farref.actors.core.mints import MOST, STEP, Mints
+from farref.actors.hosting import directory
+from farref.actors.looking import retaining
+from farref.actors.looking.snapshot import Names, _marks, _strong
+from farref.actors.looking.why import seconds_text, size_text
 from farref.commands import bar
 from farref.commands.bar import waiting
 from farref.refs.choice import Choice, Order

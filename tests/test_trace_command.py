@@ -20,11 +20,11 @@ from typer.testing import CliRunner
 
 import farref
 from farref import System
-from farref.actors.current import frame, running_in
-from farref.actors.recording import Recorded
-from farref.actors.viewing import Watching
-from farref.actors.watching import KEPT, Stream
-from farref.actors.wire import Traced, WorkerInfo
+from farref.actors.api.viewing import Watching
+from farref.actors.core.current import frame, running_in
+from farref.actors.looking.watching import KEPT, Stream
+from farref.actors.recording.recorded import Recorded
+from farref.actors.wire.messages import Traced, WorkerInfo
 from farref.cli import app
 from farref.protocol.ids import WorkerId
 from farref.trace import Only, read

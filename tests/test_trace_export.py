@@ -14,7 +14,7 @@ import pytest
 
 import farref
 from farref import System
-from farref.actors.tables_json import tables_of
+from farref.actors.recording.tables_json import tables_of
 from farref.protocol.context import Context
 from farref.protocol.ids import WorkerId
 from farref.testing import Faults, drop

@@ -15,10 +15,10 @@ import pytest
 
 import farref
 from farref import System, WorkerDiedError
-from farref.actors import steps
-from farref.actors.recording import Recorded
-from farref.actors.tracefile import FileSink
-from farref.actors.tracing import Tracer
+from farref.actors.recording import steps
+from farref.actors.recording.recorded import Recorded
+from farref.actors.recording.tracefile import FileSink
+from farref.actors.recording.tracing import Tracer
 from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.messages import Call, Cargo
 from farref.serialization.payload import Payload

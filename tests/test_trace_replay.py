@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from farref.actors.recording import Recorded
-from farref.actors.tables_json import SnapshotError, context_of, tables_of
-from farref.actors.tracing import spell
+from farref.actors.recording.recorded import Recorded
+from farref.actors.recording.tables_json import SnapshotError, context_of, tables_of
+from farref.actors.recording.tracing import spell
 from farref.protocol.context import Context
 from farref.protocol.sharing import DISCIPLINES
 from farref.simulation.plan import WEATHERS, Plan, draw

@@ -9,6 +9,8 @@
 
 Unix sockets in a private directory on one host, authenticated TCP between hosts, ordered
 delivery, bounded queues, dead letters in order.  ``docs/system-base.md`` has the whole story.
+
+Imports `features`.
 """
 
 from .addresses import Address

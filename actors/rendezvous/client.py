@@ -26,7 +26,7 @@ from ...protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
-from ..settings import LONGEST
+from ..wire.settings import LONGEST
 from .service import NotLeadingError, ask, leads
 from .starting import NAME, start_service
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from ...protocol.ids import WorkerId
-    from ..front import Front
-    from ..wire import WorkerInfo
+    from ..handles.front import Front
+    from ..wire.messages import WorkerInfo
 
 T = TypeVar("T")
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from ...protocol.errors import FarrefError, RendezvousError, RendezvousTimeoutError
 from ...protocol.ids import WorkerId
 from ...protocol.rendezvous import Join, Limits, Timeouts
-from ..current import frame
-from ..settings import LONGEST, check_timeout
-from ..store import AwaitableStore, Store
-from ..wire import WorkerInfo
+from ..core.current import frame
+from ..wire.messages import WorkerInfo
+from ..wire.settings import LONGEST, check_timeout
 from .client import client_of
 from .handler import RendezvousHandler, RendezvousHandlerRegistry, RendezvousParameters
 from .hosted import Home
+from .store import AwaitableStore, Store
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator

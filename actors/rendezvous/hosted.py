@@ -15,7 +15,7 @@ from ...protocol.store import Op, Table
 if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
     from ...protocol.rendezvous import Command, Timeouts
-    from ..wire import WorkerInfo
+    from ..wire.messages import WorkerInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from ...protocol.errors import (
     RendezvousStateError,
 )
 from ...protocol.rendezvous import Close, Leave, State
-from ..current import frame
+from ..core.current import frame
 from .hosted import Begun, Copy, Done, Hosted, Kept, Stored
 from .standby import Standby
 from .starting import NAME
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
     from ...protocol.rendezvous import Command, Join, Timeouts
     from ...protocol.store import Op
-    from ..front import Front
+    from ..handles.front import Front
     from .hosted import Entry, Formed, Home
 
 log = logging.getLogger(__name__)

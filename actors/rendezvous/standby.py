@@ -19,17 +19,17 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import FarrefError
-from .. import processes
-from ..settings import LONGEST
+from ..hosting import processes
+from ..wire.settings import LONGEST
 from .starting import NAME, start_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from ...protocol.ids import WorkerId
-    from ..core import Core
-    from ..front import Front
-    from ..wire import WorkerInfo
+    from ..core.core import Core
+    from ..handles.front import Front
+    from ..wire.messages import WorkerInfo
     from .hosted import Copy, Entry, Kept
 
     Remote = Callable[..., Coroutine[Any, Any, None]]

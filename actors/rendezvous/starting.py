@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
-from ..ref_actor import RefActor
+from ..shells.ref_actor import RefActor
 
 if TYPE_CHECKING:
-    from ..registry import Registry
-    from ..wire import WorkerInfo
+    from ..core.registry import Registry
+    from ..wire.messages import WorkerInfo
 
 NAME = "farref rendezvous"
 """The service's name; a standby's is this and a number."""

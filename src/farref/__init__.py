@@ -6,19 +6,15 @@ The façade: everything public is importable from here, and only re-exported her
 import logging
 
 from . import features as _features  # noqa: F401 - first: it says what is missing here
-from .actors.api import (
-    get,
-    get_worker_info,
-    remote,
-    rpc_async,
-    rpc_sync,
-    wait,
-)
-from .actors.counters import Counters
-from .actors.counting import counters
-from .actors.futures import Future
-from .actors.inspection import ReferenceInfo, references
-from .actors.ref_actor import RefActor
+from .actors.api.rpc import get, get_worker_info, remote, rpc_async, rpc_sync, wait
+from .actors.api.system import System
+from .actors.calls.futures import Future
+from .actors.core.counters import Counters
+from .actors.handles.rref import RRef
+from .actors.looking.counting import counters
+from .actors.looking.inspection import ReferenceInfo, references
+from .actors.looking.snapshot import Snapshot
+from .actors.looking.why import Reason
 from .actors.rendezvous.group import (
     ActorRendezvous,
     Group,
@@ -31,13 +27,10 @@ from .actors.rendezvous.handler import (
     RendezvousHandlerRegistry,
     RendezvousParameters,
 )
-from .actors.rref import RRef
-from .actors.snapshot import Snapshot
-from .actors.store import AwaitableStore, Store
-from .actors.system import System
-from .actors.why import Reason
-from .actors.wire import HostInfo, WorkerInfo
-from .actors.worker import Worker
+from .actors.rendezvous.store import AwaitableStore, Store
+from .actors.shells.ref_actor import RefActor
+from .actors.shells.worker import Worker
+from .actors.wire.messages import HostInfo, WorkerInfo
 from .protocol.errors import (
     AliasCycleError,
     FarrefError,

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from .actors.versions import FARREF
+from .actors.hosting.versions import FARREF
 from .commands.bench import bench
 from .commands.demo import demo
 from .commands.join import join

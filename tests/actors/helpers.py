@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from farref.actors.current import frame
+from farref.actors.core.current import frame
 from farref.testing import assert_nothing_held, references_everywhere, until
 from farref.testing.held import PATIENCE, list_references
 

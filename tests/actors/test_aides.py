@@ -17,8 +17,8 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, System
-from farref.actors.brief import Brief
-from farref.actors.pool import Pool
+from farref.actors.core.brief import Brief
+from farref.actors.core.pool import Pool
 
 PATIENCE = 30.0
 A_WHILE = 0.05

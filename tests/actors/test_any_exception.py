@@ -12,6 +12,7 @@ import pytest
 
 import farref
 from farref import FetchTimeoutError, RefActor, RRef
+from farref.actors.core.current import frame
 
 from .helpers import assert_nothing_held, until
 
@@ -160,7 +161,7 @@ def give_with_evil_on_delete(name: str, kind: type[BaseException]) -> RRef[Any]:
 
 def places() -> tuple[int, int]:
     """Jobs that the endpoint's chores may start, and threads it has for them."""
-    endpoint = farref.actors.current.frame().core
+    endpoint = frame().core
     return endpoint.chores._places, endpoint.chores.size
 
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from farref import System, SystemDownError, rpc_sync
-from farref.actors import bases
 from farref.actors.base.system import FarrefBase
+from farref.actors.hosting import bases
 
 pytestmark = pytest.mark.processes
 

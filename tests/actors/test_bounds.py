@@ -15,8 +15,9 @@ import pytest
 
 import farref
 from farref import OverloadedError, RefActor, RRef, System
-from farref.actors import calls, delivery, port
-from farref.actors.current import frame
+from farref.actors.calls import calls
+from farref.actors.core import delivery, port
+from farref.actors.core.current import frame
 from farref.protocol import room
 from farref.serialization import shared
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorAddress
 
-    from farref.actors.front import Front
+    from farref.actors.handles.front import Front
 
 pytestmark = pytest.mark.processes
 

@@ -12,9 +12,9 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors import brief as brief_module
-from farref.actors.brief import BRIEF, NEARLY, PROOFS, Brief
-from farref.actors.pool import Pool
+from farref.actors.core import brief as brief_module
+from farref.actors.core.brief import BRIEF, NEARLY, PROOFS, Brief
+from farref.actors.core.pool import Pool
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
 

@@ -13,7 +13,7 @@ import pytest
 
 import farref
 from farref import RRef, System, SystemDownError
-from farref.actors import directory
+from farref.actors.hosting import directory
 
 from ..conftest import listening_ports
 from ..stopping import stop

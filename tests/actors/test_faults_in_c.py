@@ -16,7 +16,7 @@ from thespian.actors import Actor
 
 import farref
 from farref import OwnerDiedError, RefActor, System, SystemDownError, WorkerDiedError
-from farref.actors.worker import Worker
+from farref.actors.shells.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

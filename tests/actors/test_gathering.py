@@ -9,7 +9,7 @@ from thespian.actors import ActorExitRequest
 
 import farref
 from farref import RefActor, System
-from farref.actors.links import CROWD, GATHERED, Links
+from farref.actors.core.links import CROWD, GATHERED, Links
 from farref.protocol.delivery import WINDOW, Packet
 from farref.protocol.ids import CallId, WorkerId
 from farref.protocol.messages import Cancel

@@ -15,7 +15,7 @@ import pytest
 
 import farref
 from farref import RefActor, RRef, System
-from farref.actors.wire import ReplyAddress
+from farref.actors.wire.messages import ReplyAddress
 from farref.testing import assert_nothing_held
 
 from .helpers import PATIENCE

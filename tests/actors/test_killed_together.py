@@ -14,8 +14,8 @@ import pytest
 
 import farref
 from farref import System
-from farref.actors import directory
 from farref.actors.base import places
+from farref.actors.hosting import directory
 
 from ..base.kit import eventually
 from .scripts import family, started

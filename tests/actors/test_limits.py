@@ -18,10 +18,14 @@ from thespian.system.transport.UDPTransport import UDPTransport
 
 import farref
 from farref import OverloadedError, RefActor, RRef, SerializationError, System
-from farref.actors import bases, calls, cargoes, port, serving
-from farref.actors import delivery as packets
 from farref.actors.base import Limits, MessageTooLarge, system_base
-from farref.actors.wire import Envelope, WorkerInfo
+from farref.actors.calls import calls
+from farref.actors.core import delivery as packets
+from farref.actors.core import port
+from farref.actors.hosting import bases
+from farref.actors.serving import server as serving
+from farref.actors.wire import cargoes
+from farref.actors.wire.messages import Envelope, WorkerInfo
 from farref.protocol import delivery, owner, room
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import ForkId, RRefId, WorkerId

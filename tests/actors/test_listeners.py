@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from farref import System
-from farref.actors import processes
+from farref.actors.hosting import processes
 
 from ..base.kit import PATIENCE, free_port
 

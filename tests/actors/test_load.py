@@ -10,7 +10,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef
-from farref.actors import calls
+from farref.actors.calls import calls
 
 from .helpers import until
 

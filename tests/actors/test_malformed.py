@@ -9,7 +9,7 @@ import pytest
 
 import farref
 from farref import RRef
-from farref.actors.wire import Envelope, Found, Joined, Nudge, Spawned, Welcome, WorkerInfo
+from farref.actors.wire.messages import Envelope, Found, Joined, Nudge, Spawned, Welcome, WorkerInfo
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Ack,

@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef
-from farref.actors.endpoint import Endpoint
+from farref.actors.shells.endpoint import Endpoint
 from farref.serialization import deep
 from farref.serialization.contains import references_in
 

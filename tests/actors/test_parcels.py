@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from thespian.actors import ActorAddress
 
-from farref.actors import parcels
 from farref.actors.base.addresses import Address
-from farref.actors.cargoes import payload_of
-from farref.actors.wire import WorkerInfo
+from farref.actors.wire import parcels
+from farref.actors.wire.cargoes import payload_of
+from farref.actors.wire.messages import WorkerInfo
 from farref.protocol.delivery import Packet
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId

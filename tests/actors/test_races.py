@@ -24,8 +24,10 @@ from farref import (
     SystemDownError,
     WorkerDiedError,
 )
-from farref.actors import current, directory, mailbox
-from farref.actors.box import Box
+from farref.actors.core import current
+from farref.actors.hosting import directory
+from farref.actors.shells import mailbox
+from farref.actors.values.box import Box
 from farref.protocol.effects import Stop
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo

@@ -340,7 +340,7 @@ def test_one_whose_keep_alives_stop_is_given_up(ours: System) -> None:
 
 
 def stop_beating() -> None:
-    from farref.actors.current import frame
+    from farref.actors.core.current import frame
     from farref.actors.rendezvous.client import client_of
 
     client_of(frame().core.front)._beating.clear()
@@ -654,9 +654,9 @@ def test_only_a_rounds_members_get_its_store(own_system: System) -> None:
 
 def stolen_store(run: str) -> Any:
     """The store of a round that this node is not in."""
-    from farref.actors.current import frame
+    from farref.actors.core.current import frame
     from farref.actors.rendezvous.client import client_of
-    from farref.actors.store import AwaitableStore, Store
+    from farref.actors.rendezvous.store import AwaitableStore, Store
     from farref.protocol.ids import WorkerId
 
     return Store(AwaitableStore(client_of(frame().core.front), run, 0, WorkerId("thief", 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from farref.actors.simple import Ring
+from farref.actors.hosting.simple import Ring
 
 
 def test_whoever_waits_wakes_when_the_time_is_up_however_many_wait() -> None:

@@ -20,7 +20,7 @@ from farref import (
     System,
     WorkerDiedError,
 )
-from farref.actors.counting import counters
+from farref.actors.looking.counting import counters
 from farref.protocol import rings
 from farref.trace import read
 from farref.trace.export.tracetest import trace_test

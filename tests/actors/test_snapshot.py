@@ -17,8 +17,8 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import Reason, RefActor, RRef, Snapshot, System
-from farref.actors import retaining
-from farref.actors.inspector import Inspector
+from farref.actors.looking import retaining
+from farref.actors.looking.inspector import Inspector
 from farref.testing import cut, heal, severed
 
 from ..serialization.test_contains import untouchable

@@ -14,10 +14,10 @@ import pytest
 
 import farref
 from farref import FetchTimeoutError, RefActor, System, WorkerDiedError
-from farref.actors import telemetry
-from farref.actors.calls import Calls
-from farref.actors.packing import Packer
-from farref.actors.serving import Server
+from farref.actors.calls.calls import Calls
+from farref.actors.serving.server import Server
+from farref.actors.telemetry import switch as telemetry
+from farref.actors.values.packing import Packer
 from farref.serialization.payload import Payload
 from farref.testing import until
 

@@ -27,8 +27,8 @@ from farref import (
     System,
     WorkerDiedError,
 )
-from farref.actors import api
-from farref.actors.current import frame
+from farref.actors.api import rpc as api
+from farref.actors.core.current import frame
 from farref.serialization import recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from thespian.actors import ActorAddress
 
-from farref.actors.wire import Envelope, WorkerInfo
+from farref.actors.wire.messages import Envelope, WorkerInfo
 from farref.protocol.ids import WorkerId
 from farref.serialization.payload import Origin, Payload
 from farref.serialization.shared import Segment

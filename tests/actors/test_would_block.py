@@ -11,7 +11,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef, SelfWaitError, WouldBlockError
-from farref.actors import current
+from farref.actors.core import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ from farref.actors.base import (
 from farref.actors.base.addresses import Address, admin_address, numeric, parse
 from farref.actors.base.settings import Limits, Settings
 from farref.actors.base.system import shared_key
-from farref.actors.directory import folder
+from farref.actors.hosting.directory import folder
 
 
 def test_it_is_made_for_us_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import farref
 from farref import FarrefError, OwnerDiedError, System, SystemDownError, WorkerDiedError
-from farref.actors import processes
+from farref.actors.hosting import processes
 from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started

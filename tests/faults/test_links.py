@@ -18,9 +18,9 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import FetchTimeoutError, RefActor, RRef, System, WorkerDiedError, WorkerNotFoundError
-from farref.actors import calls
-from farref.actors.faulty import FaultyPort
-from farref.actors.wire import Envelope, WorkerInfo
+from farref.actors.calls import calls
+from farref.actors.core.faulty import FaultyPort
+from farref.actors.wire.messages import Envelope, WorkerInfo
 from farref.protocol import delivery
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import WorkerId

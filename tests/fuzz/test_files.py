@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from farref import System, SystemDownError
-from farref.actors import directory
+from farref.actors.hosting import directory
 from farref.cli import app
 from farref.commands.demo import NAMES
 from farref.trace import TraceError, read, save, tell

@@ -14,10 +14,9 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RRef, System
-from farref.actors import simple
-from farref.actors.program import CallInPort
-from farref.actors.settings import Settings
-from farref.actors.wire import (
+from farref.actors.hosting import simple
+from farref.actors.shells.program import CallInPort
+from farref.actors.wire.messages import (
     Died,
     Envelope,
     Exited,
@@ -43,6 +42,7 @@ from farref.actors.wire import (
     Welcome,
     WorkerInfo,
 )
+from farref.actors.wire.settings import Settings
 from farref.protocol.delivery import WINDOW
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 

@@ -16,7 +16,8 @@ from thespian.system.admin import convention
 
 import farref
 from farref import FarrefError, OwnerDiedError, RRef, SystemDownError, WorkerDiedError
-from farref.actors import directory, registrar
+from farref.actors.cluster import registrar
+from farref.actors.hosting import directory
 from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box

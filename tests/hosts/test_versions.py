@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from farref.actors import versions
+from farref.actors.hosting import versions
 
 from .network import address
 

@@ -14,8 +14,8 @@ import pytest
 
 import farref
 from farref import System, SystemDownError
-from farref.actors import bases, directory
 from farref.actors.base import Limits, tcp
+from farref.actors.hosting import bases, directory
 from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started

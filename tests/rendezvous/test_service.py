@@ -14,7 +14,7 @@ import pytest
 
 import farref
 from farref import System
-from farref.actors import directory
+from farref.actors.hosting import directory
 from farref.actors.rendezvous.starting import NAME
 from farref.elastic import (
     DynamicRendezvousHandler,

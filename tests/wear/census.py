@@ -15,7 +15,7 @@ import types
 from collections import Counter, deque
 from typing import Any
 
-from farref.actors.current import frame
+from farref.actors.core.current import frame
 
 CACHE = "cache of"
 KINDS = 10

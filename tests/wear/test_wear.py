@@ -13,8 +13,9 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest
 
 import farref
 from farref import RRef, System
-from farref.actors import pool, registrar, registry
-from farref.actors.current import enter_program, frame
+from farref.actors.cluster import registrar
+from farref.actors.core import pool, registry
+from farref.actors.core.current import enter_program, frame
 from farref.testing import assert_nothing_held, until
 
 from .census import CHANCE, census, grown

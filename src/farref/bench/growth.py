@@ -20,7 +20,7 @@ import psutil
 import farref
 from farref import RRef, System
 
-from ..actors.current import frame
+from ..actors.core.current import frame
 from .peer import resident, until
 from .peers.ours import make
 from .peers.rpc import keep, let_go, touch

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..actors.bases import DEFAULT
-from ..actors.system import System
+from ..actors.api.system import System
+from ..actors.hosting.bases import DEFAULT
 from ..protocol.errors import FarrefError
 
 

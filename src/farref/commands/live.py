@@ -1,7 +1,7 @@
 """`farref trace` on a running system: its lanes as they grow, until the viewer leaves.
 
 The system records for as long as this watches, and is as it was when it has left (see
-`farref.actors.watching`). Only the last steps are kept, so it may stay as long as it likes.
+`farref.actors.looking.watching`). Only the last steps are kept, so it may stay as long as it likes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from ..actors.system import System
-from ..actors.viewing import Watching
+from ..actors.api.system import System
+from ..actors.api.viewing import Watching
 from ..protocol.errors import SystemDownError
 from ..trace import TraceError
 from ..trace.look import glyphs

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..actors import metrics as table
-from ..actors.snapshot import count
+from ..actors.looking import metrics as table
+from ..actors.looking.snapshot import count
 from ..protocol.errors import FarrefError, SystemDownError
 from .refs import PATIENCE, SystemName, attached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..actors.counters import Counters
-    from ..actors.system import System
+    from ..actors.api.system import System
+    from ..actors.core.counters import Counters
 
 LOOPBACK = "127.0.0.1"
 SLOW = 10.0

@@ -33,7 +33,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from ..actors.system import System
+from ..actors.api.system import System
 from ..plurals import counted
 from ..protocol.errors import FarrefError
 from .stage import SharingOption, chosen

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from ..actors import directory
-from ..actors.snapshot import LEAK_AGE, Snapshot
-from ..actors.system import System
+from ..actors.api.system import System
+from ..actors.hosting import directory
+from ..actors.looking.snapshot import LEAK_AGE, Snapshot
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.choice import Choice, Order, RoleChoice, StateChoice
 from ..refs.table import LEGEND, QUIET, WIDEST, summary, table, totals
@@ -24,8 +24,8 @@ from ..refs.watch import watch
 from .bar import waiting
 
 if TYPE_CHECKING:
-    from ..actors.inspection import ReferenceInfo
-    from ..actors.why import Reason
+    from ..actors.looking.inspection import ReferenceInfo
+    from ..actors.looking.why import Reason
 
 PATIENCE = 3.0
 """Seconds that an endpoint has to answer, unless told otherwise."""

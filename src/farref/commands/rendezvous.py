@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
+from ..actors.api.system import System
 from ..actors.base import addresses
 from ..actors.base.errors import InvalidAddress
 from ..actors.rendezvous.starting import NAME
-from ..actors.system import System
 from ..protocol.errors import FarrefError
 
 PORT = 29400

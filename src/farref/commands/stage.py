@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from ..actors.system import System
+from ..actors.api.system import System
 from ..trace import Story, TraceError, read, save, saver, show
 from ..trace.notes import of_discipline
 

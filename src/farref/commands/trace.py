@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from ..actors import directory
+from ..actors.hosting import directory
 from ..protocol.errors import FarrefError
 from ..trace import EVERYTHING, Only, TraceError, load, show, tell
 from ..trace.export.mermaid import mermaid

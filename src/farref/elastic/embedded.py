@@ -21,11 +21,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from ..actors import directory
+from ..actors.api.system import System
 from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError, HandshakeError
 from ..actors.base.system import shared_key
-from ..actors.system import System
+from ..actors.hosting import directory
 from ..protocol.errors import RendezvousConnectionError, SystemDownError, VersionError
 from .api import RendezvousBackend, Token
 from .network import within

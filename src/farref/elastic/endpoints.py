@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from ..actors.system import System
+from ..actors.api.system import System
 from ..protocol.errors import RendezvousConnectionError
 from . import embedded
 from .c10d import C10dRendezvousBackend

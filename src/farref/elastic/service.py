@@ -10,13 +10,13 @@ from __future__ import annotations
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
-from ..actors.current import frame
+from ..actors.core.current import frame
 from ..actors.rendezvous.client import client_of
 from ..protocol.errors import FarrefError, RendezvousConnectionError
 from .api import RendezvousBackend, Token, checked_run_id
 
 if TYPE_CHECKING:
-    from ..actors.endpoint import Endpoint
+    from ..actors.shells.endpoint import Endpoint
 
 
 class ServiceRendezvousBackend(RendezvousBackend):

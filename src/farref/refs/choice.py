@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..actors.inspection import ReferenceInfo
-    from ..actors.snapshot import Snapshot
+    from ..actors.looking.inspection import ReferenceInfo
+    from ..actors.looking.snapshot import Snapshot
 
 
 class Order(StrEnum):

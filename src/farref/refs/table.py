@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from ..actors.counters import Counters
-from ..actors.why import seconds_text, size_text
+from ..actors.core.counters import Counters
+from ..actors.looking.why import seconds_text, size_text
 from ..plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..actors.inspection import ReferenceInfo
-    from ..actors.snapshot import Snapshot
+    from ..actors.looking.inspection import ReferenceInfo
+    from ..actors.looking.snapshot import Snapshot
 
 QUIET = "color(244)"
 BAD = "bold color(167)"

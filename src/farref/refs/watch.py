@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from ..actors.inspection import ReferenceInfo
-    from ..actors.snapshot import Snapshot
+    from ..actors.looking.inspection import ReferenceInfo
+    from ..actors.looking.snapshot import Snapshot
     from .table import Key
 
     Look = Callable[[], tuple[Snapshot, list[ReferenceInfo]]]

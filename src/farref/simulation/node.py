@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ..actors.links import Links
-from ..actors.queues import Queues
+from ..actors.calls.queues import Queues
+from ..actors.core.links import Links
 from ..protocol.effects import (
     Confirmed,
     Fail,
@@ -43,7 +43,7 @@ from .program import Program
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..actors.tracing import Tracer
+    from ..actors.recording.tracing import Tracer
     from ..protocol.delivery import Packet
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId

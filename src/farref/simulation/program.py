@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..actors.recording import Recorded
+from ..actors.recording.recorded import Recorded
 from ..protocol.context import Context
 from ..protocol.messages import Cargo
 from .jobs import Asked, Error, Job, Turn, Value
@@ -15,7 +15,7 @@ from .oracle import WrongError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..actors.tracing import Tracer
+    from ..actors.recording.tracing import Tracer
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
     from .world import World

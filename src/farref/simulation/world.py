@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..actors.tracefile import FileSink
-from ..actors.tracing import Tracer
+from ..actors.recording.tracefile import FileSink
+from ..actors.recording.tracing import Tracer
 from ..protocol.ids import WorkerId
 from ..protocol.liveness import Liveness
 from ..protocol.packets import decode, encode

@@ -16,7 +16,7 @@ again, and `counts` tells what has happened so far. `farref.testing.fixtures` ha
 pytest.
 """
 
-from ..actors.faults import Counts, Faults, Rule
+from ..actors.wire.faults import Counts, Faults, Rule
 from .held import assert_nothing_held, references_everywhere, until
 from .links import counts, cut, heal, set_faults, severed
 from .rules import KINDS, delay, drop, duplicate, reorder

@@ -7,15 +7,15 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
-from ..actors.api import rpc_async
-from ..actors.inspection import references
-from ..actors.program import CallInPort
+from ..actors.api.rpc import rpc_async
+from ..actors.looking.inspection import references
+from ..actors.shells.program import CallInPort
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..actors.inspection import ReferenceInfo
-    from ..actors.system import System
+    from ..actors.api.system import System
+    from ..actors.looking.inspection import ReferenceInfo
 
 PATIENCE = 20.0
 """Seconds; whatever a test of a program waits for has long happened by then."""

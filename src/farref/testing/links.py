@@ -20,8 +20,8 @@ from ..protocol.errors import WorkerDiedError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..actors.faults import Counts, Faults
-    from ..actors.system import System
+    from ..actors.api.system import System
+    from ..actors.wire.faults import Counts, Faults
 
 
 def cut(system: System, one: str, other: str) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
-from ..actors.faults import ACKNOWLEDGEMENT, Rule
+from ..actors.wire.faults import ACKNOWLEDGEMENT, Rule
 from ..protocol.messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..actors.faults import Fault
+    from ..actors.wire.faults import Fault
 
 KINDS = frozenset({ACKNOWLEDGEMENT, *(kind.__name__ for kind in get_args(Message))})
 """Kinds of messages (see `farref.protocol.messages`), and that of a packet without one."""

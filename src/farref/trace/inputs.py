@@ -1,6 +1,6 @@
 """What a machine was given, as a trace has it, given to a machine again.
 
-The fields are those of a line (see `farref.actors.tracing`). How an endpoint is written is the
+The fields are those of a line (see `actors.recording.tracing`). How an endpoint is written is the
 caller's affair: ``A@6f3a`` in a recording, ``A`` in a trace test; *worker* reads it.
 """
 

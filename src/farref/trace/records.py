@@ -1,11 +1,11 @@
 """Reading what endpoints recorded: lines of JSON, each one step of one endpoint.
 
-`load` takes a folder of such files (one per endpoint, see `farref.actors.tracing`) or one
+`load` takes a folder of such files (one per endpoint, see `actors.recording.tracing`) or one
 file, which may hold several endpoints, as a saved trace does. Within a file the lines of
 one endpoint stand in its own order; that is all that is used of the order in the file. A line is
 an object with the fields of a step, or a row without their names (see `rows`).
 
-A process that is killed leaves zero bytes after its last line (see `farref.actors.tracefile`), and
+A process that is killed leaves zero bytes after its last line (see `tracefile`), and
 maybe that line torn: then the line is skipped, and a problem says so. Anything else that is no
 record is an error that names the file and the line: a picture of half a story would be worse than
 none.
@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..actors.steps import FORMAT
+from ..actors.recording.steps import FORMAT
 from .progress import Progress, silent
 from .rows import fields_of, implied
 

@@ -1,6 +1,6 @@
 """The shipped machines, run again on what a trace says that they were given.
 
-A recording has every input of every endpoint (see `farref.actors.tracing`), so a `Context` that is
+A recording has every input of every endpoint (see `recording.tracing`), so a `Context` that is
 given them in their order has, after each, the tables that the endpoint had. That is checked: each
 message that was sent must be one that the machine wants sent. Where it is not (the trace is of
 another version, or has a hole) the tables of that endpoint are not shown from there on, and it is
@@ -16,7 +16,7 @@ import pickle
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..actors.tables_json import SnapshotError, context_of
+from ..actors.recording.tables_json import SnapshotError, context_of
 from ..protocol.context import Context
 from ..protocol.effects import Send
 from ..protocol.errors import FarrefError

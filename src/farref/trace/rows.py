@@ -1,4 +1,4 @@
-"""The rows that endpoints write (see `farref.actors.steps`), as the fields that a trace is read by.
+"""The rows that endpoints write (see `recording.steps`), as the fields that a trace is read by.
 
 There are two forms of a line. An endpoint writes a row, which costs it the least; a saved trace has
 an object with names, which says the same and is what `records` works on. Here one becomes the
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..actors import steps
-from ..actors.tracing import spell
+from ..actors.recording import steps
+from ..actors.recording.tracing import spell
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.messages import (
     Call,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from ..actors.steps import FORMAT
+from ..actors.recording.steps import FORMAT
 from .show import show
 
 if TYPE_CHECKING:

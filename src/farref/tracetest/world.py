@@ -16,9 +16,9 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..actors.tables_json import SnapshotError, context_of
-from ..actors.tracefile import FileSink
-from ..actors.tracing import Tracer
+from ..actors.recording.tables_json import SnapshotError, context_of
+from ..actors.recording.tracefile import FileSink
+from ..actors.recording.tracing import Tracer
 from ..protocol.context import Context
 from ..protocol.delivery import Packet
 from ..protocol.effects import Effect, Free, Hand, Look, Lose, Refuse, Run, Send, Settle

@@ -1,0 +1,275 @@
+"""The functions of the library, PyTorch RPC's by name and Ray's where PyTorch has none."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...protocol.errors import ReferenceLostError
+from ..core.current import chain_in, frame
+from ..handles.rref import RRef
+from ..serving.resolving import ByValue
+from ..values.freezing import Freezing
+from ..wire.settings import check_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.ids import RRefId
+    from ..calls.calls import Invocation
+    from ..calls.futures import Future
+    from ..handles.front import Front
+    from ..wire.messages import WorkerInfo
+
+To: TypeAlias = "str | WorkerInfo | ActorAddress"
+"""A worker's name, its `WorkerInfo`, or the address of a `RefActor`."""
+MOST_KEPT = 1000
+"""Frozen values that one wait maps: a process has a bounded number of mappings."""
+
+
+def remote(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+) -> RRef[Any]:
+    """Run ``fn(*args, **kwargs)`` on *to*, which owns the result; returns its reference at once.
+
+    An exception in *fn* takes the place of the value and is raised by every fetch.
+
+    Args:
+        to: a worker's name, its `WorkerInfo`, or the address of a `RefActor`.
+        fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
+        args: may contain references anywhere; so may *kwargs*.
+        kwargs: keyword arguments.
+        timeout: seconds; the default of every wait for the value through the returned handle.
+        resolve: pass references by value: *fn* gets the values of those that are arguments
+            themselves (not of those deeper inside). *to* fetches them while the task waits for
+            them, in no thread; what one of them raises takes the place of the result.
+        frozen: the result is made immutable, as by ``RRef(value, frozen=True)``: then fetches on
+            the same host copy no large buffer. If *fn* returns an `RRef`, it says nothing: the
+            object that the result stands for is as it was made.
+
+    Raises:
+        ValueError: the timeout is 0 or less.
+        WorkerNotFoundError, WorkerDiedError: there is no such worker any more.
+        SerializationError: the function or an argument cannot be pickled.
+    """
+    front: Front = frame().core.front
+    check_timeout(timeout, front.core.settings.timeout)
+    what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen)
+    ref: RRef[Any] = front.calls.remote(front.registry.find(to), what)
+    ref._timeout = timeout
+    return ref
+
+
+def rpc_async(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> Future[Any]:
+    """Run ``fn(*args, **kwargs)`` on *to*; a `Future` for what it returns. Does not block.
+
+    *to*, *fn* and *resolve* are as in `remote`; references in the arguments are lent for the call.
+    *timeout* is in seconds, for every wait on the future (default: the system's). Raises what
+    `remote` does, and `ValueError` for a timeout of 0 or less.
+    """
+    what = _invocation(fn, args, kwargs, resolve=resolve)
+    return _call(frame().core.front, to, what, timeout, ())
+
+
+def rpc_sync(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> Any:
+    """Run ``fn(*args, **kwargs)`` on *to* and return what it returns. Blocks.
+
+    *to*, *fn* and *resolve* are as in `remote`. References in the arguments are lent for the call
+    (`System`'s *sharing*). The call takes effect at most once, and exactly once while both ends
+    live (G3).
+
+    Raises:
+        ValueError: the timeout is 0 or less.
+        WorkerNotFoundError, WorkerDiedError: there is no such worker, or it died before it replied.
+        SerializationError: the function or an argument cannot be pickled.
+        FetchTimeoutError: no reply within *timeout* seconds (default: the system's).
+        WouldBlockError: in a handler; write ``await rpc_async(...)`` there.
+        Exception: what *fn* raised, with the remote traceback as its cause.
+    """
+    here = frame()
+    here.core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
+    what = _invocation(fn, args, kwargs, resolve=resolve)
+    return _call(here.core.front, to, what, timeout, here.chain).result()
+
+
+def _call(
+    front: Front, to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
+) -> Future[Any]:
+    check_timeout(timeout, front.core.settings.timeout)
+    return front.calls.call(front.registry.find(to), call, timeout, chain)
+
+
+def _invocation(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None,
+    kwargs: dict[str, Any] | None,
+    *,
+    resolve: bool,
+    frozen: bool = False,
+) -> Invocation:
+    if not callable(fn):
+        raise TypeError(f"a function is needed to call, not {fn!r}")
+    fn = Freezing(fn) if frozen else fn
+    return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
+
+
+def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> Any:
+    """The value of a reference, or the list of the values of several, fetched in parallel.
+
+    References to one object, also by way of aliases, get one and the same copy of its value, which
+    travels once. *timeout* is in seconds, for all of them together (default: the system's). Blocks.
+    Raises what `RRef.to_here` does, of the first of *refs* that has an error, and `TypeError` for
+    what is no reference.
+    """
+    if isinstance(refs, RRef):
+        return refs.to_here(timeout)
+    frame().core.check_may_block("get", "`[await ref for ref in refs]`")
+    fetched = Fetched(timeout)
+    asked: list[tuple[RRef[Any], Future[Any]]] = []
+    there: list[Future[Any]] = []
+    try:
+        asked = [(ref, fetched.ask(ref)) for ref in _references(refs)]
+        there = [fetched.follow(ref, future) for ref, future in asked]
+        return [future.result() for future in there]
+    finally:
+        fetched.end()
+        del fetched, asked, there  # an error's traceback holds this frame
+
+
+class Fetched:
+    """The fetches of one `get`: at most one for each object whose value is shipped."""
+
+    def __init__(self, timeout: float | None) -> None:
+        self._timeout = timeout
+        self._futures: dict[RRefId, Future[Any]] = {}
+        """By the id of the object, as far as it was known when it was asked for."""
+
+    def ask(self, ref: RRef[Any]) -> Future[Any]:
+        """Ask for the value, or, if it is an alias, where it is."""
+        known = _object_of(ref)  # now: it may be learned at any moment
+        if known not in self._futures:
+            self._futures[known] = ref._fetch(
+                self._timeout, chain_in(ref._front.core), direct=True, follow=False
+            )
+        return self._futures[known]
+
+    def follow(self, ref: RRef[Any], future: Future[Any]) -> Future[Any]:
+        """Wait for the answer; if the value is elsewhere, ask there, unless that has been done."""
+        moved = future.exception() is None and future.moved
+        return self.ask(ref) if moved else future
+
+    def end(self) -> None:
+        """After an error or a timeout nobody wants the others any more."""
+        for future in self._futures.values():
+            future.cancel()
+        self._futures.clear()
+
+
+def _references(refs: Iterable[RRef[Any]]) -> list[RRef[Any]]:
+    found = list(refs)
+    for each in found:
+        if not isinstance(each, RRef):
+            raise TypeError(f"references are needed, not {each!r}")
+    return found
+
+
+def _object_of(ref: RRef[Any]) -> RRefId:
+    return ref.canonical() or ref.id
+
+
+def wait(
+    refs: Iterable[RRef[Any]], num_returns: int = 1, timeout: float | None = None
+) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
+    """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
+
+    Copies nothing; of a frozen value it brings where it is, so that a fetch asks nobody any more
+    (of the first 1,000 of *refs*). Returns the ready references, at most *num_returns* of them, and
+    the others, both in the order given. *timeout* is in seconds; 0 polls; None waits for the
+    system's default. When it ends first, fewer are ready; it does not raise.
+
+    Raises:
+        ValueError: *num_returns* is not between 1 and the number of references.
+        WouldBlockError: in a handler.
+    """
+    refs = _references(refs)
+    if not 1 <= num_returns <= len(refs):
+        raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
+    front: Front = frame().core.front
+    core = front.core
+    seconds = check_timeout(timeout, core.settings.timeout, poll=True)
+    core.check_may_block("wait", "`await` for each reference")
+    futures = [_readiness(ref, keep=number < MOST_KEPT) for number, ref in enumerate(refs)]
+    end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
+    some: concurrent.futures.Future[None] = concurrent.futures.Future()
+    done = itertools.count(1)
+
+    def count(_: object) -> None:
+        if next(done) == num_returns:
+            some.set_result(None)
+
+    for future in futures:
+        concurrent.futures.Future.add_done_callback(future, count)
+    run = front.waits.block(*futures) if num_returns == len(refs) else None
+    try:
+        with core.pool.waiting():
+            core.port.wait(some, max(0.0, end - time.monotonic()))
+    finally:
+        front.waits.unblock(run)
+    came = [number for number, future in enumerate(futures) if future.done()][:num_returns]
+    for future in futures:
+        future.cancel()  # polling must not fill the owners' queues
+    ready, rest = set(came), range(len(refs))
+    return [refs[each] for each in came], [refs[each] for each in rest if each not in ready]
+
+
+def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
+    if ref._frozen is None:
+        try:
+            future = ref._front.calls.fetch(ref.id, None, (), copy=False)
+        except ReferenceLostError:
+            pass  # an error is there
+        else:
+            future.asker = weakref.ref(ref)
+            future.on_answer(keep=keep)
+            return future
+    ready: concurrent.futures.Future[None] = concurrent.futures.Future()
+    ready.set_result(None)
+    return ready
+
+
+def get_worker_info(name: str | None = None) -> WorkerInfo:
+    """Who *name* is, or who the calling endpoint is.
+
+    Raises:
+        WorkerNotFoundError, WorkerDiedError: there is nobody of that name, or no more.
+    """
+    front: Front = frame().core.front
+    return front.registry.find(front.core.me.name if name is None else name)

@@ -1,0 +1,661 @@
+"""`System`: start an actor system, work in it as an endpoint, and leave nothing behind."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import queue
+import secrets
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import cloudpickle
+import psutil
+from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
+
+from ...protocol.errors import FetchTimeoutError, SystemDownError, VersionError
+from ...protocol.ids import WorkerId, is_name
+from ...protocol.sharing import DISCIPLINES
+from ..cluster import hosts
+from ..cluster.registrar import REGISTRAR, Registrar
+from ..cluster.steward import STEWARD, Steward
+from ..core import port
+from ..core.current import enter_program, leave_program, running_in
+from ..core.sites import asked_for
+from ..hosting import bases, directory, processes, versions
+from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
+from ..looking.why import why
+from ..shells.endpoint import Endpoint
+from ..shells.own_port import OwnPort
+from ..shells.plain import refuse_references
+from ..shells.program import CallInPort, PumpPort, port_of
+from ..shells.worker import Worker
+from ..telemetry import switch as spans
+from ..wire.faults import Faults
+from ..wire.messages import (
+    HostInfo,
+    Join,
+    Joined,
+    Leave,
+    Open,
+    ReplyAddress,
+    Serve,
+    Serving,
+    WorkerInfo,
+)
+from ..wire.settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
+
+if TYPE_CHECKING:
+    import concurrent.futures
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+
+    from ...protocol.messages import Cargo
+    from ...protocol.sharing import Sharing
+    from ..core.counters import Counters
+    from ..handles.rref import RRef
+    from ..looking.snapshot import Snapshot
+    from ..looking.why import Reason
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+START_PATIENCE = 30.0
+DRAIN = 2.0
+"""Seconds that what was sent last has to arrive; a stopped actor acknowledges nothing."""
+STOP_PATIENCE = 12.0
+"""Seconds; Thespian's own shutdown gives up after 10."""
+
+
+class System:
+    """An actor system, and this program as an endpoint of it.
+
+    Use it as a context manager::
+
+        with farref.System() as system:
+            worker = system.worker("B")
+            print(farref.rpc_sync("B", pow, args=(2, 10)))
+
+    Args:
+        base: a Thespian system base by name. The default is ``"farrefBase"``, our own: a process
+            per actor. ``"simpleSystemBase"`` runs actors in this process, while the program calls
+            in. ``"multiprocTCPBase"`` runs a process per actor, too, but anybody who reaches its
+            ports can run code in them. Or a base object, made with its capabilities; such a system
+            cannot be attached to by name.
+        name: by which `System.attach` finds it; by default a random one.
+        capabilities: of the Thespian system, for actors that require some.
+        sharing: what references in the arguments of calls cost. ``"lend"``: nothing, unless
+            the callee keeps them. ``"borrow"``: the same, and one that is kept is counted by
+            the borrowing protocol. ``"fork"``: the remote reference protocol to the letter.
+        timeout: seconds that a wait takes at most unless it says otherwise (G6); 60 by default.
+        orphan_grace: seconds between a death's notice and the release of what the dead held.
+        silence: seconds without a word after which an endpoint is given up for dead (one that
+            computes is not: it must be stopped, or cut off); None for never, to debug in peace.
+        trace: a folder in which every endpoint records its protocol steps.
+        sites: whether creations note their file and line, for `farref refs`; by default if the
+            environment variable ``FARREF_SITES`` says so.
+        telemetry: whether calls, creations, fetches and messages make spans, and counters metrics,
+            of OpenTelemetry (``farref[otel]``); by default if the environment variable
+            ``FARREF_TELEMETRY`` says so. Or a function without arguments, which gives each process
+            of the system its tracer provider: it is called once in this one and in each actor's.
+        faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
+        host: the address of this machine that others dial; then they may `join` the system.
+        port: theirs to dial, 1900 by default. Every actor listens on one of its own besides.
+        key: what all hosts know and nobody else: the path of a file that `farref key` has made, or
+            32 random bytes. Without one only loopback addresses are allowed.
+
+    Raises:
+        ValueError: an argument is out of range.
+        ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed.
+        SystemDownError: it cannot be started, or a system of that name runs already.
+    """
+
+    def __init__(
+        self,
+        base: str | object | None = None,
+        *,
+        name: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+        sharing: Sharing = "lend",
+        timeout: float = DEFAULT_TIMEOUT,
+        orphan_grace: float = 5.0,
+        silence: float | None = 5.0,
+        trace: str | os.PathLike[str] | None = None,
+        sites: bool | None = None,
+        telemetry: bool | Callable[[], object] | None = None,
+        faults: Faults | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        key: bytes | str | os.PathLike[str] | None = None,
+    ) -> None:
+        if faults is not None and not isinstance(faults, Faults):
+            raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
+        if sharing not in list(DISCIPLINES):  # what cannot be hashed is none of them either
+            raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
+        check_timeout(timeout, DEFAULT_TIMEOUT)
+        check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
+        check_timeout(silence, DEFAULT_TIMEOUT)
+        if trace is not None:
+            os.makedirs(trace, exist_ok=True)
+        settings = Settings(
+            system=f"system-{secrets.token_hex(4)}" if name is None else name,
+            sharing=sharing,
+            timeout=timeout,
+            orphan_grace=orphan_grace,
+            silence=silence,
+            trace=os.path.abspath(trace) if trace is not None else None,
+            sites=asked_for() if sites is None else sites,
+            telemetry=spans.asked_for(telemetry),
+            faults=faults,
+        )
+        base = base or bases.default()
+        if host is None and (port is not None or key is not None):
+            raise ValueError("a port or key is for other hosts: say host=, the address they dial")
+        entry = {
+            "base": base if isinstance(base, str) else bases.OBJECT,
+            "pid": os.getpid(),
+            "started": psutil.Process().create_time(),
+            "versions": versions.mine(),
+        }
+        directory.add(settings.system, entry)
+        try:
+            with _start_errors(settings.system, base):
+                reach = hosts.reach_of(base, host, port, key) if host is not None else None
+                asys, door = bases.start(base, settings.system, capabilities or {}, reach)
+            directory.replace(settings.system, {**entry, "door": door})
+            self._enter(asys, settings, attached=False)
+            self._prepare(settings, telemetry)
+        except BaseException:
+            directory.remove(settings.system)
+            raise
+
+    @classmethod
+    def attach(cls, name: str, *, timeout: float = DEFAULT_TIMEOUT) -> Self:
+        """Join the running system *name* of this user, started by another program.
+
+        Leaving it does not end it. Blocks until the system has answered. *timeout* is the seconds
+        that this program's own waits take at most (G6).
+
+        Raises:
+            ValueError: the timeout is 0 or less.
+            SystemDownError: none of that name runs, or it is an in-process one.
+            VersionError: it runs on another version of Python, farref or cloudpickle.
+        """
+        check_timeout(timeout, DEFAULT_TIMEOUT)
+        entry = directory.find(name)
+        versions.check(entry.get("versions"), f"system {name!r}")
+        with _start_errors(name, entry["base"]):
+            asys = bases.join(entry["base"], name, entry.get("door", {}))
+        self = cls.__new__(cls)
+        self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
+        return self
+
+    @classmethod
+    def join(
+        cls,
+        first: str,
+        *,
+        key: bytes | str | os.PathLike[str] | None = None,
+        host: str | None = None,
+        port: int | None = None,
+        base: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> Self:
+        """Make this machine one more host of the system that runs at *first*, and be part of it.
+
+        Waits for the first host for up to 30 s. The system can then create workers here, until
+        this program shuts down (or dies): then they end, and the system goes on. A further program
+        of this machine that joins with the same arguments shares the host, and leaves alone.
+
+        Args:
+            first: ``"address:port"`` of the first host, or ``"address"`` for port 1900.
+            key: the same as there.
+            host: the address of this machine that the others dial; by default the one that the
+                first host sees.
+            port: of this machine; 1900 by default.
+            base: the same as there, ``"farrefBase"`` or ``"multiprocTCPBase"``.
+            capabilities: of this host, by which workers may be placed.
+            timeout: seconds that this program's own waits take at most (G6).
+
+        Raises:
+            SystemDownError: no such system answers, or it has another key.
+            VersionError: it runs on another version of Python, farref or cloudpickle.
+        """
+        check_timeout(timeout, DEFAULT_TIMEOUT)
+        base = base or bases.default()
+        directory.sweep()
+        with _start_errors(first, base):
+            asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
+        self = cls.__new__(cls)
+        settings = Settings(system=first, timeout=timeout)
+        self._enter(asys, settings, attached=not bases.started(asys), place=place)
+        return self
+
+    def _enter(self, asys: Any, settings: Settings, *, attached: bool, place: str = "") -> None:
+        """Become an endpoint of the started Thespian system; *place*: this host has joined it."""
+        self.name = settings.system
+        self._place = place
+        self._attached = attached
+        self._down = False
+        self._pid = os.getpid()
+        self._session = os.getsid(0)
+        self._asys = asys
+        self._port: OwnPort | PumpPort | CallInPort = port_of(asys)
+        self._registrar: ActorAddress | None = None
+        """Once this program has said there that it comes."""
+        self._port.start()
+        atexit.register(self.shutdown)
+        try:
+            serving = self._serve() if place else None
+            registrar = (
+                serving.registrar
+                if serving is not None
+                else self._asys.createActor(Registrar, globalName=REGISTRAR)
+            )
+            self._port.become = lambda joined: self._become(joined, registrar)
+            if not attached and not place:
+                self._port.post(registrar, Open(settings, os.getpid()))
+            beats = self._port.runs_by_itself
+            me = WorkerId(_program_name(place, attached=attached), 0)
+            self._registrar = registrar
+            self._port.post(registrar, Join(me, os.getpid(), processes.host(), True, beats, place))
+            joined = self._await(self._port.joined)
+            if serving is None:
+                self._session = joined.session
+            else:
+                self.name = self.endpoint.core.settings.system
+                self.endpoint.deaths.live_with(serving.pids)
+            if attached or place:  # its own waits are the program's to bound
+                core = self.endpoint.core
+                core.settings = replace(core.settings, timeout=settings.timeout)
+        except BaseException:
+            self.shutdown()
+            raise
+        enter_program(self.endpoint.core)
+
+    def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
+        """The registrar has said who this program is. In the mailbox thread."""
+        self.endpoint = Endpoint(
+            joined.me, self._port, joined.settings, registrar, threads=THREADS, hand=self._hand
+        )
+        return self.endpoint
+
+    def _prepare(self, settings: Settings, telemetry: object) -> None:
+        """Have this process ready for spans: now, when no actor's is forked from it any more."""
+        try:
+            spans.prepare(settings.telemetry, telemetry)
+        except BaseException:
+            self.shutdown()
+            raise
+
+    def _serve(self) -> Serving:
+        """Have this host's steward join; returns once the registrar knows the host."""
+        steward = self._asys.createActor(Steward, globalName=STEWARD)
+        self._port.post(steward, (versions.ASK, versions.mine()))
+        versions.check(self._await(self._port.versions), "this host's part of the system")
+        self._port.post(steward, Serve(os.getpid()))
+        serving = self._await(self._port.serving)
+        self._session = serving.session
+        self._attached = serving.owner != os.getpid()
+        if serving.refused:
+            raise VersionError(serving.refused)
+        return serving
+
+    def _await(self, answer: concurrent.futures.Future[T]) -> T:
+        if not self._port.wait(answer, START_PATIENCE):
+            raise SystemDownError(f"system {self.name!r} did not answer in {START_PATIENCE:g} s")
+        return answer.result(0)
+
+    # ---- actors
+
+    def worker(
+        self, name: str, *, threads: int = THREADS, on: str | dict[str, Any] | None = None
+    ) -> WorkerInfo:
+        """Create a worker and wait until it runs.
+
+        Args:
+            name: unique in this system.
+            threads: functions that it runs at once, not counting those that wait in a call.
+            on: the host: its address, or capabilities that it must have (of several, the one with
+                the fewest endpoints); waits until it has joined. None: this program's.
+
+        Raises:
+            ValueError: the name is empty or no text, *threads* less than 1, or *on* no address.
+            FetchTimeoutError: no such host joined within the system's timeout.
+            SystemDownError: it could not be created, or the name is taken.
+        """
+        return self._spawn(Worker, name, None, threads, on)
+
+    def create(
+        self,
+        actor_class: type,
+        name: str | None = None,
+        *,
+        requirements: dict[str, Any] | None = None,
+        on: str | dict[str, Any] | None = None,
+    ) -> ActorAddress:
+        """Create an actor of a `RefActor` class and wait until it runs; returns its address.
+
+        The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
+        are Thespian's: passed to the class's capability check. *on* is as for `worker`; if it is
+        None, the actor is created on this program's host if that passes the class's check, else
+        on another one that does.
+
+        Raises:
+            TypeError: it is no `RefActor`.
+            ValueError: the name is empty or no text.
+            FetchTimeoutError: no such host joined within the system's timeout.
+            SystemDownError: it could not be created, or the name is taken.
+        """
+        if not hasattr(actor_class, "_is_ref_actor"):
+            raise TypeError(f"system.create makes RefActors; {actor_class!r} is none")
+        if name is None:
+            name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
+        return self._spawn(actor_class, name, requirements, None, on).address
+
+    def _spawn(
+        self,
+        actor_class: type,
+        name: str,
+        requirements: dict[str, Any] | None,
+        threads: int | None,
+        on: str | dict[str, Any] | None,
+    ) -> WorkerInfo:
+        self._check_up()
+        if not is_name(name):
+            raise ValueError(f"a worker's name is a non-empty string of characters, not {name!r}")
+        if threads is not None and threads < 1:
+            raise ValueError(f"a worker needs at least 1 thread, not {threads}")
+        registry, seconds = self.endpoint.registry, self.endpoint.core.settings.timeout
+        if on is not None:
+            on = hosts.wait_for(registry, on, self.name, seconds)
+        return registry.spawn(
+            actor_class=cloudpickle.dumps(actor_class),
+            name=name,
+            requirements=requirements,
+            threads=threads,
+            on=on,
+            near=self._place,
+        )
+
+    def hosts(self) -> list[HostInfo]:
+        """The hosts of the system now, the first one first. Blocks for one answer."""
+        self._check_up()
+        return self.endpoint.registry.hosts()
+
+    def workers(self) -> list[WorkerInfo]:
+        """Every living endpoint of the system, this program included, sorted by name.
+
+        Blocks for one answer of the registrar's.
+        """
+        self._check_up()
+        return self.endpoint.registry.workers()
+
+    # ---- looking at it
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether another program started it: leaving it does not end it."""
+        return self._attached
+
+    def references(self, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE) -> Snapshot:
+        """The references of every endpoint, as `farref.references` lists them for one.
+
+        Endpoints answer beside the user's code, so those that compute answer, too.
+
+        Args:
+            timeout: seconds; who does not answer in that time is in `Snapshot.silent`.
+            leak_age: seconds after which an object of which there is no handle is suspected.
+
+        Raises:
+            ValueError: a number is out of range.
+        """
+        self._check_up()
+        seconds = check_timeout(timeout, LOOK_PATIENCE)
+        return look(self.endpoint.inspector, seconds, leak_age, attached=self._attached)
+
+    def why(
+        self,
+        rref: RRef[Any] | str,
+        *,
+        timeout: float = LOOK_PATIENCE,
+        leak_age: float = LEAK_AGE,
+    ) -> Reason:
+        """Why an object is alive: what holds it, endpoint by endpoint, down to the variables.
+
+        Args:
+            rref: a reference, or its id as text, or what only its id begins with.
+            timeout: seconds that each endpoint has to answer.
+            leak_age: see `references`.
+
+        Raises:
+            LookupError: there is no such reference, or several.
+        """
+        self._check_up()
+        seconds, inspector = check_timeout(timeout, LOOK_PATIENCE), self.endpoint.inspector
+        return why(inspector, rref, seconds, leak_age, attached=self._attached)
+
+    def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
+        """The counters of every endpoint that answers within *timeout* seconds, by its name."""
+        self._check_up()
+        seconds = check_timeout(timeout, LOOK_PATIENCE)
+        return count(self.endpoint.inspector, seconds, attached=self._attached)[0]
+
+    # ---- messages
+
+    def tell(self, to: str | WorkerInfo | ActorAddress, message: Any) -> None:
+        """Send *message*, which may contain references, to an actor. Does not wait.
+
+        Raises:
+            WorkerNotFoundError, WorkerDiedError: there is nobody to send to.
+            NotAnEndpointError: it contains references and the target is a plain actor.
+            SerializationError: it cannot be pickled.
+        """
+        self._check_up()
+        info = self._find_or_plain(to)
+        if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
+            self._port.post(info.address if isinstance(info, WorkerInfo) else info, message)
+        elif isinstance(info, WorkerInfo):
+            self.endpoint.calls.tell(info, message)
+        else:
+            refuse_references(message, info)
+            self._port.post(info, message)
+
+    def ask(
+        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
+    ) -> Any:
+        """Send *message* and return what the actor sends back to the sender, or for it. Blocks.
+
+        Args:
+            to: a worker's name, its info, or any actor's address.
+            message: may contain references unless the actor is a plain one.
+            timeout: seconds; the system's default for None.
+
+        Raises:
+            WorkerNotFoundError, WorkerDiedError: there is nobody to ask, or it died meanwhile.
+            FetchTimeoutError: no answer in time. A late one is dropped: it never answers
+                another ask.
+            Exception: what the handler raised.
+        """
+        self._check_up()
+        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
+        info = self._find_or_plain(to)
+        if not isinstance(info, WorkerInfo):
+            return self._ask_plain(info, message, seconds)
+        future = self.endpoint.calls.ask(info, message, seconds)
+        try:
+            return future.result()
+        finally:
+            self.endpoint.calls.forget(future)
+            del future  # an error's traceback holds this frame
+
+    def _ask_plain(self, address: ActorAddress, message: Any, seconds: float) -> Any:
+        refuse_references(message, address)
+        if isinstance(self._port, CallInPort):
+            self._port.post(address, message)
+            return self.listen(seconds)
+        # A context of its own for each question: a late answer finds nobody.
+        with self._asys.private() as context:
+            answer = context.ask(address, message, seconds)
+        if answer is None:
+            raise FetchTimeoutError(f"the plain actor at {address} did not answer in {seconds:g} s")
+        return answer
+
+    def listen(self, timeout: float | None = None) -> Any:
+        """The next message that an actor sent to this program, not counting answers to asks.
+
+        Blocks. References in messages that nobody listens for stay held.
+
+        Raises:
+            FetchTimeoutError: none came within *timeout* seconds (default: the system's).
+        """
+        self._check_up()
+        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
+        inbox = self._port.inbox
+        try:
+            if isinstance(self._port, CallInPort):
+                message = self._port.receive(seconds)
+            else:
+                message = inbox.get(timeout=seconds)
+        except queue.Empty as error:
+            raise FetchTimeoutError(
+                f"no message came to {self.endpoint.core.me} within {seconds:g} s; listen again, "
+                "or with a longer timeout"
+            ) from error
+        if inbox.qsize() == port.MAX_INBOX // 2:
+            self.endpoint.core.wake()  # those who wait may send again
+        return message() if isinstance(message, _Unopened) else message
+
+    def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
+        tag = getattr(cargo.payload, "tag", None)
+        sender = ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address
+        self._port.inbox.put(_Unopened(self.endpoint, cargo, sender))
+
+    def _find_or_plain(self, to: str | WorkerInfo | ActorAddress) -> WorkerInfo | ActorAddress:
+        registry = self.endpoint.registry
+        if isinstance(to, ActorAddress):
+            return registry.at(to) or to
+        return registry.find(to)
+
+    # ---- the end
+
+    def serve(self) -> None:
+        """Take part until the system is shut down by its first host; for a program that joined.
+
+        Raises:
+            SystemDownError: it ended otherwise, or this host is cut off from it.
+            GivenUpError: this host was silent for too long, and counts as dead.
+        """
+        endpoint = self.endpoint
+        with endpoint.delivery.room:
+            endpoint.delivery.room.wait_for(lambda: endpoint.core.closed)
+        if not endpoint.deaths.in_order:
+            endpoint.core.check_open()
+
+    def shutdown(self, graceful: bool = True) -> list[str]:
+        """End the system (or, if attached, leave it). Safe to call again.
+
+        Args:
+            graceful: let what this program dropped be settled, and actors finish their
+                current handler; otherwise kill them.
+
+        Returns:
+            A line for each process that outlived its system and was killed.
+        """
+        if self._down or self._pid != os.getpid():
+            return []  # a forked child inherits the system, and ends nothing when it exits
+        endpoint = self._port.endpoint
+        if graceful and endpoint is not None and not endpoint.core.closed:
+            with contextlib.suppress(Exception):
+                endpoint.turn()
+                # Or the news of our end may overtake what we sent.
+                endpoint.delivery.drain(DRAIN)
+        self._down = True
+        atexit.unregister(self.shutdown)
+        try:
+            if endpoint is not None:
+                leave_program(endpoint.core)
+                endpoint.registry.leave()
+                endpoint.close(f"system {self.name!r} was shut down")
+            elif self._registrar is not None:
+                self._port.post(self._registrar, Leave(WorkerId(self.name, 0)))
+            self._port.stop()
+        finally:
+            survivors = [] if self._attached else self._end(graceful=graceful)
+            self._port.end()
+        return survivors
+
+    def _end(self, *, graceful: bool) -> list[str]:
+        if not self._place:
+            directory.remove(self.name)
+        if graceful:
+            # Bounded: with an actor stuck, or a child starting, Thespian's own may hang.
+            ending = threading.Thread(target=self._end_thespian, daemon=True)
+            with contextlib.suppress(RuntimeError):  # no threads any more: the interpreter ends
+                ending.start()
+            end = time.monotonic() + STOP_PATIENCE
+            while ending.is_alive() and time.monotonic() < end:
+                ending.join(0.05)
+        return processes.end(self._session, patience=2.0 if graceful else 0.0)
+
+    def _end_thespian(self) -> None:
+        with contextlib.suppress(Exception):
+            self._asys.shutdown()
+
+    def _check_up(self) -> None:
+        if self._down:
+            raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
+
+    def __enter__(self) -> Self:
+        enter_program(self.endpoint.core)  # the innermost from here on
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shutdown()
+
+
+@contextlib.contextmanager
+def _start_errors(name: str, base: object) -> Iterator[None]:
+    try:
+        yield
+    except SystemDownError:
+        raise
+    except Exception as error:
+        raise SystemDownError(f"system {name!r} on {base} did not start: {error}") from error
+
+
+class _Unopened:
+    """A message to the program, unpickled by whoever listens."""
+
+    def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
+        self._endpoint = endpoint
+        self._cargo = cargo
+        self._hold = endpoint.core.discards.keep(self, cargo.descriptors)
+        self.sender = sender
+
+    def __call__(self) -> Any:
+        try:
+            with running_in(self._endpoint.core):
+                return self._endpoint.packer.open(self._cargo)
+        finally:
+            self._endpoint.core.discards.settle(self._hold)
+
+    def __del__(self) -> None:
+        self._endpoint.core.discards.gone(self._hold)
+
+
+def _program_name(place: str, *, attached: bool) -> str:
+    if place:
+        return f"program-{os.getpid()}@{place}"
+    return f"program-{os.getpid()}" if attached else "program"

@@ -1,0 +1,101 @@
+"""The viewer's side of `watching`: what a program does that looks on."""
+
+from __future__ import annotations
+
+import queue
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from ...protocol.errors import SystemDownError
+from ..wire.messages import Traced, Watch, WorkerInfo
+
+if TYPE_CHECKING:
+    from ...protocol.ids import WorkerId
+    from .system import System
+
+LOOK = 0.25
+"""Seconds between two looks at who is in the system."""
+PAUSE = 0.05
+"""Seconds that a viewer lets an endpoint collect before it asks for the next batch."""
+
+
+class Watching:
+    """The viewer's side: the lines of all endpoints of a system that this program attached to.
+
+    A context manager; leaving it ends the recording, and leaves the system.
+    """
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._core = system.endpoint.core
+        self._watchers = system.endpoint.watchers
+        self._came: queue.Queue[Traced] = queue.Queue()
+        self._watched: dict[WorkerId, WorkerInfo] = {}
+        self._taken: dict[WorkerId, int] = {}
+        self._looked = 0.0
+
+    def __enter__(self) -> Self:
+        self._watchers.listener = self._came.put
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._watchers.listener = None
+        me = self._me()
+        for each in self._watched.values():
+            self._core.port.post(each.address, Watch(me, on=False))
+        self._system.shutdown()
+
+    def workers(self) -> list[WorkerInfo]:
+        """Whom it watches."""
+        return list(self._watched.values())
+
+    def ended(self) -> bool:
+        """Whether the system has ended."""
+        return self._core.closed
+
+    def lines(self, timeout: float) -> list[str]:
+        """What has come, waiting for at most *timeout* seconds for the first of it.
+
+        Raises `SystemDownError` when the system has ended and nothing is left to be read.
+        """
+        end = time.monotonic() + timeout
+        lines: list[str] = []
+        while not lines:
+            if self._came.empty():
+                self._core.check_open()
+                self._look()
+            try:
+                left = max(0.0, min(end - time.monotonic(), LOOK))
+                came = [self._came.get(timeout=left)]
+            except queue.Empty:
+                if time.monotonic() >= end:
+                    break
+                continue
+            time.sleep(min(PAUSE, max(0.0, end - time.monotonic())))
+            while not self._came.empty():
+                came.append(self._came.get())
+            for traced in came:
+                lines += traced.lines.splitlines()
+                self._ask(traced.worker, traced.number)
+        return lines
+
+    def _look(self) -> None:
+        """Watch those that have come since."""
+        if time.monotonic() < self._looked + LOOK:
+            return
+        for info in self._system.workers():
+            if info.id != self._core.me and info.id not in self._watched:
+                self._watched[info.id] = info
+                self._ask(info.id, 0)
+        self._looked = time.monotonic()
+
+    def _ask(self, worker: WorkerId, taken: int) -> None:
+        if not self._core.closed and worker in self._watched:
+            address = self._watched[worker].address
+            self._core.port.post(address, Watch(self._me(), taken=taken))
+
+    def _me(self) -> WorkerInfo:
+        address = self._core.address
+        if address is None:
+            raise SystemDownError(f"{self._core.me} has not joined a system that could be watched")
+        return WorkerInfo(self._core.me, address)

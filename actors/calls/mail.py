@@ -1,0 +1,53 @@
+"""One-way messages that came: an answer for an `ask` that waits, or something for the user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.effects import Hand
+from ..core.core import Part
+from ..wire.cargoes import is_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.ids import WorkerId
+    from ...protocol.messages import Cargo, Tell
+    from ..core.brief import Later
+    from ..core.core import Core
+    from .calls import Calls
+
+    Take = Callable[[Cargo, ActorAddress], None]
+
+
+class Mail(Part):
+    """Hands over the one-way messages that come to one endpoint."""
+
+    def __init__(self, core: Core, calls: Calls, take: Take) -> None:
+        """*take* gives a message (its cargo, and who sent it) to the user."""
+        self._core = core
+        self._calls = calls
+        self._take = take
+        core.handlers[Hand] = self._hand
+
+    def _hand(self, effect: Hand, later: Later) -> None:
+        later.append(lambda: self._hand_over(effect.sender, effect.message))
+
+    def _hand_over(self, sender: WorkerId, message: Tell) -> None:
+        """Without the lock."""
+        core, cargo = self._core, message.cargo
+        payload: Any = cargo.payload
+        if is_answer(payload):
+            future = self._calls.ask_answered(payload.tag[1])
+            if future is None:
+                core.discards.message(cargo.descriptors)
+            else:
+                future.arrived(cargo)
+            return
+        address = core.address_of(sender)
+        if address is None:
+            core.discards.message(cargo.descriptors)
+            return
+        self._take(cargo, address)

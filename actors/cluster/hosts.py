@@ -1,0 +1,90 @@
+"""Several hosts: how one is reached, who may come, and which is meant.
+
+The *first* host is the one whose program started the system, with its registrar. Others join it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import FetchTimeoutError, SystemDownError
+from ..base import addresses, tcp
+from ..base.addresses import DEFAULT_PORT
+from ..base.errors import InvalidAddress
+from ..base.system import shared_key
+from ..hosting.bases import FARREF, TCP, Reach, enter
+
+if TYPE_CHECKING:
+    from ..core.registry import Registry
+    from ..wire.messages import HostInfo
+
+LOOK = 0.1
+"""Seconds between two looks whether a host has joined."""
+
+
+def reach_of(
+    base: object, host: str, port: int | None, key: bytes | str | os.PathLike[str] | None
+) -> Reach:
+    """Check and complete what the user says of how others reach this host.
+
+    Raises:
+        ValueError: hosts cannot be joined on this base.
+        BaseError: see `base.errors`.
+    """
+    if base not in {FARREF, TCP}:
+        raise ValueError(f"several hosts work on {FARREF} and {TCP}, not on {base}")
+    if base == TCP and key is not None:
+        raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
+    numeric = addresses.numeric(host)
+    secret = shared_key(key, numeric) if base == FARREF else b""
+    return Reach(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
+
+
+def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> tuple[Any, str]:
+    """Thespian's `ActorSystem` on this host, of a convention with *first*; this host's address.
+
+    Raises:
+        SystemDownError: *first* is on this host.
+        BaseError: see `base.errors`.
+    """
+    name, port = addresses.split(first)
+    leader = addresses.numeric(name), port
+    if reach["host"] is None:
+        reach["host"] = tcp.way_to(*leader)
+    mine = reach_of(base, **reach)
+    if mine.host == leader[0]:
+        raise SystemDownError(
+            f"{mine.host} is the first host itself; attach to its system by name there"
+        )
+    return enter(base, capabilities, mine, leader), mine.host
+
+
+def wait_for(
+    registry: Registry, on: str | dict[str, Any], system: str, seconds: float
+) -> str | dict[str, Any]:
+    """Wait until a host that fits *on* is in the system; *on*, an address made numeric.
+
+    Raises:
+        FetchTimeoutError: there was none in time.
+        ValueError: *on* is no address.
+    """
+    if isinstance(on, str):
+        try:
+            on = addresses.numeric(on)
+        except InvalidAddress as error:
+            raise ValueError(f"{on!r} is no address of a host: {error}") from error
+    elif not isinstance(on, dict):
+        raise TypeError(f"`on` is a host's address or a dict of capabilities, not {on!r}")
+    end = time.monotonic() + seconds
+    while True:
+        hosts: list[HostInfo] = registry.hosts()
+        if any(info.fits(on) for info in hosts):
+            return on
+        if time.monotonic() > end:
+            raise FetchTimeoutError(
+                f"no host that is {on} joined system {system!r} within {seconds:g} s; "
+                f"there are: {', '.join(map(str, hosts))}"
+            )
+        time.sleep(LOOK)

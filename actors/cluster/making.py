@@ -1,0 +1,74 @@
+"""Creating an actor of a class that arrived as a pickle; registrar and stewards do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+from thespian.system.utilis import checkActorCapabilities
+
+from ...serialization.failures import text_of
+from ..base import descriptors
+from ..hosting import bases
+from ..hosting.classes import make_findable
+
+if TYPE_CHECKING:
+    from thespian.actors import Actor, ActorAddress
+
+
+class UnmadeError(Exception):
+    """It was not created. The text says why."""
+
+
+class UnfitError(UnmadeError):
+    """The class, or its requirements, ask for what this host is not capable of."""
+
+
+def make(
+    parent: Actor, pickled: bytes, requirements: dict[str, Any] | None, *, here: bool
+) -> ActorAddress:
+    """A new child of *parent*, of the class in *pickled*; *here*, or wherever Thespian finds.
+
+    Raises:
+        UnfitError: it must be here, and does not fit.
+        UnmadeError: it could not be unpickled, or not be created.
+    """
+    try:
+        actor_class = make_findable(cloudpickle.loads(pickled))
+        capabilities = bases.capabilities_of(parent)
+        if here and not checkActorCapabilities(actor_class, capabilities, requirements):
+            raise UnfitError(  # noqa: TRY301 - passed on as it is
+                f"no host that could be chosen is what {actor_class.__name__} needs"
+            )
+        return _created(parent, actor_class, requirements)
+    except UnmadeError:
+        raise
+    except BaseException as error:  # what it unpickles may do anything
+        why = f"{type(error).__name__}: {text_of(error)}{descriptors.hint(error)}"
+        raise UnmadeError(why) from None
+
+
+def _created(parent: Actor, actor_class: type, requirements: dict[str, Any] | None) -> ActorAddress:
+    """What `createActor` returns; it raises what Thespian's would only write into its log."""
+    manager: Any = parent._myRef
+    start = getattr(manager, "_startChildActor", None)
+    if start is None:  # on the in-process base nothing is started
+        address: ActorAddress = parent.createActor(actor_class, requirements)
+        return address
+    failures = []
+
+    def starting(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return start(*args, **kwargs)
+        except OSError as error:
+            failures.append(error)
+            raise
+
+    manager._startChildActor = starting
+    try:
+        address = parent.createActor(actor_class, requirements)
+    finally:
+        del manager._startChildActor
+    for error in failures:
+        raise error
+    return address

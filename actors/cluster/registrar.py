@@ -1,0 +1,524 @@
+"""The registrar: one plain actor per system that knows its endpoints and tells of deaths.
+
+It hears of a death in three ways, whichever is first: the framework tells the parent of an
+actor; a program's process is gone; or nothing is heard of an endpoint any more. Silence alone
+proves nothing of a process, which may just be computing and not let its other threads run; so it
+must be stopped, or gone, too. On another host the steward looks.
+
+It creates the workers, so it is their Thespian parent and the framework tells it when one
+exits; on other hosts a steward does. A host is gone with everybody on it when its steward leaves,
+when Thespian says so, or when nothing is heard of the steward any more. The registrar holds no
+references, runs nothing of the user's and has no threads (it forks), so it always answers soon.
+
+It also watches the process that the system lives for, and the admin. If one of them is killed,
+nobody is left to shut the system down: the registrar then ends every process of the system's
+session (the admin is its leader), itself last, and takes the system's entry out of the directory.
+
+Its own death, and the admin's, end the system for every endpoint: those on its host watch both
+processes, others expect an answer to each beat.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+from collections import deque
+from datetime import timedelta
+from typing import Any
+
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ActorSystemConventionUpdate,
+    ChildActorExited,
+    WakeupMessage,
+)
+
+from ...protocol.dead import Dead
+from ...protocol.errors import ProtocolError
+from ...protocol.ids import WorkerId
+from ...protocol.liveness import Liveness
+from ...serialization.failures import details_of
+from ..base import signals
+from ..hosting import bases, directory, events, processes, simple, versions
+from ..hosting.children import LEFT, ORDERLY, Children
+from ..wire.messages import (
+    TO_REGISTRAR,
+    Beat,
+    Died,
+    Down,
+    Exited,
+    Found,
+    Heard,
+    HostInfo,
+    HostJoin,
+    HostJoined,
+    Join,
+    Joined,
+    Leave,
+    Look,
+    Looked,
+    Lookup,
+    Make,
+    Mint,
+    Minted,
+    Open,
+    Spawn,
+    Spawned,
+    Unmade,
+    Welcome,
+    WorkerInfo,
+    check_wire,
+)
+from ..wire.settings import Settings
+from .making import UnfitError, UnmadeError, make
+from .members import Creating, Host, Member
+
+log = logging.getLogger(__name__)
+INFO, WARNING = logging.INFO, logging.WARNING
+
+REGISTRAR = "farref registrar"
+"""The registrar's global name, by which any actor of the system can find it."""
+WATCH = 0.5
+"""Seconds between two looks at what is watched, at most."""
+SILENT_TURNS = 10
+"""Looks without a word of an endpoint after which it is given up."""
+DOUBT = 0.5
+"""Seconds after which it is believed that a host has left the convention."""
+REMEMBERED = 1_000
+"""Names and addresses of the dead: who asks for one is told that it died, not that it never was."""
+
+
+class Registrar(Actor):
+    """See the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = Settings()
+        self._owner: processes.Watched | None = None
+        self._opened = False
+        self._ending = False
+        """It is orphaned, and the others have been told."""
+        self._members: dict[WorkerId, Member] = {}
+        self._here = HostInfo("", {})
+        self._hosts: dict[str, Host] = {}
+        """The others, by their addresses."""
+        self._doubted: set[WorkerId] = set()
+        """Hosts of which Thespian said that they left, unless it takes that back."""
+        self._disowned: set[str] = set()
+        """Addresses of hosts that Thespian was told to forget, and has not said that it has."""
+        self._next = secrets.randbits(62)
+        """The number of the next endpoint. Another system has others (see `ids`)."""
+        self._numbered: dict[WorkerId, WorkerId] = {}
+        """Actors that were numbered and have not joined, and who creates each."""
+        self._dead = Dead()
+        """But for those who are dying: they died so lately that some may not have buried them."""
+        self._dying: dict[WorkerId, None] = {}
+        self._buried_at = 0.0
+        """When they will have been."""
+        self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
+        self._creating: dict[WorkerId, Creating] = {}
+        self._children = Children(self)
+        self._watching = False
+        self._host = processes.host()
+        self._pids: tuple[int, ...] = ()
+        """Of this process and the admin's, its parent; none on the in-process base."""
+        self._liveness: Liveness | None = None
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Handle one message; an exception here would only make the framework repeat it."""
+        try:
+            if isinstance(message, TO_REGISTRAR):
+                check_wire(message)
+            self._take(message, sender)
+        except ProtocolError as error:
+            events.refused(log, "the registrar", "a message", error, system=self._settings.system)
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            log.error("the registrar failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
+
+    def _take(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case Open():
+                self._open(message)
+            case Join():
+                self._join(message, sender)
+            case (versions.ASK, theirs):
+                reason = versions.conflict(theirs, "a host that would join")
+                if reason:
+                    log.warning("%s", reason)
+                self.send(sender, (versions.TELL, versions.mine()))
+            case HostJoin():
+                self._host_joins(message, sender)
+            case Beat(me=worker, answer=answer):
+                if self._liveness and not self._liveness.heard(worker):
+                    self.send(sender, Died((worker,)))  # it was given up, and has come back
+                elif answer:
+                    self.send(sender, Heard())
+            case Leave(me=WorkerId(incarnation=0)):
+                self._exited(sender, LEFT)
+            case Leave(me=worker):
+                self._leave(worker)
+            case Lookup():
+                self.send(sender, self._look_up(message))
+            case Spawn():
+                self._spawn(message, sender)
+            case Mint(token=token, name=name):
+                self.send(sender, Minted(token, self._mint_child(name, sender)))
+            case Unmade():
+                self._unmade(message)
+            case Looked(me=worker, running=running):
+                if not running and worker in self._members:
+                    self._silent(worker)
+            case Exited(address=address, me=child, cause=cause):
+                self._exited(address, cause, child)
+            case ChildActorExited(childAddress=address):
+                self._exited(address, self._children.cause(address))
+            case ActorSystemConventionUpdate():
+                self._convention(message)
+            case WakeupMessage(payload=WorkerId(name=place) as worker):
+                if worker in self._doubted:
+                    self._host_gone(place, "it has left the convention")
+            case WakeupMessage():
+                self._watching = False
+                self._check()
+                self._watch()
+            case ActorExitRequest():
+                self._exit()
+            case _:
+                pass
+
+    def _open(self, message: Open) -> None:
+        if self._opened:
+            raise ProtocolError("an Open of a system that its program opened already")
+        self._opened = True
+        self._settings = message.settings
+        if self._settings.silence is not None:
+            self._liveness = Liveness(SILENT_TURNS)
+        self._owner = processes.Watched.of(message.pid)
+        capabilities = bases.capabilities_of(self)
+        self._here = HostInfo(capabilities.get(bases.HOST, ""), dict(capabilities))
+        if not simple.hosts(self):
+            signals.die_of_faults()
+            self._pids = (os.getpid(), os.getppid())
+        if self._here.address:
+            self.notifyOnSystemRegistrationChanges(True)
+        self._watch()
+
+    def _exit(self) -> None:
+        if self._orphaned():
+            directory.remove(self._settings.system)  # the program could not
+        if not self._ending:
+            self._tell_others()
+        self._owner = None
+
+    def _orphaned(self) -> bool:
+        """Whether the system's program, or its admin, was killed."""
+        killed = self._owner is not None and not self._owner.alive()
+        return killed or (bool(self._pids) and self._pids != (os.getpid(), os.getppid()))
+
+    def _tell_others(self) -> None:
+        """Tell the other hosts that the system ends."""
+        orderly = not self._orphaned()
+        reason = "it was shut down" if orderly else "its program, or its admin, was killed"
+        afar = [m.address for m in self._members.values() if m.place in self._hosts]
+        for address in [*afar, *(host.steward for host in self._hosts.values())]:
+            self.send(address, Down(f"{reason} on its first host, {self._here}", orderly))
+
+    # ---- who is there
+
+    def _join(self, message: Join, sender: ActorAddress) -> None:
+        me = message.me if message.me.incarnation else self._mint(message.me.name)
+        known = self._members.get(me)
+        if known is not None and known.address != sender:
+            raise ProtocolError(f"a Join of {me}, which lives at another address")
+        if self._is_dead(me):  # it, its creator or its host was given up while it started
+            self.send(sender, Died((me,)))
+            return
+        self._numbered.pop(me, None)
+        place = message.place or self._here.address
+        near = message.host == self._host and place == self._here.address
+        process = processes.Watched.of(message.pid) if near else None
+        self._members[me] = Member(
+            sender, place, message.pid, process, message.program, message.host
+        )
+        if self._liveness and message.beats:
+            self._liveness.watch(me)
+        self._watch()
+        self._bury()
+        joined = Joined(
+            me,
+            sender,
+            self._settings,
+            self._dead.spans,
+            tuple(self._dying),
+            os.getsid(0),
+            self._pids if near else (),
+            answered=not near,
+        )
+        self.send(sender, joined)
+        created = self._creating.pop(me, None)
+        if created is not None:
+            info = WorkerInfo(me, sender)
+            self.send(created.asker, Spawned(created.order.token, info))
+
+    def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
+        place = message.info.address
+        if not self._opened or not place or place == self._here.address:
+            raise ProtocolError(f"a HostJoin of {place!r}, which cannot join")
+        known = self._hosts.get(place)
+        if known is not None and known.me != message.me:
+            known.admin = None  # Thespian's is the new one's already, or will be
+            self._host_gone(place, "it was started again")  # sooner than its silence told
+        if known is None or known.me != message.me:
+            system = self._settings.system
+            events.tell(
+                log, INFO, "host.joined", "host %s has joined", place, host=place, system=system
+            )
+        self._hosts[place] = Host(message.me, message.info, sender)
+        if self._liveness:
+            self._liveness.watch(message.me)
+        self.send(sender, HostJoined(self._settings))
+
+    def _look_up(self, message: Lookup) -> Found:
+        if message.hosts:
+            others = sorted(self._hosts.items())
+            hosts = (self._here, *(host.info for _, host in others))
+            return Found(message.token, (), hosts=hosts)
+        infos = [WorkerInfo(worker, each.address) for worker, each in self._members.items()]
+        dead = False
+        if message.name is not None:
+            infos = [info for info in infos if info.name == message.name]
+            dead = any(name == message.name for name, _ in self._remembered)
+        elif message.address is not None:
+            infos = [info for info in infos if info.address == message.address]
+            dead = not infos and any(a == message.address for _, a in self._remembered)
+        host = self._members[infos[0].id].host if len(infos) == 1 else ""
+        return Found(message.token, tuple(infos), dead, host=host)
+
+    # ---- creating actors
+
+    def _mint(self, name: str) -> WorkerId:
+        self._next += 1
+        return WorkerId(name, self._next)
+
+    def _mint_child(self, name: str, creator: ActorAddress) -> WorkerId:
+        """The id of an actor that the endpoint at *creator* creates."""
+        child = self._mint(name)
+        parents = (w for w, member in self._members.items() if member.address == creator)
+        parent = next(parents, None)
+        if parent is None:  # it died meanwhile, and so will this one never be
+            self._dead.add(child)
+        else:
+            self._numbered[child] = parent
+        return child
+
+    def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
+        taken = {worker.name for worker in (*self._members, *self._creating)}
+        if message.name in taken:
+            reason = f"the name {message.name!r} is taken in this system; choose another"
+            self.send(sender, Spawned(message.token, None, reason))
+            return
+        me = self._mint(message.name)
+        self._creating[me] = Creating(message, sender, self._places(message))
+        self._create(me, "no such host is in the system (any more)")
+
+    def _places(self, message: Spawn) -> list[str]:
+        """The hosts that may do, best first: the asker's, this one, then the least busy."""
+        infos = [self._here, *(host.info for host in self._hosts.values())]
+        if message.on is not None:
+            infos = [info for info in infos if info.fits(message.on)]
+        busy = [member.place for member in self._members.values()]
+        busy += [creating.place for creating in self._creating.values()]
+
+        def rank(info: HostInfo) -> tuple[bool, bool, int]:
+            place = info.address
+            if message.on is not None:
+                return False, False, busy.count(place)
+            return place != message.near, info is not self._here, busy.count(place)
+
+        return [info.address for info in sorted(infos, key=rank)]
+
+    def _create(self, me: WorkerId, otherwise: str) -> None:
+        """Try the next host for *me*; *otherwise* is why there is none."""
+        creating = self._creating[me]
+        order = creating.order
+        while creating.places:
+            creating.place = creating.places.pop(0)
+            host = self._hosts.get(creating.place)
+            if host is not None:
+                make_it = Make(me, order.actor_class, order.requirements, order.threads)
+                self.send(host.steward, make_it)
+                return
+            if creating.place == self._here.address:
+                # With one host, another system of the convention, not farref's, may fit.
+                here = bool(self._hosts) or order.on is not None
+                try:
+                    address = make(self, order.actor_class, order.requirements, here=here)
+                except UnmadeError as error:
+                    otherwise = str(error)
+                    if isinstance(error, UnfitError):
+                        continue
+                    break
+                creating.address = address
+                self._children.made(address)
+                welcome = Welcome(me, self.myAddress, self._settings, order.threads)
+                self.send(address, welcome)
+                return
+        self._not_created(me, otherwise)
+
+    def _not_created(self, me: WorkerId, reason: str) -> None:
+        creating = self._creating.pop(me)
+        self.send(creating.asker, Spawned(creating.order.token, None, reason))
+        # It may start yet, cut off from here: nobody shall ever believe it.
+        self._gone(me, cause=reason)
+
+    def _unmade(self, message: Unmade) -> None:
+        if message.me not in self._creating:
+            self._gone(message.me, cause=message.reason)
+        elif message.unfit:
+            self._create(message.me, message.reason)
+        else:
+            self._not_created(message.me, message.reason)
+
+    # ---- who is gone
+
+    def _exited(self, address: ActorAddress, cause: str, child: WorkerId | None = None) -> None:
+        for worker, creating in list(self._creating.items()):
+            if creating.address is not None and creating.address == address:
+                how = cause or "or no system fits it"
+                self._not_created(worker, f"it exited before it had started (see the log), {how}")
+        gone = [w for w, member in self._members.items() if member.address == address]
+        self._gone(*gone, *([child] if child in self._numbered else []), cause=cause)
+
+    def _leave(self, worker: WorkerId) -> None:
+        for place, host in list(self._hosts.items()):
+            if host.me == worker:
+                self._host_gone(place, LEFT)
+                return
+        self._gone(worker, cause=LEFT)
+
+    def _is_dead(self, worker: WorkerId) -> bool:
+        return worker in self._dying or worker in self._dead
+
+    def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
+        """These are dead, or will never be: everybody is told, so that nobody keeps their number.
+
+        With its creator one that was numbered and has not joined is gone: nobody would tell.
+        """
+        gone = set(workers)
+        children = [child for child, parent in self._numbered.items() if parent in gone]
+        news = [worker for worker in (*workers, *children) if not self._is_dead(worker)]
+        for worker in news:
+            if self._liveness:
+                self._liveness.forget(worker)
+            self._numbered.pop(worker, None)
+            member = self._members.pop(worker, None)
+            if member is not None:
+                self._remembered.append((worker.name, member.address))
+                self._log_end(event, worker, cause, endpoint=worker, host=member.place)
+        if news:
+            self._bury()
+            self._dying.update(dict.fromkeys(news))
+            # A further death restarts the grace, here as at the others. Theirs begins a bit later.
+            self._buried_at = time.monotonic() + 2 * self._settings.orphan_grace
+            for other in self._members.values():
+                self.send(other.address, Died(tuple(news), cause))
+
+    def _bury(self) -> None:
+        """Those who died so long ago that everybody has buried them are mere numbers."""
+        if self._dying and time.monotonic() >= self._buried_at:
+            for worker in self._dying:
+                self._dead.add(worker)
+            self._dying.clear()
+
+    def _log_end(self, event: str, who: object, cause: str, **about: WorkerId | str) -> None:
+        level = INFO if cause in ORDERLY else WARNING
+        text = "%s is given up for dead" if event.endswith("given_up") else "%s is gone"
+        text += ": %s" if cause else "%s"
+        told = {**about, "cause": cause, "system": self._settings.system}
+        events.tell(log, level, event, text, who, cause, **told)
+
+    def _host_gone(self, place: str, cause: str, event: str = "host.left") -> None:
+        host = self._hosts.pop(place)
+        self._log_end(event, f"host {place}", cause, host=place)
+        if self._liveness:
+            self._liveness.forget(host.me)
+        for worker, creating in list(self._creating.items()):
+            if creating.place == place:
+                self._not_created(worker, f"its host, {place}, is gone")
+        there = (w for w, member in self._members.items() if member.place == place)
+        self._gone(*there, cause=f"its host, {place}, is gone")
+        if host.admin is not None and host.me not in self._doubted:
+            self._disowned.add(place)
+            self.deRegisterRemoteSystem(host.admin)  # or Thespian goes on sending there for minutes
+        self._doubted.discard(host.me)
+
+    def _convention(self, message: ActorSystemConventionUpdate) -> None:
+        capabilities = message.remoteCapabilities or {}
+        place: str = capabilities.get(bases.HOST, "")
+        disowned = not message.remoteAdded and place in self._disowned
+        if disowned:  # it may have hit the next life of the host, which has the same address
+            self._disowned.remove(place)
+        host = self._hosts.get(place)
+        if host is None or host.me.incarnation != capabilities.get(bases.LIFE) or disowned:
+            return
+        if message.remoteAdded:
+            host.admin = message.remoteAdminAddress
+            self._doubted.discard(host.me)
+        else:  # Thespian also says so just before it lets in again one that it knows
+            self._doubted.add(host.me)
+            self.wakeupAfter(timedelta(seconds=DOUBT), payload=host.me)
+
+    # ---- watching processes
+
+    def _watch(self) -> None:
+        programs = any(member.program and member.process for member in self._members.values())
+        if not self._watching and (self._owner or programs or self._liveness):
+            self._watching = True
+            silence = self._settings.silence
+            pause = WATCH if silence is None or self._ending else silence / SILENT_TURNS
+            self.wakeupAfter(timedelta(seconds=pause))
+
+    def _check(self) -> None:
+        self._bury()
+        for worker, member in list(self._members.items()):
+            if member.program and member.process and not member.process.alive():
+                self._gone(worker, cause="its process has ended")
+        for worker in self._liveness.turn() if self._liveness else ():
+            self._give_up(worker)
+        if self._ending or (self._orphaned() and not self._hosts):
+            directory.remove(self._settings.system)
+            processes.end_session()
+        elif self._orphaned():
+            self._ending = True
+            self._tell_others()  # which takes a moment
+
+    def _give_up(self, worker: WorkerId) -> None:
+        """Nothing was heard of *worker* for so long that it may be dead."""
+        for place, host in list(self._hosts.items()):
+            if host.me == worker:
+                silent = f"it was silent for {self._settings.silence:g} s"
+                self._host_gone(place, silent, "host.given_up")
+                return
+        member = self._members.get(worker)
+        if member is None:
+            return
+        afar = self._hosts.get(member.place)
+        runs = afar is None and member.process is not None and member.process.running()
+        if afar is None and not runs:
+            self._silent(worker)
+            return
+        if afar is not None:
+            self.send(afar.steward, Look(worker, member.pid))
+        if self._liveness:
+            self._liveness.watch(worker)  # it computes, and will be heard of
+
+    def _silent(self, worker: WorkerId) -> None:
+        silent = f"it was silent for {self._settings.silence:g} s"
+        address = self._members[worker].address
+        self._gone(worker, cause=silent, event="endpoint.given_up")
+        self.send(address, Died((worker,)))  # for when it comes back

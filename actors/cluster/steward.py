@@ -1,0 +1,220 @@
+"""The steward: what the registrar is for its own host, on each of the others.
+
+The registrar creates the actors of its host itself, and sees their processes. On a host that has
+joined, the steward does both for it: a plain actor with a global name, the parent of the workers
+there, which are forked from it. Everything else they say to the registrar directly.
+
+It stands for its host: it beats like an endpoint, and when nothing is heard of it any more, the
+host counts as gone with everybody on it. It also watches the program that the host's part of the
+system lives for, as the registrar does on the first host.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from datetime import timedelta
+from typing import Any
+
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ChildActorExited,
+    WakeupMessage,
+)
+
+from ...protocol.errors import ProtocolError
+from ...protocol.ids import WorkerId
+from ...serialization.failures import details_of
+from ..base import signals
+from ..hosting import bases, events, processes, versions
+from ..hosting.children import EXITED, Children
+from ..wire.messages import (
+    TO_STEWARD,
+    Beat,
+    Died,
+    Down,
+    Heard,
+    HostInfo,
+    HostJoin,
+    HostJoined,
+    Leave,
+    Look,
+    Looked,
+    Make,
+    Serve,
+    Serving,
+    Unmade,
+    Welcome,
+    check_wire,
+)
+from ..wire.settings import Settings
+from .making import UnfitError, UnmadeError, make
+from .registrar import REGISTRAR, Registrar
+
+log = logging.getLogger(__name__)
+
+STEWARD = "farref steward"
+"""The steward's global name: one for each Thespian system that has joined."""
+BEATS = 5
+"""Times that it is heard of within the silence after which its host would be given up."""
+AGAIN = 0.1
+"""Seconds between two tries to join."""
+ASK_AGAIN = 20
+"""Tries after which it asks again who the registrar is."""
+WATCH = 0.5
+"""Seconds between two looks, where silence means nothing."""
+
+
+class Steward(Actor):
+    """See the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._registrar: ActorAddress | None = None
+        self._tries = 0
+        self._settings = Settings()
+        self._me = WorkerId("", 0)
+        self._compared = False
+        """The registrar has told its versions."""
+        self._refused = ""
+        """Why this host may not join."""
+        self._joined = False
+        self._lost = False
+        """The system has ended, has given this host up, or cannot be reached; or it has left."""
+        self._ending = False
+        """Its program was killed, and the system has been told."""
+        self._unheard = 0
+        self._owner = 0
+        self._program: processes.Watched | None = None
+        self._asking: list[ActorAddress] = []
+        """Programs that wait until the host has joined."""
+        self._made: dict[WorkerId, ActorAddress] = {}
+        self._children = Children(self)
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Handle one message; an exception here would only make the framework repeat it."""
+        try:
+            if isinstance(message, TO_STEWARD):
+                check_wire(message)
+            self._take(message, sender)
+        except ProtocolError as error:
+            by = f"the steward of {self._me.name}"
+            events.refused(log, by, "a message", error, system=self._settings.system)
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            log.error("the steward failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
+
+    def _take(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case Serve():
+                self._serve(message, sender)
+            case (versions.ASK, _):
+                self.send(sender, (versions.TELL, versions.mine()))
+            case (versions.TELL, theirs) if not self._compared:
+                self._compared = True
+                self._refused = versions.conflict(theirs, self._leader())
+                if self._refused:
+                    self._lost = True
+                    self._answer_all()
+            case HostJoined(settings=settings) if not self._joined:
+                self._registrar = sender
+                self._settings = settings
+                self._joined = True
+                self._unheard = 0
+                self._answer_all()
+            case Make():
+                self._make(message)
+            case ChildActorExited(childAddress=address):
+                for worker, known in list(self._made.items()):
+                    if known == address:
+                        del self._made[worker]
+                        self._say(Unmade(worker, self._children.cause(address) or EXITED))
+            case Look(me=worker, pid=pid):
+                process = processes.Watched.of(pid)
+                self._say(Looked(worker, process is not None and process.running()))
+            case Heard():
+                self._unheard = 0
+            case Died(workers=workers):
+                self._lost = self._lost or self._me in workers
+            case Down():
+                self._lost = True
+            case WakeupMessage():
+                self._turn()
+            case ActorExitRequest():
+                self._program = None
+                self._leave()
+            case _:
+                pass
+
+    def _serve(self, message: Serve, sender: ActorAddress) -> None:
+        if not self._owner:
+            signals.die_of_faults()
+            self._owner = message.pid
+            self._program = processes.Watched.of(message.pid)
+            capabilities = bases.capabilities_of(self)
+            self._me = WorkerId(capabilities[bases.HOST], capabilities[bases.LIFE])
+            self._turn()
+        self._asking.append(sender)
+        if self._joined or self._refused:
+            self._answer_all()
+
+    def _answer_all(self) -> None:
+        """Tell the programs that wait whether this host has joined."""
+        pids, session = (os.getpid(), os.getppid()), os.getsid(0)
+        for program in self._asking:
+            serving = Serving(self._registrar, self._owner, session, pids, self._refused)
+            self.send(program, serving)
+        self._asking.clear()
+
+    def _leader(self) -> str:
+        return f"the system at {bases.capabilities_of(self)[bases.CONVENTION]}"
+
+    def _make(self, message: Make) -> None:
+        try:
+            address = make(self, message.actor_class, message.requirements, here=True)
+        except UnmadeError as error:
+            self._say(Unmade(message.me, str(error), isinstance(error, UnfitError)))
+            return
+        self._made[message.me] = address
+        self._children.made(address)
+        self.send(address, Welcome(message.me, self._registrar, self._settings, message.threads))
+
+    def _say(self, message: object) -> None:
+        self.send(self._registrar, message)
+
+    def _leave(self) -> None:
+        """Tell the system that this host is gone, unless one of the two knows."""
+        if self._registrar is not None and not self._lost:
+            self._lost = True
+            self._say(Leave(self._me))
+
+    def _turn(self) -> None:
+        """Be heard of; see whether the registrar is, and whether the program lives."""
+        if self._ending:
+            processes.end_session()
+        silence = self._settings.silence
+        if self._refused:
+            return
+        if not self._joined:
+            if self._tries % ASK_AGAIN == 0:
+                self._registrar = bases.of_the_system(self, Registrar, REGISTRAR)
+            self._tries += 1
+            capabilities = dict(bases.capabilities_of(self))
+            if self._compared:
+                self._say(HostJoin(self._me, HostInfo(self._me.name, capabilities)))
+            else:
+                self._say((versions.ASK, versions.mine()))
+        elif silence is not None and not self._lost:
+            self._unheard += 1
+            self._say(Beat(self._me, answer=True))
+            if self._unheard > BEATS:
+                self._leave()  # it may come through yet
+        if self._program is not None and not self._program.alive():
+            self._ending = True
+            self._leave()  # which takes a moment
+        pause = WATCH if silence is None or self._ending else silence / BEATS
+        if not self._joined:
+            pause = AGAIN
+        self.wakeupAfter(timedelta(seconds=pause))

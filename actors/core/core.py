@@ -1,0 +1,372 @@
+"""The core of one endpoint: the protocol's `Context`, and the steps that are made with it.
+
+This is the shell of the sans-IO machines. Three kinds of threads meet here:
+
+* the **mailbox thread** gives it what comes in;
+* the **user's threads** make calls, pickle messages and drop handles;
+* the **pool** and the **loop** run the user's functions.
+
+One lock guards the context, the channels and the tables. Under it only protocol steps are
+taken, never the user's code, and nothing is sent: what is to leave is collected as packets
+and posted after the lock is given back, and so are futures completed. So control never
+waits for user code, and the lock is never held while a transport's or a future's is taken.
+
+The core knows no part of the endpoint. A part gets the core, and registers what it does about an
+effect (`handlers`) or a message (`observers`). `endpoint` puts the parts together.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from ...protocol.context import Context
+from ...protocol.effects import Confirmed, Send
+from ...protocol.errors import ProtocolError, SystemDownError, WouldBlockError
+from ...protocol.messages import Create, Fetch, Invoke
+from ...protocol.packets import Malformed
+from ...serialization.failures import details_of
+from ..base.interrupts import undisturbed
+from ..hosting import events
+from ..recording.recorded import Recorded
+from ..recording.tracing import EFFECTS, RARE, Tracer
+from ..wire.cargoes import payload_of
+from ..wire.messages import WorkerInfo
+from .brief import Brief
+from .discards import Discards
+from .intake import NOTED
+from .mints import Mints
+from .peers import Peers
+from .pool import Pool
+from .sites import Sites
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.effects import Effect
+    from ...protocol.errors import FarrefError
+    from ...protocol.ids import CallId, RRefId, WorkerId
+    from ...protocol.messages import Cargo, Descriptor, Message
+    from ...serialization.payload import Payload
+    from ..wire.settings import Settings
+    from .brief import Later
+    from .links import Outgoing
+    from .port import Port
+
+    Handler = Callable[[Any, Later], None]
+    """Carries out one kind of effect, now or later."""
+
+log = logging.getLogger(__name__)
+
+CHORES = 4
+"""Threads for what no function may hold up: copying values, and letting go of them."""
+_ON_OBJECTS = (Fetch, Invoke)
+
+
+class Part:
+    """A part of an endpoint. A search of the user's values does not look into one."""
+
+    __slots__ = ()
+
+
+class Outlet(Protocol):
+    """The part that sends: see `Delivery`."""
+
+    def send(self, to: WorkerId, message: Message) -> int | None:
+        """Take *message* for *to*. Under the lock. Returns its number, if it has one so far."""
+
+    def packets(self, *, gather: bool = False) -> Outgoing:
+        """Everything that can leave now. Under the lock."""
+
+    def post(self, packets: Outgoing) -> None:
+        """Send *packets*, without the lock."""
+
+    def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
+        """Count the *payload* of a message that came. Under the lock."""
+
+
+class Core(Part):
+    """What the parts of one endpoint have in common."""
+
+    def __init__(self, me: WorkerId, port: Port, settings: Settings, *, threads: int) -> None:
+        self.me = me
+        self.port = port
+        self.settings = settings
+        self.address: ActorAddress | None = None
+        self.lock = threading.RLock()
+        self.context = Context(me, settings.sharing)
+        self.peers = Peers()
+        self.pool = Pool(threads, f"farref {me}")
+        """Runs the functions that others call."""
+        self.chores = Pool(CHORES, f"farref chores {me}")
+        """Copies values and lets go of them, however busy the pool is."""
+        self.brief = Brief()
+        """Does, between two messages, what takes no time."""
+        self.discards = Discards(self.wake, self.step)
+        self.mints = Mints()
+        """How old the forks and calls are that were named here."""
+        self.sites = Sites()
+        self.sites.wanted = settings.sites
+        self.tracer: Tracer | None = None
+        self.handlers: dict[type[Effect], Handler | None] = {Send: self._send, Confirmed: None}
+        """Each effect's; the parts add theirs. None: nothing is to be done."""
+        self.observers: dict[type[Message], Callable[[Any], None]] = {}
+        """Told of each message of a kind, after it has taken effect. Under the lock."""
+        self.outlet: Outlet
+        self.front: Any
+        """The `Front` of this endpoint, for the functions of the program that run in it."""
+        self.handle: Callable[[RRefId], Any]
+        """Makes the handle (`RRef`) of an object that was counted in the same step."""
+        self.on_deaths: list[Callable[[tuple[WorkerId, ...]], None]] = []
+        """Told of endpoints that died. In the mailbox thread."""
+        self.refused = 0
+        """Malformed or foreign messages refused so far."""
+        self.loop_thread: int | None = None
+        self.actor: object = None
+        """Whose endpoint it is, if it is an actor's."""
+        self.closed = False
+        self.closing: list[Callable[[], None]] = []
+        """Told, once each, that it closes; in whatever thread, and they must not wait."""
+        self.ended: FarrefError | None = None
+        """Once it is closed: why, as an error to copy and raise."""
+        self.pid = os.getpid()
+        self.woken = False
+        """The mailbox thread will take a turn, and has not begun it."""
+        self._self_sent: deque[Message] = deque()
+
+    # ---- recording; see `tracing`
+
+    def record(self) -> Tracer:
+        """What records the steps of this endpoint, from now on if it did not. Under the lock."""
+        if self.tracer is None:
+            self.tracer = Tracer(self.me, gathers=True)
+            self.context = Recorded(self.context, self.tracer)
+        return self.tracer
+
+    def record_no_more(self) -> None:
+        """Nobody wants to know any more. Under the lock."""
+        if self.tracer is not None and isinstance(self.context, Recorded):
+            self.tracer.close()
+            self.context, self.tracer = self.context.plain, None
+
+    # ---- steps: take the lock, run a machine, then send what it wants sent
+
+    def step(self, move: Callable[[], list[Effect]], *, gather: bool = True) -> None:
+        """Make one protocol move and carry out its effects; nothing, once it is closed.
+
+        With *gather* what it sends may leave a moment later: see `Delivery.packets`.
+
+        Raises what *move* raises, after everything else that was to be done has been.
+        """
+        self.check_process()
+        if self.closed:
+            return
+        later: Later = []
+        packets: Outgoing = []
+        with undisturbed:
+            try:
+                with self.lock:
+                    self.context.now = time.monotonic()
+                    try:
+                        if self.discards:
+                            self.discards.sweep(self.context, self.carry_out, later)
+                        self.carry_out(move(), later)
+                    finally:
+                        packets = self.outlet.packets(gather=gather and self.port.runs_by_itself)
+            finally:
+                self.conclude(packets, later)
+
+    def conclude(self, packets: Outgoing, later: Later) -> None:
+        """Send, and complete futures, after the lock is given back. One failure stops no other."""
+        self.outlet.post(packets)
+        for each in later:
+            try:
+                each()
+            except Exception as error:
+                self._failed("handing something over", error)
+
+    def carry_out(self, effects: list[Effect], later: Later, *, noted: bool = False) -> None:
+        """Do what *effects* say, now or *later*, and what follows from messages to ourselves.
+
+        Under the lock, so nothing of the user's runs, nothing is sent and no future is completed:
+        an effect changes tables, gives work to a pool, or is put off.
+
+        *noted*: the tracer knows of them already, but for the `RARE` ones.
+        """
+        for effect in effects:
+            kind = type(effect)
+            if self.tracer and kind in (RARE if noted else EFFECTS):
+                self.tracer.effect(effect)
+            handler = self.handlers[kind]
+            if handler is not None:
+                handler(effect, later)
+        while self._self_sent:
+            self.receive(self.me, self._self_sent.popleft(), later)
+
+    def _send(self, effect: Send, _: Later) -> None:
+        to, message = effect.to, effect.message
+        if to == self.me:
+            self._self_sent.append(message)
+            self.left(to, message, None)
+        else:
+            number = self.outlet.send(to, message)
+            if number is not None and self.tracer:
+                self.left(to, message, number)
+
+    def left(self, to: WorkerId, message: Message, number: int | None) -> None:
+        """*message*, the *number*-th to *to*, is to leave with the next packet."""
+        if self.tracer:
+            relays = self._relayed(message) if isinstance(message, _ON_OBJECTS) else None
+            self.tracer.sent(to, message, number, relays)
+
+    def _relayed(self, message: Fetch | Invoke) -> CallId | None:
+        """The request on an alias that *message* passes on."""
+        waiting = self.context.waiting.get(message.call)
+        return waiting.relay.request.call if waiting is not None and waiting.relay else None
+
+    def receive(
+        self, sender: WorkerId, message: Message, later: Later, number: int | None = None
+    ) -> None:
+        """*message* of *sender*, its *number*, takes effect, or is refused. Under the lock."""
+        try:
+            effects = self._received(sender, message, number)
+        except Exception as error:  # whatever is malformed, what follows it takes effect
+            self.refuse(f"{type(message).__name__} of {sender}", error, sender)
+            return
+        try:
+            self.carry_out(effects, later, noted=True)
+        except Exception as error:  # such as no thread to be had: later messages take effect
+            self._failed(f"{type(message).__name__} of {sender}", error)
+
+    def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
+        if isinstance(message, Malformed):
+            raise ProtocolError(f"a message that is malformed: {message.why}")
+        payload = payload_of(message)
+        if payload is not None:
+            self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
+            payload.take()  # it has been opened, or is refused
+            if payload.buffers or len(payload.data) >= NOTED:
+                self.outlet.note(sender, message, payload)
+        if self.sites.wanted and isinstance(message, Create):
+            self.note_site(message.rref, message.cargo)
+        effects = self.context.take(sender, message)
+        observer = self.observers.get(type(message))
+        if observer is not None:
+            observer(message)
+        if self.tracer:
+            self.tracer.received(sender, message, number, effects)
+        return effects
+
+    def note_site(self, rref: RRefId, cargo: Cargo) -> None:
+        """*rref* is made by what is in *cargo*, which may say where. Under the lock."""
+        origin = getattr(cargo.payload, "origin", None)
+        if origin is not None and origin.site is not None:
+            self.sites.note(rref, origin.site, self.context.owners, self.context.users)
+
+    def refuse(self, what: str, error: Exception, sender: WorkerId | str = "") -> None:
+        """*what* came, and is malformed: count it, and log why."""
+        self.refused += 1
+        events.refused(log, self.me, what, error, system=self.settings.system, sender=sender)
+
+    def _failed(self, on: str, error: BaseException) -> None:
+        log.error("%s failed on %s:\n%s", self.me, on, details_of(error))
+
+    def release(self, descriptors: tuple[Descriptor, ...]) -> None:
+        """A message was handled: its own hold on its references ends."""
+        if descriptors and not self.closed:
+            self.step(lambda: self.context.release(descriptors))
+
+    def wake(self) -> None:
+        """Have the mailbox thread take a turn; once is enough until it has. Lock-free.
+
+        In a finalizer it may be interrupted half way. Then the turn comes with the next `tick`.
+        """
+        if not self.woken:
+            self.woken = True
+            self.port.wake()
+
+    # ---- who is where
+
+    def learn(self, *infos: WorkerInfo) -> None:
+        """Somebody introduced them. Under the lock: of the dead nothing must be known."""
+        for info in infos:
+            if info.id not in self.context.dead:
+                self.peers.learn(info.id, info.address)
+
+    def address_of(self, worker: WorkerId) -> ActorAddress | None:
+        """Where *worker*, maybe this endpoint itself, is reached; None if nobody said."""
+        return self.address if worker == self.me else self.peers.address_of(worker)
+
+    def owner(self, rref: RRefId) -> WorkerInfo:
+        """Who owns *rref*."""
+        with self.lock:
+            owner = self.context.owner_of(rref)
+            address = self.address_of(owner)
+        if address is None:
+            raise ProtocolError(f"nobody introduced {owner}, the owner of {rref}")
+        return WorkerInfo(owner, address)
+
+    def is_owner(self, rref: RRefId) -> bool:
+        """Whether the object lives here."""
+        with self.lock:
+            return self.context.whereabouts(rref) in self.context.owners
+
+    def canonical(self, rref: RRefId) -> RRefId | None:
+        """The object behind *rref*, maybe itself; None while that is not known here."""
+        with self.lock:
+            return self.context.canonical(rref)
+
+    def where_asked(self, rref: RRefId) -> tuple[RRefId, RRefId]:
+        """The ids that requests on *rref* may go to: its own, and that of what it stands for."""
+        with self.lock:
+            return rref, self.context.whereabouts(rref)
+
+    def trail(self, rref: RRefId) -> str:
+        """For an alias, the way from it to its value; otherwise empty."""
+        with self.lock:
+            path = self.context.path(rref)
+        return " -> ".join(map(str, (rref, *path))) if path else ""
+
+    def is_confirmed(self, rref: RRefId) -> bool:
+        """Whether the owner counts this endpoint."""
+        with self.lock:
+            user = self.context.users.get(self.context.whereabouts(rref))
+            return user is None or user.confirmed
+
+    # ---- whether a thread of the user's may go on
+
+    def in_loop(self) -> bool:
+        """Whether the running thread is the one that runs this endpoint's handlers."""
+        return self.loop_thread == threading.get_ident()
+
+    def check_may_block(self, what: str, instead: str = "`await`") -> None:
+        """Raise `WouldBlockError` where a wait for *what* would stop this endpoint's handlers.
+
+        Asked before anything is sent, so that it depends on nobody's speed.
+        """
+        if self.in_loop():
+            raise WouldBlockError(
+                f"waiting for {what} here would stop {self.me}, which runs one handler at a "
+                f"time; make the handler `async` and write {instead} instead"
+            )
+
+    def check_process(self) -> None:
+        """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
+        if os.getpid() != self.pid:
+            raise SystemDownError(
+                f"this process was forked from the one of {self.me} and is no endpoint itself; "
+                "start the system after the fork, or attach to it by name"
+            )
+
+    def check_open(self) -> None:
+        """Raise why this endpoint has ended, if it has."""
+        self.check_process()
+        if self.closed:
+            ended = self.ended or SystemDownError(f"{self.me} has ended; start a new system")
+            raise type(ended)(str(ended))  # a new one: the other would collect frames

@@ -1,0 +1,140 @@
+"""Where the running code belongs: which endpoint, and which objects wait for it.
+
+`remote`, `rpc_sync`, `RRef(value)` and their kin use the endpoint that they are called in:
+an actor's, a worker function's, or else the innermost system that the program entered.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from ...protocol.errors import SystemDownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...protocol.ids import CallId, RRefId
+    from .core import Core
+
+
+class Run(msgspec.Struct, frozen=True):
+    """The request that the current code runs for: *call*, to *name*, on the last of *chain*."""
+
+    call: CallId
+    name: str
+    chain: tuple[RRefId, ...]
+    by: int
+    """The thread, or the asyncio task, that ends when the request has run: its identity."""
+
+    def __str__(self) -> str:
+        return f"{self.name}() of {self.chain[-1]}" if self.chain else f"{self.name}()"
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """The endpoint that runs the current code, and the chain of objects that wait for it."""
+
+    core: Core
+    chain: tuple[RRefId, ...] = ()
+    run: Run | None = None
+
+
+_frame: ContextVar[Frame | None] = ContextVar("farref frame", default=None)
+_programs: list[tuple[int, Core]] = []
+"""Systems that this program entered, innermost last, each with the pid that entered it."""
+
+
+@contextmanager
+def running_in(
+    core: Core, chain: tuple[RRefId, ...] = (), run: Run | None = None
+) -> Iterator[None]:
+    """Code inside belongs to *core*, and runs for the request *run*.
+
+    A process that is forked inside does not come out: it ends there.
+    """
+    token = _frame.set(Frame(core, chain, run))
+    try:
+        yield
+    finally:
+        if os.getpid() != core.pid:
+            _end_child(core)
+        _frame.reset(token)
+
+
+def _end_child(core: Core) -> NoReturn:
+    """End this forked process: it would go on as its parent does, and read its parent's messages.
+
+    It ends as a process does that comes to its end, or raises; nothing is run that was registered
+    for the parent's end.
+    """
+    error, code = sys.exc_info()[1], 0
+    if isinstance(error, SystemExit):
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        code = 1
+    with suppress(BaseException):
+        if error is not None and not isinstance(error, SystemExit):
+            sys.stderr.write(f"In a process that was forked on {core.me}:\n")
+            traceback.print_exception(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
+def enter_program(core: Core) -> None:
+    """Code of this program outside any actor belongs to *core* from now on.
+
+    Entered again, it is the innermost. There is no moment at which it is not entered: other
+    threads run meanwhile.
+    """
+    entry = (os.getpid(), core)
+    _programs.append(entry)
+    while _programs.count(entry) > 1:
+        _programs.remove(entry)  # the outer one
+
+
+def leave_program(core: Core) -> None:
+    """Undo `enter_program`."""
+    for each in _programs.copy():
+        if each[1] is core:
+            with suppress(ValueError):  # another thread was faster
+                _programs.remove(each)
+
+
+def frame() -> Frame:
+    """Where the running code belongs.
+
+    Raises:
+        SystemDownError: in no system: none was started, or it has ended.
+    """
+    found = _frame.get()
+    if found is not None:
+        found.core.check_process()
+        return found
+    pid = os.getpid()
+    for owner, core in reversed(_programs.copy()):  # other threads enter and leave
+        if owner == pid:
+            return Frame(core)
+    raise SystemDownError(
+        "this code runs in no farref system; start one with `with farref.System() as system:`"
+    )
+
+
+def chain_in(core: Core) -> tuple[RRefId, ...]:
+    """The objects that wait for the running code, if it belongs to *core*."""
+    found = _frame.get()
+    return found.chain if found is not None and found.core is core else ()
+
+
+def run_in(core: Core, by: int) -> Run | None:
+    """The request that the running code is for, if that ends with the thread, or task, *by*."""
+    found = _frame.get()
+    if found is None or found.run is None or found.core is not core:
+        return None
+    return found.run if found.run.by == by else None

@@ -1,0 +1,125 @@
+"""The counts that the protocol has for objects of the program, until these are collected.
+
+A handle is counted, and so are the references in a message that nobody has opened yet. The count
+ends when the handle, or whatever keeps the message, is collected. Python code that says so then
+(`__del__`) may take no lock, as it runs anywhere, also in a thread that holds the endpoint's; and
+it may be ended half way, or before it begins, by a signal handler that raises.
+
+So each of them has a `Hold`, made in the step that counts. It is a weak reference to its object,
+with a callback that is one step of the interpreter's: it appends the hold to a queue here. The next
+step of the endpoint settles the queue. `__del__` rings the bell, so that this step comes soon. It
+appends the hold itself first, as the callback comes after it.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...protocol.context import Context
+    from ...protocol.effects import Effect
+    from ...protocol.ids import RRefId
+    from ...protocol.messages import Descriptor
+    from .brief import Later
+
+    CarryOut = Callable[[list[Effect], Later], None]
+
+
+class Hold(weakref.ref[Any]):
+    """The count of one object: as a handle of *rref*, or for a message's *descriptors*."""
+
+    __slots__ = ("descriptors", "rref")
+
+    rref: RRefId | None
+    descriptors: tuple[Descriptor, ...]
+
+    # Two handles of one object are equal; their holds are not.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class Discards:
+    """The counts of one endpoint, and those that have ended and are not settled yet."""
+
+    def __init__(
+        self, wake: Callable[[], None], step: Callable[[Callable[[], list[Effect]]], None]
+    ) -> None:
+        """*wake* has a step made soon; *step* makes one."""
+        self._wake = wake
+        self._step = step
+        self._pid = os.getpid()
+        self._closed = False
+        self._holds: set[Hold] = set()
+        self._gone: deque[Hold] = deque()
+        """Some of them, maybe twice."""
+        self._messages: deque[tuple[Descriptor, ...]] = deque()
+
+    # ---- counting; `undisturbed`, with the step that counts
+
+    def handle(self, handle: object, rref: RRefId) -> Hold:
+        """*handle* is counted as one of *rref*."""
+        return self._hold(handle, rref, ())
+
+    def keep(self, keeper: object, descriptors: tuple[Descriptor, ...]) -> Hold:
+        """*keeper* has a message, which holds the references in it until it is opened."""
+        return self._hold(keeper, None, descriptors)
+
+    def _hold(self, of: object, rref: RRefId | None, descriptors: tuple[Descriptor, ...]) -> Hold:
+        hold = Hold(of, self._gone.append)
+        hold.rref, hold.descriptors = rref, descriptors
+        self._holds.add(hold)
+        return hold
+
+    # ---- letting go; in any thread, lock-free
+
+    def gone(self, hold: Hold) -> None:
+        """The object of *hold*, if it has one, is collected. Safe to call again."""
+        if not self._closed and self._pid == os.getpid():
+            self._gone.append(hold)
+            self._wake()
+
+    def settle(self, hold: Hold | None) -> None:
+        """The message of *hold* was opened. Makes a step."""
+        if hold is not None:
+            self._gone.append(hold)
+            self._step(list)
+
+    def message(self, descriptors: tuple[Descriptor, ...]) -> None:
+        """A message was given up that nobody kept."""
+        if not self._closed:
+            self._messages.append(descriptors)
+            self._wake()
+
+    # ---- settling; under the endpoint's lock
+
+    def __bool__(self) -> bool:
+        """Whether there is something to settle."""
+        return bool(self._gone or self._messages)
+
+    def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
+        """Settle the counts that have ended."""
+        while self._gone:  # all at once: the fewer messages are needed to say so
+            handles: list[RRefId] = []
+            for _ in range(len(self._gone)):
+                hold = self._gone.popleft()
+                if hold not in self._holds:
+                    continue
+                self._holds.remove(hold)
+                if hold.rref is not None:
+                    handles.append(hold.rref)
+                else:
+                    self._messages.append(hold.descriptors)
+            carry_out(context.drop(*handles), later)
+        while self._messages:
+            carry_out(context.release(self._messages.popleft()), later)
+
+    def close(self) -> None:
+        """The endpoint has ended: nothing is counted any more."""
+        self._closed = True
+        self._holds.clear()
+        self._gone.clear()

@@ -1,0 +1,218 @@
+"""The way of an endpoint's packets to its port, on which faults befall them (see `faults`).
+
+`FaultyPort` stands between an endpoint's packets and its port. It sees each packet once, when it
+leaves, so the sender of a packet carries out every rule about it. An endpoint without faults has no
+such port, and pays nothing.
+
+Whether a rule strikes depends on the seed, on the names of the two endpoints, and on the packets
+that went from the one to the other before: not on time, and not on other links. (What the user's
+threads send at the same time, and what is sent again when, are decided elsewhere.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import random
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.packets import decode
+from ..wire.faults import ACKNOWLEDGEMENT, Counts
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+    from ...protocol.delivery import Packet
+    from ...protocol.ids import WorkerId
+    from ..wire.faults import Faults, Rule
+    from .port import Port
+
+
+class FaultyPort:
+    """The way of an endpoint's packets to its port, on which they may come to harm."""
+
+    def __init__(self, port: Port, me: WorkerId, faults: Faults) -> None:
+        self.port = port
+        """The one that works."""
+        self._me = me
+        self._lock = threading.Lock()
+        self._cut: set[str] = set()
+        self._held: dict[WorkerId, list[_Late]] = {}
+        """Packets that the next one to the same endpoint overtakes."""
+        self._counts = Counts()
+        self._clock = _Clock(self._leave)
+        self.adopt(faults)
+
+    def adopt(self, faults: Faults) -> None:
+        """Have *faults* from now on."""
+        with self._lock:
+            self._seed = faults.seed
+            self._rules = [rule for rule in faults.rules if rule.sender in (None, self._me.name)]
+            self._dice: dict[str, random.Random] = {}
+            self._seen: Counter[tuple[int, str, str]] = Counter()
+
+    def cut(self, *names: str) -> None:
+        """Lose everything for the endpoints of these names."""
+        with self._lock:
+            self._cut.update(names)
+
+    def heal(self, *names: str) -> None:
+        """Lose it no more."""
+        with self._lock:
+            self._cut.difference_update(names)
+
+    def counts(self) -> Counts:
+        """What became of the packets so far."""
+        with self._lock:
+            return replace(self._counts, struck=self._counts.struck.copy())
+
+    def close(self) -> None:
+        """Forget what is late."""
+        self._clock.close()
+
+    def post(self, address: ActorAddress, message: Any) -> None:
+        """See `Port.post`. Here *message* is an `Envelope`."""
+        with self._lock:
+            leaving, late = self._fate(address, message)
+        for _ in range(leaving):
+            self.port.post(address, message)
+        for each in late:
+            self._clock.add(each)
+
+    # ---- what becomes of a packet; under the lock
+
+    def _fate(self, address: ActorAddress, envelope: Any) -> tuple[int, list[_Late]]:
+        """How many copies leave at once, and those that leave later."""
+        to, kinds = envelope.to, kinds_of(decode(envelope.packet, envelope.payloads))
+        self._counts.sent += 1
+        if to.name in self._cut:
+            self._counts.cut += 1
+            return 0, []
+        copies, held_for = [0.0], 0.0
+        for number, rule in enumerate(self._rules):
+            if not self._strikes(number, rule, to.name, kinds):
+                continue
+            self._counts.struck.update(kinds)
+            seconds = self._die(to.name).uniform(*rule.seconds)
+            match rule.fault:
+                case "drop":
+                    self._counts.dropped += 1
+                    return 0, []
+                case "delay":
+                    self._counts.delayed += 1
+                    copies = [seconds + copy for copy in copies]
+                case "duplicate":
+                    self._counts.duplicated += 1
+                    copies.append(seconds + copies[-1])
+                case "reorder":
+                    self._counts.reordered += 1
+                    held_for = seconds
+        now = time.monotonic()
+        if held_for:
+            held = [_Late(now + max(held_for, copy), address, envelope) for copy in copies]
+            self._held.setdefault(to, []).extend(held)
+            return 0, held
+        late = [_Late(now + copy, address, envelope) for copy in copies if copy]
+        for overtaken in self._held.pop(to, ()):
+            if not overtaken.left:
+                overtaken.left = True
+                late.append(_Late(now, address, overtaken.envelope))
+        return copies.count(0.0), late
+
+    def _strikes(self, number: int, rule: Rule, to: str, kinds: frozenset[str]) -> bool:
+        if rule.receiver not in (None, to):
+            return False
+        meant = kinds if rule.kinds is None else kinds & rule.kinds
+        if rule.first is not None:
+            meant = frozenset(k for k in meant if self._seen[number, to, k] < rule.first)
+        if not meant or (rule.chance < 1 and self._die(to).random() >= rule.chance):
+            return False
+        if rule.first is not None:
+            self._seen.update((number, to, kind) for kind in meant)
+        return True
+
+    def _die(self, to: str) -> random.Random:
+        if to not in self._dice:
+            # Dice to be thrown again alike, and no secret.
+            self._dice[to] = random.Random(f"{self._seed} {self._me.name} {to}")  # noqa: S311
+        return self._dice[to]
+
+    # ---- what is late; in the clock's thread
+
+    def _leave(self, late: _Late) -> None:
+        with self._lock:
+            if late.left:
+                return
+            late.left = True
+            waiting = self._held.get(late.envelope.to, [])
+            if late in waiting:
+                waiting.remove(late)
+                if not waiting:
+                    del self._held[late.envelope.to]
+            if late.envelope.to.name in self._cut:
+                self._counts.cut += 1
+                return
+        self.port.post(late.address, late.envelope)
+
+
+def kinds_of(packet: Packet) -> frozenset[str]:
+    """The names of the kinds of messages in *packet*."""
+    return frozenset(type(message).__name__ for message in packet.messages) or frozenset(
+        (ACKNOWLEDGEMENT,)
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Late:
+    """A packet that leaves at *due*."""
+
+    due: float
+    address: ActorAddress
+    envelope: Any
+    left: bool = False
+
+
+class _Clock:
+    """A thread, begun when it is first needed, that lets packets go when they are due."""
+
+    def __init__(self, leave: Any) -> None:
+        self._leave = leave
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[float, int, _Late]] = []
+        self._numbers = itertools.count()
+        self._running = False
+        self._closed = False
+
+    def add(self, late: _Late) -> None:
+        with self._changed:
+            if self._closed:
+                return
+            heapq.heappush(self._waiting, (late.due, next(self._numbers), late))
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="farref faults", daemon=True).start()
+            self._changed.notify()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                pause = self._waiting[0][0] - time.monotonic() if self._waiting else None
+                if pause is None or pause > 0:
+                    self._changed.wait(pause)
+                    continue
+                late = heapq.heappop(self._waiting)[2]
+            with contextlib.suppress(Exception):  # it counts as lost, like all that cannot be sent
+                self._leave(late)

@@ -1,0 +1,214 @@
+"""An endpoint's conversations: one delivery channel per peer, and what is due on them.
+
+Not thread-safe: the endpoint uses it under its lock, and posts the packets afterwards. What one
+turn sends to one peer leaves as one packet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol import delivery
+from ...protocol.delivery import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from ...protocol.delivery import Packet
+    from ...protocol.ids import WorkerId
+    from ...protocol.messages import Message
+    from ...protocol.room import Flow
+
+    Outgoing = list[tuple[WorkerId, Packet]]
+
+
+CROWD = 16
+"""Messages in flight to one peer, from which on the next ones gather: it has enough to do."""
+GATHERED = 64
+"""So many leave at once, whoever sends them."""
+
+
+class Links:
+    """The channels of one endpoint."""
+
+    def __init__(self) -> None:
+        self._channels: dict[WorkerId, Channel] = {}
+        # Dicts for sets: what leaves first does not hang on hashes; simulations are replayed.
+        self._dirty: dict[WorkerId, None] = {}
+        """Peers for which something new may leave."""
+        self._prompt: set[WorkerId] = set()
+        """Those of them for which nothing gathers."""
+        self._timed: dict[WorkerId, None] = {}
+        """Peers on whose channel something will be due."""
+        self._gone = (0, 0)
+        """What `repeated` says of channels that have been forgotten."""
+        self._owing: dict[WorkerId, None] = {}
+        """Peers that have asked for room, and were given none so far."""
+        self.on_release: Callable[[WorkerId, Message, int], None] = lambda *_: None
+        """Told of messages that had waited for room, and have got their numbers."""
+
+    def send(
+        self,
+        to: WorkerId,
+        message: Message,
+        flow: Flow | None = None,
+        size: int = 0,
+        *,
+        prompt: bool = False,
+    ) -> int | None:
+        """Take *message* for *to*; it leaves with the next `packets`, if *prompt* in any case.
+
+        Returns its number. One of *flow* that weighs *size* bytes may have to wait for room first:
+        then None.
+        """
+        self._dirty[to] = None
+        if prompt:
+            self._prompt.add(to)
+        return self._channel(to).send(message, flow, size)
+
+    def press(self, to: WorkerId, flow: Flow) -> None:
+        """What waits for room at *to* leaves with the next `packets`, as if there was some."""
+        channel = self._channels.get(to)
+        if channel is not None:  # or it has died just now
+            channel.press(flow)
+            self._dirty[to] = None
+            self._tell_released(to, channel)
+
+    def handed(self, sender: WorkerId) -> int:
+        """How many messages of *sender* have been handed over."""
+        return self._channel(sender).handed
+
+    def receive(
+        self, sender: WorkerId, packet: Packet, now: float, full: Collection[Flow] = ()
+    ) -> list[Message]:
+        """What a packet of *sender*'s brings, in order. Raises `ProtocolError`.
+
+        No room is given for the flows that are *full*, until `give` finds them to be so no more.
+        """
+        channel = self._channel(sender)
+        messages = channel.receive(packet, now, full)
+        if channel.backlog > channel.in_flight:  # there may be room for it in the window now
+            self._dirty[sender] = None
+            self._tell_released(sender, channel)
+        if full and channel.owed:
+            self._owing[sender] = None
+        self._timed[sender] = None
+        return messages
+
+    def _tell_released(self, to: WorkerId, channel: Channel) -> None:
+        for message, number in channel.released():
+            self.on_release(to, message, number)
+
+    @property
+    def left(self) -> bool:
+        """Whether messages have stayed for others to join, or somebody is owed room."""
+        return bool(self._dirty or self._owing)
+
+    @property
+    def owing(self) -> bool:
+        """Whether somebody is owed room."""
+        return bool(self._owing)
+
+    def give(self, full: Callable[[WorkerId], Collection[Flow]]) -> None:
+        """Give room for the flows that are not *full* any more, for each who asked."""
+        for worker in list(self._owing):
+            channel, shut = self._channel(worker), full(worker)
+            for flow in channel.owed:
+                if flow not in shut:
+                    channel.give(flow)
+                    self._dirty[worker] = None
+                    self._prompt.add(worker)
+            if not channel.owed:
+                del self._owing[worker]
+
+    def packets(self, now: float, *, gather: bool = False) -> tuple[Outgoing, bool]:
+        """All that can leave now, and whether somebody has to look at it again soon.
+
+        That is so when something is due that nothing was due before; and, with *gather*, when
+        messages stay here that others may join: where a crowd of them is in flight already.
+        """
+        if not self._dirty:
+            return [], False
+        packets, news = [], False
+        dirty, self._dirty = self._dirty, {}
+        for worker in dirty:
+            channel = self._channels.get(worker)
+            if gather and channel is not None and CROWD <= channel.in_flight < delivery.WINDOW:
+                gathered = channel.backlog - channel.in_flight
+                if gathered < GATHERED and worker not in self._prompt:
+                    self._dirty[worker] = None
+                    news = True
+                    continue
+            self._prompt.discard(worker)
+            packet = channel.packet(now) if channel is not None else None
+            if packet is not None:
+                packets.append((worker, packet))
+                news = news or worker not in self._timed
+                self._timed[worker] = None
+        return packets, news
+
+    def due(self, now: float) -> Outgoing:
+        """Retransmissions, and acknowledgements that found no ride, that are due at *now*."""
+        found = ((worker, self._channels[worker].tick(now)) for worker in self._timed)
+        return [(worker, packet) for worker, packet in found if packet is not None]
+
+    def urgent(self, worker: WorkerId, now: float) -> Outgoing:
+        """What is due on the link to *worker* alone: it costs the same with many peers."""
+        packet = self._channel(worker).tick(now)
+        return [(worker, packet)] if packet is not None else []
+
+    def deadline(self) -> float | None:
+        """When `due` has something next; None while nothing is waited for."""
+        dues: list[float] = []
+        for worker in list(self._timed):
+            deadline = self._channels[worker].deadline
+            if deadline is None:
+                self._timed.pop(worker, None)
+            else:
+                dues.append(deadline)
+        return min(dues, default=None)
+
+    def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
+        """What *worker* has not taken: messages in all, and bytes of *flow*. See `Channel.load`."""
+        channel = self._channels.get(worker)
+        return channel.load(flow) if channel is not None else (0, 0)
+
+    def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
+        """All messages that have not been acknowledged, and to whom each goes."""
+        for worker, channel in self._channels.items():
+            for message in channel.unacknowledged:
+                yield worker, message
+
+    def unacknowledged(self, worker: WorkerId) -> list[Message]:
+        """The messages to *worker* that it may not have received, in order."""
+        channel = self._channels.get(worker)
+        return channel.unacknowledged if channel is not None else []
+
+    @property
+    def backlogged(self) -> bool:
+        """Whether anything that was sent is not acknowledged, or waits for room."""
+        return any(each.backlog or each.waits for each in list(self._channels.values()))
+
+    def repeated(self) -> tuple[int, int]:
+        """Messages that were sent again, and that came again and were dropped, so far."""
+        channels = self._channels.values()
+        again, twice = self._gone
+        again += sum(channel.retransmissions for channel in channels)
+        return again, twice + sum(channel.duplicates for channel in channels)
+
+    def forget(self, worker: WorkerId) -> None:
+        """*worker* is dead: nothing is sent again."""
+        channel = self._channels.pop(worker, None)
+        if channel is not None:
+            again, twice = self._gone
+            self._gone = again + channel.retransmissions, twice + channel.duplicates
+        self._owing.pop(worker, None)
+        self._timed.pop(worker, None)
+        self._dirty.pop(worker, None)
+        self._prompt.discard(worker)
+
+    def _channel(self, worker: WorkerId) -> Channel:
+        channel = self._channels.get(worker)
+        if channel is None:
+            channel = self._channels[worker] = Channel()
+        return channel

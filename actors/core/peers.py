@@ -1,0 +1,110 @@
+"""What is known of the other endpoints, each in one object.
+
+The channels to them are apart (`Links`): those are protocol state, touched only under the
+endpoint's lock. So are their deaths: a dead endpoint is no peer any more, and the context knows it.
+
+`ActorAddress` is not hashable, and one actor may be known by two that compare equal (the
+one its parent got when it created it, and its own). Resolved addresses are found by their
+details, local ones by comparison.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from thespian.system.addressManager import ActorLocalAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.ids import WorkerId
+    from ..wire.messages import WorkerInfo
+
+
+class Peer:
+    """One other endpoint, as far as this one has heard of it."""
+
+    __slots__ = ("address", "near")
+
+    def __init__(self) -> None:
+        self.address: ActorAddress | None = None
+        """Where it is reached."""
+        self.near: bool | None = None
+        """Whether it sees this process; None: nobody has asked."""
+
+
+class Peers:
+    """The living endpoints that one endpoint has heard of. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._peers: dict[WorkerId, Peer] = {}
+        self._ids: dict[Hashable, WorkerId] = {}
+        self._local: list[tuple[ActorAddress, WorkerId]] = []
+        self.named: dict[str, WorkerInfo] = {}
+        """Those that were asked for by name, as the registrar answered."""
+        self._writing = threading.Lock()
+
+    def learn(self, worker: WorkerId, address: ActorAddress) -> None:
+        """*worker* is reached at *address*."""
+        if self._resolved(worker):  # nearly always: the lock is not worth it
+            return
+        if not _is_local(address):
+            hash(address.addressDetails)  # raises before anything is noted
+        with self._writing:
+            if self._resolved(worker):
+                return
+            self._peer(worker).address = address
+            if _is_local(address):
+                self._local.append((address, worker))
+            else:
+                self._ids[address.addressDetails] = worker
+
+    def learn_near(self, worker: WorkerId, *, near: bool) -> None:
+        """Whether *worker* sees this process."""
+        with self._writing:
+            self._peer(worker).near = near
+
+    def _peer(self, worker: WorkerId) -> Peer:
+        return self._peers.setdefault(worker, Peer())
+
+    def _resolved(self, worker: WorkerId) -> bool:
+        peer = self._peers.get(worker)
+        known = peer.address if peer is not None else None
+        return known is not None and not _is_local(known)
+
+    def address_of(self, worker: WorkerId) -> ActorAddress | None:
+        """Where *worker* is reached; None if nobody introduced it."""
+        peer = self._peers.get(worker)
+        return peer.address if peer is not None else None
+
+    def near(self, worker: WorkerId) -> bool | None:
+        """Whether *worker* sees this process; None while that is not known."""
+        peer = self._peers.get(worker)
+        return peer.near if peer is not None else None
+
+    def worker_at(self, address: ActorAddress) -> WorkerId | None:
+        """Who lives at *address*; None if unknown."""
+        if not _is_local(address):
+            found = self._ids.get(address.addressDetails)
+            if found is not None:
+                return found
+        return next((worker for local, worker in self._local if local == address), None)
+
+    def forget(self, worker: WorkerId) -> None:
+        """*worker* is dead; its address and its name may come to belong to another."""
+        with self._writing:
+            self._peers.pop(worker, None)
+            named = self.named.get(worker.name)
+            if named is not None and named.id == worker:
+                del self.named[worker.name]
+            for details, known in list(self._ids.items()):
+                if known == worker:
+                    del self._ids[details]
+            self._local = [each for each in self._local if each[1] != worker]
+
+
+def _is_local(address: ActorAddress) -> bool:
+    return isinstance(address.addressDetails, ActorLocalAddress)

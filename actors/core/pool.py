@@ -1,0 +1,174 @@
+"""Threads for the user's functions: as many run at once as asked for, and none waits in vain.
+
+A thread that blocks in one of the library's waits lends its place to another one, so
+nested calls (A calls B, whose function calls A) cannot use up the pool and deadlock.
+
+When the endpoint ends, so do all waits. A function that was in one hears of it by an exception, and
+whoever is about to end the process gives it a moment for its `except` and `finally`: see `finish`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ...serialization.failures import details_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Job = tuple[Callable[..., object], tuple[Any, ...]]
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 5.0
+"""A thread without work ends after this long."""
+
+
+class Pool:
+    """At most *size* jobs run at once, not counting those that wait in the library."""
+
+    def __init__(self, size: int, name: str) -> None:
+        if size < 1:
+            raise ValueError(f"a worker needs at least 1 thread, not {size}")
+        self.size = size
+        self._name = name
+        self._jobs: deque[Job] = deque()
+        self._ready = threading.Condition()
+        self._places = size
+        """Jobs that may still start."""
+        self._idle = 0
+        self._closed = False
+        self.blocked: set[int] = set()
+        """Threads whose job waits for something remote."""
+        self._ending: set[int] = set()
+        """Threads whose job did, when the pool was closed, and is not over."""
+        self._mine = threading.local()
+
+    def submit(self, job: Callable[..., object], *args: Any) -> bool:
+        """Run ``job(*args)`` in some thread, soon; false if the pool is closed.
+
+        The job catches its own exceptions.
+        """
+        added = self.add(job, *args)
+        self.start()
+        return added
+
+    def add(self, job: Callable[..., object], *args: Any) -> bool:
+        """The first half of `submit`: a thread that comes free takes it, but none is woken."""
+        with self._ready:
+            if not self._closed:
+                self._jobs.append((job, args))
+            return not self._closed
+
+    def start(self) -> None:
+        """The second half; once for each that was added."""
+        with self._ready:
+            if self._jobs and not self._closed:
+                self._start_some()
+
+    def enter(self) -> bool:
+        """Take a place for `run_here`, if no other job waits for one; whether there was one."""
+        with self._ready:
+            if self._closed or self._jobs or self._places <= 0:
+                return False
+            self._places -= 1
+            return True
+
+    def run_here(self, job: Callable[..., object], *args: Any) -> None:
+        """Run ``job(*args)`` in the calling thread, as one of the pool's, in the place of `enter`.
+
+        The thread is not the pool's otherwise.
+        """
+        self._mine.inside = True
+        self._run(job, args)
+        self._mine.inside = False
+        with self._ready:
+            self._places += 1
+            if self._jobs and not self._closed:
+                self._start_some()
+
+    @property
+    def inside(self) -> bool:
+        """Whether the calling thread does one of the jobs."""
+        return getattr(self._mine, "inside", False)
+
+    @property
+    def waits(self) -> int:
+        """Jobs that have not started."""
+        return len(self._jobs)
+
+    def close(self) -> list[Job]:
+        """Take back what has not started; threads end when their job does."""
+        with self._ready:
+            self._closed = True
+            self._ending |= self.blocked
+            left = list(self._jobs)
+            self._jobs.clear()
+            self._ready.notify_all()
+        return left
+
+    def finish(self, seconds: float) -> None:
+        """Wait up to so many seconds for the jobs that were waiting when the pool was closed."""
+        with self._ready:
+            self._ready.wait_for(lambda: not self._ending, seconds)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Lend this thread's place to another job while it waits for something remote."""
+        if not getattr(self._mine, "inside", False):
+            yield
+            return
+        me = threading.get_ident()
+        with self._ready:
+            self.blocked.add(me)
+            self._places += 1
+            self._start_some()
+        try:
+            yield
+        finally:
+            with self._ready:
+                self.blocked.discard(me)
+                self._places -= 1
+
+    def _start_some(self) -> None:
+        # Every job that may start now needs a thread that is free now: one that was woken for
+        # an earlier job, and has not got up yet, does not count twice.
+        if self._idle < min(len(self._jobs), self._places):
+            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            self._idle += 1  # it waits for our lock before it looks
+        else:
+            self._ready.notify()
+
+    def _work(self) -> None:
+        self._mine.inside = True
+        while True:
+            with self._ready:
+                ready = self._ready.wait_for(
+                    lambda: self._closed or (self._jobs and self._places > 0), IDLE_SECONDS
+                )
+                self._idle -= 1
+                if self._closed or not ready:
+                    return
+                job, args = self._jobs.popleft()
+                self._places -= 1
+            self._run(job, args)
+            del job, args  # nothing of the last job is kept while waiting for the next
+            with self._ready:
+                self._places += 1
+                self._idle += 1
+
+    def _run(self, job: Callable[..., object], args: tuple[Any, ...]) -> None:
+        try:
+            job(*args)
+        except BaseException as error:
+            with contextlib.suppress(BaseException):  # of a log handler: the thread goes on
+                log.error("a job of %s failed:\n%s", self._name, details_of(error))  # noqa: TRY400 - as text
+        if self._closed:
+            with self._ready:
+                self._ending.discard(threading.get_ident())
+                self._ready.notify_all()

@@ -1,0 +1,271 @@
+"""An endpoint's side of the conversation with the registrar: who is there, who died.
+
+Questions are numbered and their answers may come in any order; a stock Thespian transport
+reorders when both sides send.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import itertools
+import time
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import ActorAddress
+
+from ...protocol.errors import (
+    FarrefError,
+    FetchTimeoutError,
+    NotAnEndpointError,
+    SystemDownError,
+    WorkerDiedError,
+    WorkerNotFoundError,
+)
+from ..hosting import processes
+from ..wire.messages import (
+    Beat,
+    Exited,
+    Found,
+    Heard,
+    HostInfo,
+    Inspected,
+    Leave,
+    Lookup,
+    Meddled,
+    Mint,
+    Minted,
+    ReplyAddress,
+    Spawn,
+    Spawned,
+    WorkerInfo,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterator
+
+    from ...protocol.ids import WorkerId
+    from .core import Core
+
+PATIENCE = 20.0
+"""Seconds that the registrar may take to answer; it does no work of the user's."""
+BELIEVED = 1.0
+"""Seconds for which an actor counts as plain: one that a plain actor created is an endpoint
+only from its first message on."""
+CREATION_PATIENCE = 60.0
+"""Seconds that an actor may take from its creation until it has joined."""
+
+
+class Registry:
+    """Asks the registrar, and remembers what it may."""
+
+    def __init__(self, core: Core, registrar: ActorAddress) -> None:
+        self.registrar = registrar
+        self.answered = False
+        """Whether the registrar shall answer beats: its process cannot be watched from here."""
+        self.unheard = 0
+        """Beats since it was last heard of."""
+        self._core = core
+        self._port = core.port
+        self._tokens = itertools.count(1)
+        self._asked: dict[int, tuple[concurrent.futures.Future[Any], WorkerId | None]] = {}
+        """Questions that are not answered yet, and who was asked; None: the registrar."""
+        self._plain: dict[Hashable, float] = {}
+        """Addresses of actors that were no endpoints yet, and until when that is believed."""
+
+    # ---- questions; they block the calling thread, never the mailbox thread
+
+    def find(self, to: str | WorkerInfo | ActorAddress) -> WorkerInfo:
+        """The endpoint that *to* means: a worker's name, its info, or its address.
+
+        Raises:
+            WorkerNotFoundError: no worker of that name.
+            WorkerDiedError: it has died.
+            NotAnEndpointError: the address is of a plain Thespian actor.
+            TypeError: *to* is none of the three.
+        """
+        if isinstance(to, WorkerInfo):
+            return to
+        if isinstance(to, str):
+            return self._named(to)
+        if not isinstance(to, ActorAddress):
+            raise TypeError(f"`to` is a worker's name, WorkerInfo or ActorAddress, not {to!r}")
+        found = self.at(to)
+        if found is None:
+            raise NotAnEndpointError(
+                f"the actor at {to} is a plain Thespian actor, which cannot hold references or "
+                "run calls; send it a message without references, or make it a RefActor"
+            )
+        return found
+
+    def at(self, address: ActorAddress) -> WorkerInfo | None:
+        """The endpoint at *address*; None for a plain Thespian actor."""
+        known = self._core.peers.worker_at(address)
+        if known is not None:
+            return WorkerInfo(known, self._core.peers.address_of(known) or address)
+        key = _key(address)
+        if key is not None and time.monotonic() < self._plain.get(key, 0.0):
+            return None
+        found = self.ask(Lookup, PATIENCE, address=_bare(address))
+        if found.dead:
+            raise WorkerDiedError(f"the worker at {address} died; choose another one")
+        if found.workers:
+            info: WorkerInfo = found.workers[0]
+            with self._core.lock:
+                self._core.learn(info)
+            return info
+        if key is not None:
+            now = time.monotonic()
+            self._plain = {each: until for each, until in self._plain.items() if until > now}
+            self._plain[key] = now + BELIEVED
+        return None
+
+    def near(self, worker: WorkerId) -> bool:
+        """Whether *worker* sees this process, and so can open what it shares. Asks once."""
+        if worker == self._core.me or not self._port.runs_by_itself:
+            return True  # the in-process base has one process
+        near = self._core.peers.near(worker)
+        if near is None:
+            try:
+                found = self.ask(Lookup, PATIENCE, name=worker.name)
+            except FetchTimeoutError:
+                return False
+            there = any(info.id == worker for info in found.workers)
+            near = there and found.host == processes.host()
+            with self._core.lock:  # or it dies just now, and nobody would forget it
+                if worker not in self._core.context.dead:
+                    self._core.peers.learn_near(worker, near=near)
+        return near
+
+    def surely_near(self, worker: WorkerId) -> bool:
+        """Whether that is known already. Does not block."""
+        return not self._port.runs_by_itself or bool(self._core.peers.near(worker))
+
+    def workers(self) -> list[WorkerInfo]:
+        """Every living endpoint of the system, programs included, sorted by name."""
+        return sorted(self.ask(Lookup, PATIENCE).workers, key=lambda info: info.name)
+
+    def hosts(self) -> list[HostInfo]:
+        """The hosts of the system, the first one first."""
+        return list(self.ask(Lookup, PATIENCE, hosts=True).hosts)
+
+    def spawn(self, **what: Any) -> WorkerInfo:
+        """Have the registrar create an actor; returns once it has joined."""
+        spawned = self.ask(Spawn, CREATION_PATIENCE, **what)
+        if spawned.info is None:
+            raise SystemDownError(f"worker {what['name']!r} could not be created: {spawned.reason}")
+        return self._known(spawned.info)
+
+    def mint(self, name: str) -> WorkerId:
+        """The id of an actor of this *name* that this endpoint is to create."""
+        me: WorkerId = self.ask(Mint, CREATION_PATIENCE, name=name).me
+        return me
+
+    def exited(self, address: ActorAddress, cause: str) -> None:
+        """A child of this actor exited; *cause* says how, if that is known."""
+        child = self._core.peers.worker_at(address)
+        self._port.post(self.registrar, Exited(address, child, cause))
+
+    def leave(self, worker: WorkerId | None = None) -> None:
+        """This endpoint has ended, or *worker*, which it was to create, will never be."""
+        self._port.post(self.registrar, Leave(worker or self._core.me))
+
+    def beat(self) -> None:
+        """Let the registrar hear of this endpoint."""
+        self.unheard += self.answered
+        self._port.post(self.registrar, Beat(self._core.me, self.answered))
+
+    def _named(self, name: str) -> WorkerInfo:
+        known = self._core.peers.named.get(name)
+        if known is not None and known.id not in self._core.context.dead:
+            return known
+        found = self.ask(Lookup, PATIENCE, name=name)
+        if not found.workers:
+            error = WorkerDiedError if found.dead else WorkerNotFoundError
+            there = ", ".join(info.name for info in self.workers()) or "none"
+            raise error(
+                f"worker {name!r} {'died' if found.dead else 'does not exist'}; "
+                f"in this system there are: {there}"
+            )
+        return self._known(found.workers[0])
+
+    def _known(self, info: WorkerInfo) -> WorkerInfo:
+        """*info*, which is remembered while it lives."""
+        with self._core.lock:
+            if info.id not in self._core.context.dead:
+                self._core.peers.named[info.name] = info
+        return info
+
+    def ask(self, kind: Any, patience: float, to: WorkerInfo | None = None, **what: Any) -> Any:
+        """The answer of *to*, the registrar by default, to a question of this *kind*."""
+        patience = min(patience, self._core.settings.timeout)  # no wait is longer (G6)
+        with self.posed(kind, to, **what) as answer:
+            if not self._port.wait(answer, patience):
+                who = f"the endpoint {to}" if to else "the registrar"
+                raise FetchTimeoutError(
+                    f"{who} of system {self._core.settings.system!r} did not answer "
+                    f"within {patience:g} s; the system is overloaded or has ended"
+                )
+            return answer.result(0)
+
+    @contextlib.contextmanager
+    def posed(
+        self, kind: Any, to: WorkerInfo | None, **what: Any
+    ) -> Iterator[concurrent.futures.Future[Any]]:
+        """The answer to a question that has been sent *to* somebody, the registrar by default.
+
+        It is a `WorkerDiedError` if that one dies first.
+        """
+        token = next(self._tokens)
+        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._asked[token] = answer, to.id if to else None
+        try:
+            # After the question was noted: `end` and `receive` see it, or we see what they did.
+            self._core.check_open()
+            if to is not None and to.id in self._core.context.dead:
+                _fail(answer, WorkerDiedError(f"{to} died before it answered"))
+            self._port.post(to.address if to else self.registrar, kind(token=token, **what))
+            yield answer
+        finally:
+            self._asked.pop(token, None)
+
+    # ---- what the registrar says, in the mailbox thread
+
+    def receive(self, message: Found | Spawned | Minted | Heard | Meddled | Inspected) -> None:
+        """Take one message of the registrar's, or another endpoint's answer."""
+        self.unheard = 0
+        if isinstance(message, Heard):
+            return
+        asked = self._asked.get(message.token)
+        if asked is not None:
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # we end meanwhile
+                asked[0].set_result(message)
+
+    def died(self, workers: Collection[WorkerId]) -> None:
+        """Nobody of *workers* answers any more."""
+        for question, of in list(self._asked.values()):
+            if of in workers:
+                _fail(question, WorkerDiedError(f"{of} died before it answered"))
+
+    def end(self, reason: str) -> None:
+        """The endpoint closes, in whatever thread: nobody answers any more."""
+        for answer, _ in list(self._asked.values()):
+            _fail(answer, SystemDownError(reason))
+
+
+def _fail(answer: concurrent.futures.Future[Any], error: FarrefError) -> None:
+    with contextlib.suppress(concurrent.futures.InvalidStateError):  # it has come
+        answer.set_exception(error)
+
+
+def _bare(address: ActorAddress) -> ActorAddress:
+    return ActorAddress(address.addressDetails) if isinstance(address, ReplyAddress) else address
+
+
+def _key(address: ActorAddress) -> Hashable | None:
+    try:
+        hash(address.addressDetails)
+    except TypeError:
+        return None
+    details: Hashable = address.addressDetails
+    return details

@@ -1,0 +1,40 @@
+"""What the program's handles and functions use of the endpoint that they belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.core import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..calls.calls import Calls
+    from ..calls.waits import Waits
+    from ..core.core import Core
+    from ..core.counters import Counters
+    from ..core.registry import Registry
+    from ..values.objects import Objects
+
+
+class Front(Part):
+    """One endpoint, as the program sees it: `Core.front`."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        registry: Registry,
+        objects: Objects,
+        waits: Waits,
+        calls: Calls,
+        count: Callable[[], Counters],
+    ) -> None:
+        self.core = core
+        self.registry = registry
+        self.objects = objects
+        self.waits = waits
+        self.calls = calls
+        self.count = count
+        """Reads the counters of the endpoint."""
+        core.front = self

@@ -1,0 +1,119 @@
+"""Proxies: what is done to the object behind a reference, where it lives, however far away.
+
+Nothing here waits for the reference itself. What is asked for goes out at once, is queued where
+the value will be, and runs there in the order in which it was asked for on this reference. The
+result of a `remote` is a reference, of which the next thing may be asked: so a chain of calls
+costs one round trip (promise pipelining).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..core.current import chain_in
+from ..values.freezing import Freezing
+
+if TYPE_CHECKING:
+    from ...protocol.ids import RRefId
+    from .front import Front
+
+
+class Handle(Protocol):
+    """A reference: see `RRef`."""
+
+    _front: Front
+
+    @property
+    def id(self) -> RRefId:
+        """The object's."""
+
+
+class Proxy:
+    """The object behind a reference: call its methods, call it, index it, read its attributes.
+
+    ====================  ==================================================
+    ``p.method(*args)``   call a method
+    ``p(*args)``          call the object itself
+    ``p[key]``            index it
+    ``p.name.get()``      read an attribute
+    ====================  ==================================================
+
+    Each returns the result, a `Future` or an `RRef`, as the proxy was asked for by `rpc_sync`,
+    `rpc_async` or `remote`.
+    """
+
+    __slots__ = ("__way",)  # any other name may be an attribute of the object's
+
+    def __init__(
+        self, rref: Handle, how: str, timeout: float | None, *, frozen: bool = False
+    ) -> None:
+        self.__way = Way(rref, how, timeout, frozen)
+
+    def __getattr__(self, name: str) -> Member:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)  # copy, pickle and repr ask the proxy, not the object
+        return Member(self.__way, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the object itself there."""
+        return self.__way.ask("__call__", args, kwargs)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.__way.ask("__getitem__", (key,), {})
+
+    def __iter__(self) -> Any:
+        # Or Python would index it, one call after the other, until one raises.
+        raise TypeError(f"{self!r} cannot be iterated over from here; fetch the value")
+
+    def __repr__(self) -> str:
+        return repr(self.__way)
+
+
+class Member:
+    """An attribute of the object behind a reference: a method to call, or a value to `get`."""
+
+    __slots__ = ("__name__", "_way")
+
+    def __init__(self, way: Way, name: str) -> None:
+        self._way = way
+        self.__name__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it there."""
+        return self._way.ask(self.__name__, args, kwargs)
+
+    def get(self) -> Any:
+        """Read it there."""
+        return self._way.ask("__getattr__", (self.__name__,), {})
+
+    def __repr__(self) -> str:
+        return f"<{self.__name__!r} of {self._way!r}: call it, or get() it>"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the object behind a reference is asked, and what for: a value, a `Future`, an `RRef`."""
+
+    rref: Handle
+    how: str
+    timeout: float | None
+    frozen: bool
+    """Whether the object that comes of it is to be frozen."""
+
+    def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Have the object do what *name* says."""
+        front, what = self.rref._front, (name, args, kwargs)
+        if self.how == "remote":
+            to_do = (Freezing(name), args, kwargs) if self.frozen else what
+            made = front.calls.remote_method(self.rref.id, to_do)
+            made._timeout = self.timeout
+            return made
+        if self.how == "async":
+            return front.calls.invoke(self.rref.id, what, self.timeout, ())
+        core = front.core
+        core.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
+        return front.calls.invoke(self.rref.id, what, self.timeout, chain_in(core)).result()
+
+    def __repr__(self) -> str:
+        return f"<{self.how} access to {self.rref!r}>"

@@ -1,0 +1,243 @@
+"""`RRef`: the handle a program holds, PyTorch's by name and by behaviour.
+
+A handle belongs to the endpoint it was made or received in. It holds no protocol state: all
+of that is in the endpoint's `Context`, which counts how many handles there are. When one is
+collected it only says so, lock-free; the endpoint does the rest in its own thread.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from thespian.actors import ActorAddress
+
+from ...serialization.frozen import Frozen
+from ...serialization.pickling import Reference
+from ..base.interrupts import undisturbed
+from ..core.current import chain_in, frame
+from ..wire.settings import check_timeout
+from .proxies import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from ...protocol.ids import RRefId
+    from ..calls.futures import Future
+    from ..core.discards import Hold
+    from ..wire.messages import WorkerInfo
+    from .front import Front
+
+T = TypeVar("T")
+
+
+class RRef(Reference, Generic[T]):
+    """A counted reference to an object that lives in one endpoint's process.
+
+    ``RRef(value)`` makes the calling endpoint the owner of *value* (the object itself, not a
+    copy). *on_delete*, if given, is called with the value, in a thread of the owner's pool,
+    once nobody anywhere refers to it any more.
+
+    ``RRef(value, frozen=True)`` declares that nobody will change it: the value is copied once, now,
+    its large buffers into shared memory. Then a fetch on the same host copies nothing, however
+    large it is: arrays are mapped, read-only, and writing to one raises `ValueError` ("assignment
+    destination is read-only"), since all who fetched it, and its owner, read the same memory. To
+    change one, copy it: ``ref.to_here().copy()``. `local_value` is such a value, too, and not the
+    object that was passed, which stays the program's own. See docs/values.md.
+
+    Equal and hashable by `id`: two handles of one object are equal.
+
+    Raises:
+        SystemDownError: outside any system.
+        SerializationError: it is to be frozen, and cannot be pickled.
+        SharedMemoryFullError: it is to be frozen, and there is no memory for that.
+    """
+
+    __slots__ = ("__weakref__", "_front", "_frozen", "_hold", "_id", "_timeout")
+
+    _id: RRefId
+    _frozen: Frozen | None
+    """The value, if it has been fetched through this handle, and never changes."""
+    _front: Front
+    """The endpoint that it belongs to."""
+    _hold: Hold
+    """Its count."""
+    _timeout: float | None
+    """Seconds: the default of waits for the value, or None for the system's."""
+
+    def __init__(
+        self,
+        value: T,
+        on_delete: Callable[[T], object] | None = None,
+        *,
+        frozen: bool = False,
+    ) -> None:
+        front: Front = frame().core.front
+        kept = Frozen.of(value, ActorAddress) if frozen else value
+        with undisturbed:
+            self._attach(front, front.objects.own(kept, on_delete))
+
+    @classmethod
+    def _of(cls, front: Front, rref: RRefId) -> RRef[Any]:
+        """A handle that was counted just now, in the same `undisturbed` section."""
+        self: RRef[Any] = cls.__new__(cls)
+        self._attach(front, rref)
+        return self
+
+    def _attach(self, front: Front, rref: RRefId) -> None:
+        self._front = front
+        self._id = rref
+        self._timeout = None
+        self._frozen = None
+        self._hold = front.core.discards.handle(self, rref)
+
+    def __del__(self) -> None:
+        hold = getattr(self, "_hold", None)
+        if hold is not None:
+            self._front.core.discards.gone(hold)
+
+    # ---- who
+
+    @property
+    def id(self) -> RRefId:
+        """The object's id: (creator, number). The same for every handle of the object."""
+        return self._id
+
+    def canonical(self) -> RRefId | None:
+        """The id of the object behind this one, if it is an alias; its own id if it is none.
+
+        None while this endpoint does not know: it learns that from the answer of any fetch, wait
+        or method call on the reference. Does not block.
+        """
+        return self._front.core.canonical(self._id)
+
+    def owner(self) -> WorkerInfo:
+        """Who holds the value, as far as it is known here (see `canonical`).
+
+        Raises `OwnerDiedError` if it is dead.
+        """
+        return self._front.core.owner(self._id)
+
+    def owner_name(self) -> str:
+        """The owner's name. Raises `OwnerDiedError` as `owner` does."""
+        return self.owner().name
+
+    def is_owner(self) -> bool:
+        """Whether the value lives in this endpoint."""
+        return self._front.core.is_owner(self._id)
+
+    def confirmed_by_owner(self) -> bool:
+        """Whether the owner counts this endpoint's reference already (True at the owner).
+
+        A reference that was only lent, for a call that runs, is not counted; the lender is.
+        """
+        return self._front.core.is_confirmed(self._id)
+
+    # ---- the value
+
+    def to_here(self, timeout: float | None = None) -> T:
+        """A fresh copy of the value, waiting at most *timeout* seconds (default: the system's).
+
+        Raises:
+            FetchTimeoutError: it did not come in time. The reference stays usable.
+            OwnerDiedError, RefLostError: it will never come.
+            WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
+            Exception: what the creating function raised, with the remote traceback.
+        """
+        self._front.core.check_may_block(f"the value of {self._id}")
+        if self._frozen is not None:
+            calls, seconds = self._front.calls, self._seconds(timeout)
+            known: T = calls.known(self._id, seconds, self._frozen)
+            return known
+        future = self._fetch(timeout, chain_in(self._front.core), direct=True)
+        try:
+            return future.result()
+        finally:
+            if not future.done():  # a program that polls must not fill the owner's queue
+                future.cancel()
+            del future, self  # an error's traceback holds this frame
+
+    def local_value(self) -> T:
+        """The very object, at its owner (not a copy); of a frozen one, its value, read-only.
+
+        Raises:
+            ValueError: this endpoint is not the owner; use `to_here`.
+        """
+        value: T = self._front.objects.local_value(self._id)
+        return value
+
+    def future(self, timeout: float | None = None) -> Future[T]:
+        """A future for a copy of the value. Does not block.
+
+        *timeout* is in seconds, for every wait on the future (default: the system's). Raises
+        `ValueError` for 0 or less; everything else is raised by the wait.
+        """
+        return self._fetch(timeout, ())
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """``await rref``: a fresh copy of the value, without blocking the loop."""
+        future = self._fetch(None, chain_in(self._front.core), direct=True)
+        try:
+            return (yield from future.__await__())
+        finally:
+            future.cancel()  # the same when the awaiting task was cancelled
+            del future, self
+
+    def _fetch(
+        self,
+        timeout: float | None,
+        chain: tuple[RRefId, ...],
+        *,
+        direct: bool = False,
+        follow: bool = True,
+    ) -> Future[T]:
+        seconds, calls = self._seconds(timeout), self._front.calls
+        if self._frozen is not None:
+            return calls.known_already(self._id, seconds, self._frozen)
+        future = calls.fetch(self._id, seconds, chain, direct=direct, follow=follow)
+        future.asker = weakref.ref(self)
+        return future
+
+    def _seconds(self, timeout: float | None) -> float | None:
+        return self._timeout if timeout is None else timeout
+
+    # ---- methods of the value
+
+    def rpc_sync(self, timeout: float | None = None) -> Any:
+        """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value. Blocks.
+
+        Calls on one object run one at a time, in the order in which this endpoint made them.
+        *timeout* is in seconds (default: the system's). Raises what `farref.rpc_sync` does,
+        `OwnerDiedError` or `RefLostError` if the object is gone, and `SelfWaitError` if the call
+        would wait for itself.
+
+        Besides methods: ``rref.rpc_sync()(*args)``, ``rref.rpc_sync()[key]`` and
+        ``rref.rpc_sync().attribute.get()``. The same with `rpc_async` and `remote`.
+        """
+        return Proxy(self, "sync", timeout)
+
+    def rpc_async(self, timeout: float | None = None) -> Any:
+        """``rref.rpc_async().method(*args)``: the same, returning a `Future`. Does not block.
+
+        *timeout* is in seconds, for every wait on the future.
+        """
+        return Proxy(self, "async", timeout)
+
+    def remote(self, timeout: float | None = None, *, frozen: bool = False) -> Any:
+        """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
+
+        Does not block, and does not wait for the value of this one either.
+        *timeout* is in seconds: the default of every wait for the value through that handle.
+        *frozen* is as in `farref.remote`.
+        """
+        check_timeout(timeout, self._front.core.settings.timeout)
+        return Proxy(self, "remote", timeout, frozen=frozen)
+
+    def __eq__(self, other: object) -> bool:
+        return self._id == other._id if isinstance(other, RRef) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._id)
+
+    def __repr__(self) -> str:
+        return f"RRef({self._id})"

@@ -1,0 +1,346 @@
+"""The Thespian system bases that farref runs on, by name, and how each is started or joined.
+
+==================  ==========================================================================
+``farrefBase``      our own (`actors.base`): a process per actor, Unix sockets; the default
+multiprocTCPBase    Thespian's: a process per actor, TCP. It listens on every interface, and
+                    unpickles the messages of strangers: it must be asked for by name
+simpleSystemBase    Thespian's: everything in this process; actors run while the program calls in
+==================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import pickle
+import secrets
+import socket
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
+from thespian.system.addressManager import CannotPickleAddress
+from thespian.system.messages.admin import PendingActor
+from thespian.system.transport import TransmitIntent
+from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
+from thespian.system.transport.UDPTransport import UDPTransport
+from thespian.system.utilis import thesplog_control
+
+from ...features import knows_peers
+from ...protocol.errors import OverloadedError, SerializationError, SystemDownError
+from ..base import places, system_base, tcp
+from ..base.envelopes import Envelope, UserIntent
+from ..base.settings import Limits
+from ..base.system import HOST_CAPABILITY, Mode
+from ..base.transport import Transport
+from . import directory
+from .events import JsonFormatter
+
+FARREF = "farrefBase"
+TCP = "multiprocTCPBase"
+SIMPLE = "simpleSystemBase"
+OBJECT = "(an object)"
+DEFAULT = FARREF
+
+MOST_BYTES = Limits().max_message_bytes
+"""Of one message, on a base that sets no limit of its own."""
+UDP_BYTES = 65_000
+"""Of one message on Thespian's UDP base: a datagram's 65,507, less what Thespian adds."""
+
+HOST = HOST_CAPABILITY
+"""The capability that holds the address of a host which others can reach."""
+MEMBER = "farref member"
+"""The capability of a Thespian system that has joined the one of another host."""
+LIFE = "farref life"
+"""A random number that such a system has: a host that joins again has the same address."""
+CONVENTION = "Convention Address.IPv4"
+KNOCKING = 30.0
+"""Seconds that a host which joins waits for the one that it joins."""
+
+LOG_LEVEL = "FARREF_LOG"
+"""The environment variable that names the level from which on actors' logs are shown."""
+LOG_FORMAT = "FARREF_LOG_FORMAT"
+"""The one that says how: as ``text`` or, for programs, as ``json``."""
+FORMATTERS = {
+    "text": {"format": "%(levelname)s %(name)s: %(message)s"},
+    "json": {"()": JsonFormatter},
+}
+TRIES = 3
+"""Free ports tried: somebody else may take one before the system's admin listens on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How other hosts reach this one."""
+
+    host: str
+    """A numeric address."""
+    port: int
+    key: bytes = field(repr=False)
+
+
+class NotThespian(logging.Filter):
+    """Lets pass what is not Thespian's own, and its errors."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether *record* is to be shown."""
+        return record.levelno >= logging.ERROR or record.name.split(".")[0] != "Thespian"
+
+
+def default() -> str:
+    """The base of a system that asks for none by name.
+
+    Raises:
+        SystemDownError: there is none here.
+    """
+    if not knows_peers():
+        raise SystemDownError(
+            f"{FARREF} does not run here, as there are no Unix sockets that tell which user is at "
+            f"their other end. Ask for another base by its name. System({SIMPLE!r}) runs all "
+            f"actors in this process. System({TCP!r}) starts a process for each, but listens on "
+            "every interface, and anybody who reaches it can run code here: keep others away with "
+            "a firewall"
+        )
+    return DEFAULT
+
+
+def start(
+    base: object, name: str, capabilities: dict[str, Any], reach: Reach | None = None
+) -> tuple[Any, dict[str, Any]]:
+    """Start the system *name*: Thespian's `ActorSystem`, and what `join` needs to find it.
+
+    Raises:
+        SystemDownError: it did not start.
+    """
+    if not isinstance(base, str):
+        return _open(base), {}
+    if base == SIMPLE:
+        return _open(base, capabilities, log_definitions=False), {}
+    if base == FARREF:
+        made, door = _farref(_short(name), capabilities, "start", reach)
+        return made, door
+    if reach is not None:
+        return _reachable(base, capabilities, reach, f"{reach.host}:{reach.port}")
+    return _start_stock(base, capabilities, TRIES)
+
+
+def enter(base: str, capabilities: dict[str, Any], reach: Reach, first: tuple[str, int]) -> Any:
+    """Start this host's part of the system at *first*, or join it if it runs."""
+    host, port = first
+    mine = {**capabilities, MEMBER: True, LIFE: secrets.randbits(63)}
+    tcp.knock(host, port, reach.key if base == FARREF else None, KNOCKING)
+    if base == FARREF:
+        name = _short(f"{host}:{port} {reach.host}:{reach.port}")
+        return _farref(name, mine, "either", reach, f"{host}:{port}")[0]
+    return _reachable(base, mine, reach, f"{host}:{port}")[0]
+
+
+def started(asys: Any) -> bool:
+    """Whether *asys* is known to have been started by this program, rather than joined."""
+    return bool(getattr(asys._systemBase, "started", False))
+
+
+def _farref(
+    name: str, capabilities: dict[str, Any], mode: Mode, reach: Reach | None, leader: str = ""
+) -> tuple[Any, dict[str, Any]]:
+    more: dict[str, Any] = {}
+    if reach is not None:
+        more = {"host": reach.host, "port": reach.port, "key": reach.key}
+    leader = leader or (f"{reach.host}:{reach.port}" if reach is not None else "")
+    made = system_base(
+        name,
+        capabilities=capabilities,
+        log_defs=_quiet_logging(),
+        mode=mode,
+        convention=leader or None,
+        **more,
+    )
+    door = {**more, "key": more["key"].hex()} if more else {}
+    return _open(made), door
+
+
+def _reachable(
+    base: str, capabilities: dict[str, Any], reach: Reach, leader: str
+) -> tuple[Any, dict[str, Any]]:
+    """A stock Thespian system that is a member of a convention."""
+    door = {"Admin Port": reach.port, CONVENTION: leader}
+    mine = {**capabilities, **door, HOST: reach.host}
+    return _open(base, mine, log_definitions=_quiet_logging()), door
+
+
+def _start_stock(base: str, capabilities: dict[str, Any], tries: int) -> tuple[Any, dict[str, Any]]:
+    mine = {"Admin Port": _free_port(), **capabilities}
+    try:
+        made = _open(base, mine, log_definitions=_quiet_logging())
+    except InvalidActorAddress:
+        if tries == 1 or "Admin Port" in capabilities:
+            raise
+        return _start_stock(base, capabilities, tries - 1)
+    return made, {"Admin Port": mine["Admin Port"]}
+
+
+def join(base: str, name: str, found: dict[str, Any]) -> Any:
+    """Join the running system *name*.
+
+    Raises:
+        SystemDownError: there is no way in.
+    """
+    if base == OBJECT:
+        raise SystemDownError(
+            f"system {name!r} runs on a base object that its program made; only that knows the way"
+        )
+    if base == SIMPLE:
+        raise SystemDownError(f"system {name!r} runs inside another program; it has no door")
+    if base == FARREF:
+        more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
+        return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
+    return _open(base, found, log_definitions=_quiet_logging())
+
+
+def capabilities_of(actor: Any) -> dict[str, Any]:
+    """What the Thespian system of *actor* is capable of; empty on the in-process base."""
+    capabilities: dict[str, Any] = getattr(actor._myRef, "capabilities", None) or {}
+    return capabilities
+
+
+def of_the_system(actor: Any, actor_class: type, name: str) -> ActorAddress:
+    """The actor with the global *name* on the first host: one for the system, not for each host.
+
+    Thespian would ask there, too; but its admin keeps each request that it passes on, and lets
+    those that come later for the same name wait for its answer, which went past it.
+    """
+    capabilities = capabilities_of(actor)
+    if not capabilities.get(MEMBER):
+        address: ActorAddress = Actor.createActor(actor, actor_class, globalName=name)
+        return address
+    manager = actor._myRef
+    address = manager._addrManager.createLocalAddress()
+    where = manager.transport.getAddressFromString(capabilities[CONVENTION])
+    instance = address.addressDetails.addressInstanceNum
+    class_name = f"{actor_class.__module__}.{actor_class.__name__}"
+    wanted = PendingActor(class_name, manager.myAddress, instance, None, globalName=name)
+    manager._send_intent(TransmitIntent(where, wanted))
+    return address
+
+
+def largest(transport: object) -> int:
+    """Bytes that one message may have on *transport*; a stock one drops what is larger."""
+    if isinstance(transport, Transport):
+        return transport.settings.limits.max_message_bytes
+    return UDP_BYTES if isinstance(transport, UDPTransport) else MOST_BYTES
+
+
+def check_plain(transport: object, address: ActorAddress, message: object) -> None:
+    """Raise what a stock *transport* would be silent about, if it will drop a plain *message*.
+
+    What goes between endpoints is not plain: it is numbered, and sent again.
+    """
+    queue = getattr(transport, "_aTB_queuedPendingTransmits", ())
+    if len(queue) >= DROP_TRANSMITS_LEVEL:
+        raise OverloadedError(
+            f"{len(queue)} messages wait to be sent, and Thespian drops what comes after "
+            f"{DROP_TRANSMITS_LEVEL}, such as this one to {address}; let the handler end before it "
+            "sends more, or raise THESPIAN_DROP_TRANSMITS_LEVEL"
+        )
+    if isinstance(transport, UDPTransport) and len(pickle.dumps(message)) > UDP_BYTES:
+        raise SerializationError(
+            f"a message for {address} of more than the {UDP_BYTES} bytes that one UDP datagram "
+            "takes; use another base, or send it in parts"
+        )
+
+
+def own(transport: object) -> Transport | None:
+    """*transport*, if it is one of our own base's: any thread may send through it, and run it."""
+    return transport if isinstance(transport, Transport) else None
+
+
+def nudge(transport: Transport, message: object) -> None:
+    """Have whoever runs *transport* find *message*. Takes no lock."""
+    transport.deliver_local(Envelope(transport.myAddress, message))
+
+
+def post_as(actor: Any, address: ActorAddress, message: object) -> None:
+    """Send *message* as *actor*, from any thread and without ever waiting, on our own base."""
+    manager = actor._myRef
+    try:
+        manager.transport.enqueue(
+            manager._addrManager, UserIntent(address, message, manager.actor_send_fail)
+        )
+    except CannotPickleAddress:
+        Actor.send(actor, address, message)  # which keeps it until the address is known
+
+
+def holds_back(transport: object, address: ActorAddress) -> bool:
+    """Whether *transport* still holds bytes for *address*, so that sending again would not help."""
+    return isinstance(transport, Transport) and transport.queued_bytes(address) > 0
+
+
+def timers(transport: object) -> int:
+    """Wakeups that *transport* has to bring yet; 0 if it is none of our own."""
+    return transport.wakeups if isinstance(transport, Transport) else 0
+
+
+def _short(name: str) -> str:
+    """The base's own name for the system *name*: part of a socket's path, which is short."""
+    return "farref." + hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+
+
+def _open(
+    base: Any, capabilities: dict[str, Any] | None = None, log_definitions: Any = None
+) -> Any:
+    _hush_thespian()
+    return ActorSystem(base, capabilities or None, log_definitions, transientUnique=True)
+
+
+def _hush_thespian() -> None:
+    """Keep Thespian from writing a log of its own, unless it was asked to; then into our folder."""
+    ours = directory.folder()
+    places.log_for_thespian(ours)
+    asked = {name for name in os.environ if name.startswith("THESPLOG_")}
+    if os.environ[places.THESPIAN_LOG] == str(places.thespian_log(ours)):
+        asked.remove(places.THESPIAN_LOG)
+    if not asked:
+        thesplog_control(logging.ERROR, useLogging=False, tmpFileMaxSize=0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _quiet_logging() -> dict[str, Any]:
+    """What the actors log goes to this program's standard error, from WARNING on.
+
+    ``FARREF_LOG`` names another level, ``FARREF_LOG_FORMAT=json`` has each record be a line of JSON
+    with the attributes of `events`. Thespian is heard from ERROR on, or from that level if it is
+    a lower one: its warnings tell of what farref puts right, such as a peer that has gone.
+    """
+    level = os.environ.get(LOG_LEVEL, "").upper() or "WARNING"
+    if level not in logging.getLevelNamesMapping():
+        names = ", ".join(logging.getLevelNamesMapping())
+        raise SystemDownError(f"{LOG_LEVEL}={level} is no level of logging; there are {names}")
+    form = os.environ.get(LOG_FORMAT, "").lower() or "text"
+    if form not in FORMATTERS:
+        raise SystemDownError(
+            f"{LOG_FORMAT}={form} is no format; there are {', '.join(FORMATTERS)}"
+        )
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"farref": FORMATTERS[form]},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "level": level,
+                "filters": [] if LOG_LEVEL in os.environ else ["thespian"],
+                "formatter": "farref",
+                "stream": sys.stderr,
+            }
+        },
+        "filters": {"thespian": {"()": NotThespian}},
+        "root": {"handlers": ["stderr"], "level": level},
+    }

@@ -1,0 +1,154 @@
+"""Where running systems are found by name: a folder that only the user may enter.
+
+Each running system has one small file there, written when it starts and removed when it
+ends. What it says is enough for another program of the same user to join.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from ...protocol.errors import SystemDownError
+from ..base import places
+from ..base.errors import BaseError
+from .processes import Watched
+
+DOORS = ({"Admin Port", "Convention Address.IPv4"}, {"host", "port", "key"})
+"""What an entry may say of the way in."""
+START_PATIENCE = 10.0
+"""Seconds that a system may take from its entry until it can be joined."""
+
+
+def folder() -> Path:
+    """The folder, made if need be; see `base.places`.
+
+    Raises:
+        SystemDownError: there is none that only the user may enter.
+    """
+    try:
+        return places.private_directory()
+    except BaseError as error:
+        raise SystemDownError(str(error)) from error
+
+
+def add(name: str, entry: dict[str, Any]) -> None:
+    """Make the system *name* known. Raises `SystemDownError` if one of that name runs."""
+    path = _path(name)
+    sweep()
+    draft = _draft(path, entry)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise SystemDownError(
+            f"a system named {name!r} runs already; attach to it with System.attach({name!r})"
+        ) from None
+    finally:
+        draft.unlink()
+
+
+def sweep() -> None:
+    """Remove the entries and the sockets of systems that were killed.
+
+    Each program calls it that starts a system, or looks for one. They do so one at a time. Else one
+    might look at an entry, and remove it after another one has given its name to a new system.
+    """
+    with places.claiming(folder()):
+        for path in folder().glob("*.json"):
+            if not _runs(path):
+                path.unlink(missing_ok=True)
+        places.sweep(folder())
+
+
+def replace(name: str, entry: dict[str, Any]) -> None:
+    """Say more about the system *name*, which this program added."""
+    path = _path(name)
+    _draft(path, entry).replace(path)
+
+
+def names() -> list[str]:
+    """The names of the systems that run. Entries of others are removed."""
+    sweep()
+    return sorted(path.stem for path in folder().glob("*.json") if _runs(path))
+
+
+def find(name: str) -> dict[str, Any]:
+    """What is needed to join *name*. Raises `SystemDownError` if no such system runs."""
+    path = _path(name)
+    sweep()
+    if not _runs(path):
+        others = ", ".join(names()) or "none"
+        raise SystemDownError(f"no system named {name!r} runs; of yours there are: {others}")
+    end = time.monotonic() + START_PATIENCE
+    try:
+        while "door" not in (entry := _whole(path)):
+            if time.monotonic() > end:
+                raise SystemDownError(f"system {name!r} has been starting for {START_PATIENCE:g} s")
+            time.sleep(0.02)
+    except FileNotFoundError:
+        raise SystemDownError(f"system {name!r} has just ended") from None
+    return entry
+
+
+def at(host: str, port: int) -> str | None:
+    """The name of the running system that other hosts reach at *host* and *port*; None: of none."""
+    for path in folder().glob("*.json"):
+        with contextlib.suppress(SystemDownError, FileNotFoundError):  # damaged, or it ended
+            door = _whole(path).get("door", {})
+            if (door.get("host"), door.get("port")) == (host, port) and _runs(path):
+                return path.stem
+    return None
+
+
+def _whole(path: Path) -> dict[str, Any]:
+    """What `System` wrote. Raises `SystemDownError` if it has been damaged since."""
+    try:
+        entry = _read(path)
+        door = entry.get("door", {})
+        right = isinstance(entry["base"], str) and isinstance(door, dict)
+        if not right or not any(set(door) <= doors for doors in DOORS):
+            raise ValueError("no entry of a system")  # noqa: TRY301 - the same fate
+    except (ValueError, KeyError, TypeError) as error:
+        raise SystemDownError(
+            f"{path} is damaged, and does not say how to join {path.stem!r}; start it again"
+        ) from error
+    return entry
+
+
+def _read(path: Path) -> dict[str, Any]:
+    entry: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return entry
+
+
+def remove(name: str) -> None:
+    """The system *name* has ended."""
+    _path(name).unlink(missing_ok=True)
+
+
+def _draft(path: Path, entry: dict[str, Any]) -> Path:
+    """*entry*, whole, in a file beside *path*: nobody ever sees half of one under its name."""
+    draft = places.draft(path.parent)
+    draft.touch(mode=0o600)  # it may hold a key
+    draft.write_text(json.dumps(entry), encoding="utf-8")
+    return draft
+
+
+def _path(name: str) -> Path:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+        raise ValueError(
+            f"a system's name is 1 to 64 letters, digits, '.', '_' or '-', not {name!r}"
+        )
+    return folder() / f"{name}.json"
+
+
+def _runs(path: Path) -> bool:
+    try:
+        entry = _read(path)
+        return bool(entry["pid"] == os.getpid() or Watched(entry["pid"], entry["started"]).alive())
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -1,0 +1,99 @@
+"""The in-process base: Thespian's `simpleSystemBase`, entered from other threads.
+
+It has no thread of its own: it runs actors only while the program calls in. Its queue is a
+list, and appending to a list is atomic, which is all that other threads do here; they must
+not take the base's lock, which is held while an actor's mailbox runs and wants ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from thespian.system.simpleSystemBase import ActorRef, PendingSend
+
+from ..base.interrupts import undisturbed
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+
+class Ring:
+    """Like an event, but a finalizer may ring it anywhere.
+
+    It is a lock that whoever waits takes and whoever rings gives back, each in one step of
+    the interpreter's, so neither can be caught halfway. (A `SimpleQueue` would be reentrant
+    too, but its `get` waits for ever if its time runs out just as another thread was faster.)
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Wake who waits, or the next who will."""
+        with contextlib.suppress(RuntimeError):  # given back already: it rings
+            self._lock.release()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is rung, *seconds* at most."""
+        self._lock.acquire(timeout=seconds)
+
+
+rung = Ring()
+"""Something was put into some in-process system's queue; whoever pumps looks."""
+
+
+_alarms: WeakKeyDictionary[Any, list[tuple[float, int, ActorAddress, object]]] = WeakKeyDictionary()
+"""What each system's actors are to get later. The framework's own timers are a list, all of which
+it copies for every message, so that a message would cost the more the more endpoints there are."""
+_alarm_numbers = itertools.count()
+
+
+def send_later(actor: Any, seconds: float, message: object) -> None:
+    """Have *message* come to *actor* itself in *seconds*. In its own thread."""
+    base = actor._myRef._system._systemBase
+    if base is not None:
+        alarm = (time.monotonic() + seconds, next(_alarm_numbers), actor.myAddress, message)
+        heapq.heappush(_alarms.setdefault(base, []), alarm)
+
+
+def ring_alarms(base: Any) -> None:
+    """Queue what is due by now on *base*."""
+    alarms = _alarms.get(base)
+    with undisturbed:  # or an endpoint would wait for one that has rung
+        while alarms and alarms[0][0] <= time.monotonic():
+            _, _, address, message = heapq.heappop(alarms)
+            put(base, address, address, message)
+
+
+def hosts(actor: Any) -> bool:
+    """Whether *actor* lives on the in-process base."""
+    return isinstance(actor._myRef, ActorRef)
+
+
+def close_actors(base: Any) -> None:
+    """End the endpoints of *base*'s actors: the framework forgets actors without a word."""
+    _alarms.pop(base, None)
+    for entry in list(base.actorRegistry.values()):
+        mailbox = getattr(getattr(entry, "instance", None), "_mailbox", None)
+        if mailbox is not None:
+            mailbox.close()
+
+
+def send(actor: Any, address: ActorAddress, message: object) -> None:
+    """Queue *message* from *actor*, from any thread, without a lock."""
+    base = actor._myRef._system._systemBase
+    if base is not None:  # else the system has ended, and nobody receives any more
+        put(base, actor.myAddress, address, message)
+
+
+def put(base: Any, sender: ActorAddress, address: ActorAddress, message: object) -> None:
+    """Queue *message* on *base*."""
+    base._pendingSends.append(PendingSend(sender, message, address))
+    rung.set()

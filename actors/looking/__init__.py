@@ -1,0 +1,5 @@
+"""Looking at a running system: references and why they are held, counters, recordings.
+
+Imports `protocol`, `serialization`, `recording`, `wire`, `core`, `values`, `calls`, `handles`,
+`serving` and `cluster`.
+"""

@@ -1,0 +1,84 @@
+"""The counters of one endpoint, read from its parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.core import Part
+from ..core.counters import Counters
+from ..core.current import frame
+
+if TYPE_CHECKING:
+    from ..calls.calls import Calls
+    from ..cluster.deaths import Deaths
+    from ..core.core import Core
+    from ..core.delivery import Delivery
+    from ..handles.front import Front
+    from ..serving.server import Server
+
+
+class Counting(Part):
+    """Reads the counters of one endpoint."""
+
+    def __init__(
+        self, core: Core, delivery: Delivery, calls: Calls, server: Server, deaths: Deaths
+    ) -> None:
+        self.core = core
+        self._delivery = delivery
+        self._calls = calls
+        self._server = server
+        self._deaths = deaths
+
+    def read(self) -> Counters:
+        """All counters. Takes the endpoint's lock for a moment."""
+        core, delivery, server = self.core, self._delivery, self._server
+        tally = delivery.tally
+        with core.lock:
+            control, sent = tally.kinds(user=False), tally.kinds(user=True)
+            context = core.context
+            owners = len(context.owners)
+            aliases = sum(owner.alias is not None for owner in context.owners.values())
+            loans = context.borrowed()
+            borrowers = sum(
+                not user.confirmed and (rref in loans or bool(getattr(user, "reported", ())))
+                for rref, user in context.users.items()
+            )
+            users = len(context.users) - borrowers
+            again, twice = delivery.repeated()
+            lent = sum(len(waiting.loans) for waiting in context.waiting.values())
+            backlog = sum(1 for _ in delivery.waiting())
+        roles = {"owner": owners - aliases, "alias": aliases, "user": users, "borrower": borrowers}
+        return Counters(
+            references={role: count for role, count in roles.items() if count},
+            control=control,
+            user=sent,
+            payload_bytes=tally.payload_bytes,
+            packets_sent=tally.packets_sent,
+            packets_received=tally.packets_received,
+            messages_received=tally.messages_received,
+            served=server.served,
+            errors=server.errors,
+            retransmissions=again,
+            duplicates=twice,
+            refused=core.refused,
+            deaths=self._deaths.counted,
+            lent=lent,
+            borrowed=sum(map(len, loans.values())),
+            in_flight=self._calls.in_flight,
+            waiting=core.pool.waits + core.chores.waits,
+            inbox=core.port.queued(),
+            backlog=backlog,
+            timers=core.port.timers(),
+        )
+
+
+def counters() -> Counters:
+    """The counters of the calling endpoint; `System.counters` tells those of all.
+
+    Does not block, and costs a look at each reference that is held.
+
+    Raises:
+        SystemDownError: outside any system.
+    """
+    front: Front = frame().core.front
+    return front.count()

@@ -1,0 +1,120 @@
+"""Answering those who look at an endpoint, whatever its functions and handlers are doing.
+
+A question comes as a plain Thespian message, so no fault of a link delays it, and is answered by a
+thread that is there for that alone: not in the mailbox thread, which must not wait for a long
+table, and not in the pools, which the user's functions and finalizers may occupy.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...protocol.errors import WorkerDiedError
+from ...serialization.failures import text_of
+from ..core.core import Part
+from ..core.pool import Pool
+from ..recording.tracing import spell
+from ..wire.messages import Inspect, Inspected
+from .holdings import holdings_of
+from .inspection import rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ...protocol.ids import RRefId, WorkerId
+    from ..core.core import Core
+    from ..core.delivery import Delivery
+    from ..core.registry import Registry
+    from ..values.objects import Objects
+    from ..wire.messages import WorkerInfo
+    from .counting import Counting
+
+log = logging.getLogger(__name__)
+
+MOST = 8
+"""Questions that wait for an answer; a further one is dropped, and its asker stops waiting."""
+
+
+class Inspector(Part):
+    """Answers for one endpoint, and asks others for it."""
+
+    def __init__(
+        self,
+        core: Core,
+        registry: Registry,
+        delivery: Delivery,
+        objects: Objects,
+        counting: Counting,
+    ) -> None:
+        self.core = core
+        self.registry = registry
+        self._delivery = delivery
+        self._objects = objects
+        self._counting = counting
+        self._pool = Pool(1, f"farref inspector {core.me}")
+
+    def inspect(
+        self,
+        infos: Iterable[WorkerInfo],
+        seconds: float,
+        about: RRefId | None = None,
+        *,
+        rows: bool = True,
+    ) -> dict[WorkerId, Inspected | None]:
+        """What each of *infos* says it holds; None for one that did not say within *seconds*.
+
+        Nor does one that dies first. They are asked at the same time. Without *rows* each says its
+        counters alone.
+        """
+        core, end = self.core, time.monotonic() + seconds
+        answers: dict[WorkerId, Inspected | None] = {}
+        with contextlib.ExitStack() as asking:
+            what = {"asker": core.address, "about": about, "rows": rows}
+            asked = {
+                info.id: asking.enter_context(self.registry.posed(Inspect, info, **what))
+                for info in infos
+                if info.id != core.me
+            }
+            for info in infos:
+                if info.id == core.me:  # in another thread: this one has variables, too
+                    mine = asked[info.id] = concurrent.futures.Future()
+                    question = Inspect(0, info.address, about, rows)
+                    self.asked(question, mine.set_result)
+            for worker, answer in asked.items():
+                there = core.port.wait(answer, max(0.0, end - time.monotonic()))
+                died = there and isinstance(answer.exception(), WorkerDiedError)
+                answers[worker] = answer.result(0) if there and not died else None
+        return answers
+
+    def asked(self, question: Inspect, reply: Callable[[Inspected], object] | None = None) -> None:
+        """Have *question* answered, by a message unless *reply* takes the answer. Any thread."""
+        if self._pool.waits < MOST:
+            send = partial(self.core.port.post, question.asker)
+            self._pool.submit(self._answer, question, reply or send)
+
+    def _found(self, question: Inspect) -> Inspected:
+        """The answer, with ids in full."""
+        core, objects = self.core, self._objects
+        core.step(list)  # settle what has been let go of
+        if question.about is not None:
+            held = tuple(holdings_of(core, objects, self._delivery, question.about))
+            return Inspected(question.token, holdings=held)
+        rows = tuple(rows_of(core, objects, spell)) if question.rows else ()
+        return Inspected(question.token, rows, self._counting.read())
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        self._pool.close()
+
+    def _answer(self, question: Inspect, reply: Callable[[Inspected], object]) -> None:
+        try:
+            reply(self._found(question))
+        except BaseException as error:  # also one of the port, whose messages may be short
+            text = f"{type(error).__name__}: {text_of(error)}"
+            log.warning("%s could not say what it holds: %s", self.core.me, text)
+            reply(Inspected(question.token, error=text))

@@ -1,0 +1,145 @@
+"""What endpoints count, as metrics: their names, kinds and labels, and Prometheus' text.
+
+Names are Prometheus': base units, ``_total`` for what only grows. OpenTelemetry's come from the
+same table (`instruments`). Each sample has the labels ``system`` and ``endpoint``, the endpoint's
+name as `farref refs` writes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..core.counters import Counters
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Of `text`, for HTTP."""
+UP = "farref_up"
+"""Whether an endpoint answered: of those that did not, it is the only sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One of them."""
+
+    name: str
+    """Without ``farref_``, and ``_total``."""
+    help: str
+    read: Callable[[Counters], int | dict[str, int]]
+    """Its value, or its values by *label*."""
+    label: str = ""
+    grows: bool = False
+    """It is a counter, not a gauge."""
+    unit: str = ""
+
+    @property
+    def prometheus(self) -> str:
+        """Its name there."""
+        return f"farref_{self.name}{'_total' if self.grows else ''}"
+
+    def samples(self, counters: Counters) -> Iterator[tuple[dict[str, str], int]]:
+        """Its values, each with the labels that tell it from the others."""
+        value = self.read(counters)
+        if isinstance(value, dict):
+            yield from (({self.label: key}, each) for key, each in sorted(value.items()))
+        else:
+            yield {}, value
+
+
+ROLES = ("owner", "alias", "user", "borrower")
+
+
+def _references(counters: Counters) -> dict[str, int]:
+    return dict.fromkeys(ROLES, 0) | counters.references
+
+
+METRICS = (
+    Metric("references", "References that are there now.", _references, "role"),
+    Metric("loans_given", "Loans in the calls that it waits for now.", lambda c: c.lent),
+    Metric("loans_taken", "Loans in the calls that wait or run here now.", lambda c: c.borrowed),
+    Metric("calls_in_flight", "Its requests that are not answered now.", lambda c: c.in_flight),
+    Metric("requests_served", "Requests that it took up.", lambda c: c.served, grows=True),
+    Metric("request_errors", "Those that ended with an exception.", lambda c: c.errors, grows=True),
+    Metric("pool_queue", "Requests that wait for a thread now.", lambda c: c.waiting),
+    Metric("inbox_messages", "Messages that wait for the user's code now.", lambda c: c.inbox),
+    Metric("backlog_messages", "Messages sent and not acknowledged now.", lambda c: c.backlog),
+    Metric("timers", "Wakeups asked for that have not come.", lambda c: c.timers),
+    Metric(
+        "messages_sent",
+        "Messages sent, by kind.",
+        lambda c: {**c.control, **c.user},
+        "kind",
+        grows=True,
+    ),
+    Metric(
+        "messages_received",
+        "Messages received, without repeated ones.",
+        lambda c: c.messages_received,
+        grows=True,
+    ),
+    Metric(
+        "payload_sent_bytes",
+        "Bytes of the program's values sent, pickled.",
+        lambda c: c.payload_bytes,
+        grows=True,
+        unit="By",
+    ),
+    Metric("packets_sent", "Packets sent.", lambda c: c.packets_sent, grows=True),
+    Metric("packets_received", "Packets received.", lambda c: c.packets_received, grows=True),
+    Metric(
+        "retransmissions",
+        "Messages sent again, not acknowledged in time.",
+        lambda c: c.retransmissions,
+        grows=True,
+    ),
+    Metric(
+        "duplicates",
+        "Messages that came again, and were dropped.",
+        lambda c: c.duplicates,
+        grows=True,
+    ),
+    Metric(
+        "refused",
+        "Messages that came malformed, or from nobody of the system.",
+        lambda c: c.refused,
+        grows=True,
+    ),
+    Metric("deaths", "Endpoints that died, and did not leave.", lambda c: c.deaths, grows=True),
+)
+
+
+def text(system: str, counters: dict[str, Counters], silent: dict[str, str]) -> str:
+    """All metrics of *system* as Prometheus' text, version 0.0.4."""
+    up = {**dict.fromkeys(counters, 1), **dict.fromkeys(silent, 0)}
+    lines = _head(UP, "Whether the endpoint answered.", "gauge")
+    lines += [_line(UP, system, name, {}, value) for name, value in sorted(up.items())]
+    for metric in METRICS:
+        name = metric.prometheus
+        lines += _head(name, metric.help, "counter" if metric.grows else "gauge")
+        for endpoint, each in sorted(counters.items()):
+            for labels, value in metric.samples(each):
+                lines.append(_line(name, system, endpoint, labels, value))
+    return "\n".join((*lines, ""))
+
+
+def as_dict(system: str, counters: dict[str, Counters], silent: dict[str, str]) -> dict[str, Any]:
+    """The counters themselves, for ``--json``."""
+    by_name = {name: asdict(each) for name, each in counters.items()}
+    return {"system": system, "endpoints": by_name, "silent": silent}
+
+
+def _head(name: str, about: str, kind: str) -> list[str]:
+    return [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
+
+
+def _line(name: str, system: str, endpoint: str, labels: dict[str, str], value: int) -> str:
+    told = {"system": system, "endpoint": endpoint, **labels}
+    inside = ",".join(f'{key}="{_escaped(each)}"' for key, each in told.items())
+    return f"{name}{{{inside}}} {value}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

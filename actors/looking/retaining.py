@@ -1,0 +1,303 @@
+"""Which variables of a process hold a reference: the way from each to its handle.
+
+The search goes forward, from what lives by itself (the values of objects, the actor, the variables
+of running functions and waiting tasks, the modules), as the garbage collector would, until it has
+met the handles that it looks for. So each handle is found with a way to it that has names; and it
+works for containers made before ``gc.freeze``, which `gc.get_referrers` does not see. For a handle
+that nothing leads to, the collector is asked what refers to it: that is garbage in a cycle, or
+held by a library's C code.
+
+It is bounded: by `OBJECTS` and `SECONDS`. It holds no lock, and runs none of the user's code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import sysconfig
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from types import CoroutineType, FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..core.core import Part
+from ..core.sites import is_ours
+from ..handles.rref import RRef
+from . import paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...protocol.ids import RRefId
+    from ..core.core import Core
+    from ..values.objects import Objects
+
+OBJECTS = 2_000_000
+"""Objects that one search looks into."""
+SECONDS = 3.0
+"""For which it does."""
+WAYS = 8
+"""Ways that are told to one handle."""
+UNNAMED = 5
+"""Handles without a way to them that are asked about one by one."""
+_LIBRARIES = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_namespace_of: Any = vars(ModuleType)["__dict__"].__get__
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Something that lives by itself, and may lead to a handle."""
+
+    kind: str
+    """``object``, ``attribute``, ``local``, ``task``, ``global`` or ``internal``."""
+    thing: object = field(compare=False)  # its own `__eq__` would be the user's code
+    name: str = ""
+    """What the way begins with."""
+    where: str = ""
+    owned: RRefId | None = None
+    """The object whose value it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a handle is held."""
+
+    root: Root
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came to."""
+
+    ways: tuple[Way, ...]
+    unnamed: tuple[str, ...]
+    """Handles that nothing known leads to: what refers to each."""
+    missing: int
+    """Handles of which nothing was found out."""
+    complete: bool
+    """False if the search ended by its bounds."""
+
+
+def retaining(
+    core: Core, objects: Objects, wanted: Callable[[RRef[Any]], bool], count: int
+) -> Found:
+    """The ways to the handles of an endpoint that are *wanted*, of which there are *count*."""
+    search = _Search(core, wanted)
+    search.through(_own(core, objects))
+    search.through(_variables(ours=False))
+    search.through(_modules(libraries=False))
+    for group in (_modules(libraries=True), _variables(ours=True)):  # large, and mostly others'
+        if len(search.ways) < count:
+            search.through(group)
+    ways = tuple(way for each in search.ways.values() for way in each)
+    left = search.left() if len(search.ways) < count else ()
+    missing = count - len(search.ways) - len(left)
+    search.forget()
+    return Found(ways, left, missing, search.complete)
+
+
+class _Search:
+    """A breadth-first search, group of roots by group."""
+
+    def __init__(self, core: Core, wanted: Callable[[RRef[Any]], bool]) -> None:
+        self._front = core.front
+        self._wanted = wanted
+        self._end = time.monotonic() + SECONDS
+        self.ways: dict[int, list[Way]] = {}
+        """By the id of the handle."""
+        self.complete = True
+        # Kept, not only their ids: while an object lives, nothing else gets its id.
+        self._met: dict[int, tuple[object, int | None]] = {}
+        """By id: the object, and the id of the one that led to it."""
+        self._roots: dict[int, Root] = {}
+        self._closed = [*sys.modules.values(), *map(_namespace_of, _loaded()), self, self.__dict__]
+        self._closed += [self._met, self._roots, self._closed]
+
+    def through(self, roots: Iterator[Root]) -> None:
+        """Search from *roots* on, as if nothing had been met: each group tells its own ways."""
+        self._met.clear()
+        self._roots.clear()
+        self._met.update((id(thing), (thing, None)) for thing in self._closed)
+        ahead: deque[object] = deque()
+        for root in roots:
+            if id(root.thing) in self._roots and not issubclass(type(root.thing), RRef):
+                continue
+            self._roots[id(root.thing)] = root
+            self._met[id(root.thing)] = root.thing, None
+            if not self._handle(root.thing, None) and gc.is_tracked(root.thing):
+                ahead.append(root.thing)
+        while ahead:
+            if len(self._met) > OBJECTS or time.monotonic() > self._end:
+                self.complete = False
+                return
+            for _ in range(min(1000, len(ahead))):
+                self._enter(ahead.popleft(), ahead)
+
+    def _enter(self, one: object, ahead: deque[object]) -> None:
+        for each in gc.get_referents(one):
+            if id(each) in self._met:
+                if issubclass(type(each), RRef):
+                    self._handle(each, one)
+                continue
+            self._met[id(each)] = each, id(one)
+            if not self._handle(each, one) and gc.is_tracked(each) and not self._is_closed(each):
+                ahead.append(each)
+
+    def _handle(self, one: object, by: object) -> bool:
+        """Whether it is a handle, which *by* refers to; if it is wanted, note how it is held."""
+        if not issubclass(type(one), RRef):
+            return False
+        ref: RRef[Any] = one  # type: ignore[assignment]  # asked by issubclass, as it may lie
+        if ref._front is self._front and self._wanted(ref):
+            ways = self.ways.setdefault(id(one), [])
+            way = self._way(one, by)
+            if len(ways) < WAYS and way not in ways:
+                ways.append(way)
+        return True
+
+    def _is_closed(self, one: object) -> bool:
+        kind = type(one)
+        return kind is FrameType or issubclass(kind, (ModuleType, Part))
+
+    def _way(self, one: object, by: object) -> Way:
+        chain = [one]
+        number = None if by is None else id(by)
+        while number is not None:
+            chain.append(self._met[number][0])
+            number = None if number in self._roots else self._met[number][1]
+        root = self._roots[id(chain[-1])]
+        text = paths.path(chain[::-1], namespace=root.kind == "global")
+        return Way(root, root.name + text)
+
+    def forget(self) -> None:
+        """Let go of everything that was met, at once: the search refers to itself."""
+        self._met.clear()
+        self._roots.clear()
+        self._closed.clear()
+        self.ways.clear()
+
+    def left(self) -> tuple[str, ...]:
+        """What refers to the handles that have not been met."""
+        handles: list[object] = [
+            each
+            for each in gc.get_objects()
+            if issubclass(type(each), RRef)
+            and each._front is self._front
+            and id(each) not in self.ways
+            and self._wanted(each)
+        ]
+        self._met.clear()
+        self._roots.clear()  # or they would be among what refers to it
+        ours = {id(handles), *map(id, sys._current_frames().values())}
+        return tuple(_referrers(each, ours) for each in handles[:UNNAMED])
+
+
+def _referrers(handle: object, ours: set[int]) -> str:
+    """The types of what refers to *handle*, a few levels up."""
+    steps, at = [], handle
+    for _ in range(4):
+        above = [
+            each
+            for each in gc.get_referrers(at)
+            if id(each) not in ours and type(each) is not FrameType
+        ]
+        ours.add(id(above))
+        if not above:
+            break
+        at = above[0]
+        ours.add(id(at))  # or a cycle would be told again and again
+        steps.append(type(at).__name__)
+    return "".join(f" in a {step}" for step in steps).strip()
+
+
+def _own(core: Core, objects: Objects) -> Iterator[Root]:
+    """What is the endpoint's own: the values of its objects, its actor."""
+    with core.lock:
+        values = objects.values()
+    for rref, value in values:
+        yield Root("object", value, owned=rref)
+    actor = core.actor
+    if actor is not None:
+        hidden = ("_mailbox", "receiveMessage", "_myRef")
+        for name, value in list((paths.namespace_of(actor) or {}).items()):
+            if name not in hidden:
+                yield Root("attribute", value, f"self.{name}", f"actor {type(actor).__name__}")
+
+
+def _variables(*, ours: bool) -> Iterator[Root]:
+    """The variables of running functions and waiting tasks; *ours*: those of libraries."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, innermost in list(sys._current_frames().items()):
+        frame: FrameType | None = innermost if ident != threading.get_ident() else None
+        stack: list[FrameType] = []
+        while frame is not None:
+            stack.append(frame)
+            frame = frame.f_back
+        for frame in reversed(stack):  # a variable, rather than the argument that it became
+            if _is_library(frame.f_globals) == ours and not _is_of_module(frame):
+                where = f"{paths.place_of(frame)}, thread {names.get(ident, ident)}"
+                yield from _locals("internal" if ours else "local", frame, where)
+    for task in _tasks():
+        coroutine: Any = task.get_coro()
+        while type(coroutine) is CoroutineType and coroutine.cr_frame is not None:
+            frame = coroutine.cr_frame
+            if _is_library(frame.f_globals) == ours:
+                where = f"{paths.place_of(frame)}, waiting in {task.get_name()}"
+                yield from _locals("internal" if ours else "task", frame, where)
+            coroutine = coroutine.cr_await
+
+
+def _is_of_module(frame: FrameType) -> bool:
+    """Whether it runs a module that is being imported: its variables are those of the module."""
+    module = sys.modules.get(str(frame.f_globals.get("__name__")))
+    return (
+        frame.f_code.co_name == "<module>"
+        and module is not None
+        and _namespace_of(module) is frame.f_globals
+    )
+
+
+def _locals(kind: str, frame: FrameType, where: str) -> Iterator[Root]:
+    for name, value in paths.locals_of(frame).items():
+        yield Root(kind, value, name, where)
+
+
+def _tasks() -> list[asyncio.Task[Any]]:
+    """The tasks of every loop of this process."""
+    for _ in range(10):
+        try:
+            # Not `asyncio.all_tasks`, which wants one loop; other threads make tasks meanwhile.
+            return list(getattr(asyncio.tasks, "_all_tasks", ())) + list(
+                getattr(asyncio.tasks, "_scheduled_tasks", ())
+            )
+        except RuntimeError:
+            continue
+    return []
+
+
+def _modules(*, libraries: bool) -> Iterator[Root]:
+    """The modules: the program's own, or those of Python and of packages."""
+    for module in _loaded():
+        namespace = _namespace_of(module)
+        if _is_library(namespace) == libraries and not is_ours(namespace):
+            file = namespace.get("__file__")
+            name = str(namespace.get("__name__"))
+            yield Root("global", namespace, name, file if type(file) is str else "")
+
+
+def _is_library(namespace: dict[str, Any]) -> bool:
+    """Whether these are the globals of a module of Python's, of a package's, or of ours."""
+    file = namespace.get("__file__")
+    if is_ours(namespace) or (type(file) is str and file.startswith(_LIBRARIES)):
+        return True
+    return file is None and namespace.get("__name__") != "__main__"
+
+
+def _loaded() -> list[ModuleType]:
+    return [each for each in list(sys.modules.values()) if issubclass(type(each), ModuleType)]

@@ -1,0 +1,346 @@
+"""The references of a whole system at one time: what its endpoints say, put together.
+
+Every endpoint is asked at the same moment and answers for itself. Nothing is stopped for that, so
+what was under way at that moment may be at both ends, or at none; what is true for longer than a
+moment is told right. The marks (`ReferenceInfo.marks`) are only given to what is older than
+`LEAK_AGE`.
+
+**Leaks.** An object is *reachable* if a variable anywhere leads to it, a message that is not
+handled, a call that is not answered, or a handle in the value of a reachable object. What is not,
+and is old, is suspected: either no handle is left of it and something in the protocol is stuck, or
+only values that refer to each other across references keep it, which no counting scheme frees (G5).
+
+**Cycles.** An object's value contains references; those to an object from whose value the way leads
+back make a cycle, in one process or across several. One that is reachable leaks nothing, and will
+leak as soon as nobody reaches it. Actors' attributes are variables here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import ProtocolError
+from ...protocol.wellformed import check
+from ..core.counters import Counters
+from ..recording.tracing import spell
+from .inspection import ReferenceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..wire.messages import Inspected
+    from .inspector import Inspector
+
+LOOK_PATIENCE = 5.0
+"""Seconds that an endpoint has to say what it holds."""
+LEAK_AGE = 60.0
+"""Seconds after which an object that nothing reaches is suspected."""
+
+Key = tuple[str, str]
+"""An endpoint and a reference: one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All rows, those of one reference together, its owner's first. Iterates over them.
+
+    An endpoint is called by its name alone, unless another one of that name has lived: then by
+    ``name@incarnation``, also in ids.
+    """
+
+    system: str
+    rows: tuple[ReferenceInfo, ...] = ()
+    silent: dict[str, str] = field(default_factory=dict)
+    """Endpoints whose rows are missing, and why."""
+    counters: dict[str, Counters] = field(default_factory=dict)
+    """Of each endpoint that answered."""
+    cycles: tuple[tuple[str, ...], ...] = ()
+    """Objects whose values lead back to themselves, cycle by cycle."""
+    in_full: dict[str, str] = field(default_factory=dict, repr=False)
+    """What each name and id is in full: ``name@incarnation``, ``name@incarnation/number``."""
+
+    def __iter__(self) -> Iterator[ReferenceInfo]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of(self, rref: str) -> list[ReferenceInfo]:
+        """The rows of the reference *rref*, its owner's first, if that has one."""
+        return [row for row in self.rows if row.rref == rref]
+
+    def match(self, prefix: str) -> str:
+        """The one id that is *prefix*, or begins with it.
+
+        Raises:
+            LookupError: there is none, or several, which are named.
+        """
+        ids = sorted({row.rref for row in self.rows}, key=_order)
+        if prefix in ids:
+            return prefix
+        found = [each for each in ids if each.startswith(prefix)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            some = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+            raise LookupError(f"several references begin with {prefix!r}: {some}")
+        raise LookupError(f"system {self.system!r} has no reference {prefix!r}")
+
+
+def look(
+    inspector: Inspector, seconds: float, leak_age: float = LEAK_AGE, *, attached: bool
+) -> Snapshot:
+    """Ask every endpoint of *inspector*'s system; *attached*: its own may be there only to look."""
+    if not leak_age >= 0:
+        raise ValueError(f"an age is 0 seconds or more, not {leak_age}")
+    answers, silent = _ask(inspector, seconds, attached=attached)
+    rows = [row for answer in answers.values() for row in answer.rows]
+    names = Names()
+    for row in rows:
+        names.meet_row(row)
+    for worker in (*silent, *answers):
+        names.meet(worker)
+    marks, cycles = _marks(rows, set(silent), leak_age)
+    homes = {row.rref: row for row in rows if row.role in ("owner", "alias")}
+    sites = {row.rref: row.site for row in rows if row.site is not None}
+    owner_first = {"owner": 0, "alias": 0, "user": 1, "borrower": 2}
+    rows.sort(key=lambda row: (_order(row.rref), owner_first[row.role], row.worker))
+    return Snapshot(
+        system=inspector.core.settings.system,
+        rows=tuple(
+            names.short_row(
+                row, homes.get(row.rref), site=sites.get(row.rref), marks=marks.get(row.rref, ())
+            )
+            for row in rows
+        ),
+        silent={names.short(worker): why for worker, why in silent.items()},
+        counters={names.short(worker): each.counters for worker, each in answers.items()},
+        cycles=tuple(tuple(map(names.short, cycle)) for cycle in cycles),
+        in_full=names.in_full,
+    )
+
+
+def count(
+    inspector: Inspector, seconds: float, *, attached: bool
+) -> tuple[dict[str, Counters], dict[str, str]]:
+    """The counters of every endpoint of the system by its name, and why some did not answer."""
+    answers, silent = _ask(inspector, seconds, attached=attached, rows=False)
+    names = Names()
+    for worker in (*silent, *answers):
+        names.meet(worker)
+    return (
+        {names.short(worker): each.counters for worker, each in answers.items()},
+        {names.short(worker): why for worker, why in silent.items()},
+    )
+
+
+def _ask(
+    inspector: Inspector, seconds: float, *, attached: bool, rows: bool = True
+) -> tuple[dict[str, Inspected], dict[str, str]]:
+    """What each endpoint of the system answers, and why some do not."""
+    core, infos = inspector.core, inspector.registry.workers()
+    found = inspector.inspect(infos, seconds, rows=rows)
+    answers: dict[str, Inspected] = {}
+    silent: dict[str, str] = {}
+    for info in infos:
+        answer, worker = found[info.id], spell(info.id)
+        why = _wrong(answer, seconds)
+        if why or answer is None:
+            if info.id not in core.context.dead:  # or it died meanwhile
+                silent[worker] = why
+        elif info.id != core.me or not attached or answer.counters.references:
+            answers[worker] = answer  # or this program only looks
+    return answers, silent
+
+
+def _wrong(answer: Inspected | None, seconds: float) -> str:
+    """Why *answer* cannot be used; empty if it can."""
+    if answer is None:
+        return f"no answer in {seconds:g} s"
+    if answer.error:
+        return answer.error
+    try:
+        check(answer.counters, (Counters,), "answer")
+        for row in answer.rows:
+            check(row, (ReferenceInfo,), "answer")
+    except ProtocolError as error:
+        return str(error)
+    return ""
+
+
+def _order(rref: str) -> tuple[str, int]:
+    creator, _, number = rref.rpartition("/")
+    return creator, int(number)
+
+
+# ---- names
+
+
+class Names:
+    """Short names of endpoints and ids that are spelled in full."""
+
+    def __init__(self) -> None:
+        self._lives: dict[str, set[str]] = defaultdict(set)
+        self._short: dict[str, str] = {}
+
+    def meet(self, worker: str) -> None:
+        """*worker* is one of those that must be told apart."""
+        self._lives[worker.rpartition("@")[0]].add(worker)
+
+    def meet_row(self, row: ReferenceInfo) -> None:
+        """So are those in *row*."""
+        for name in _HELD:
+            for rref, worker in getattr(row, name).items():
+                self.meet(_worker_of(rref))
+                if isinstance(worker, str):
+                    self.meet(worker)
+        for name in _SEVERAL:
+            for rref in getattr(row, name):
+                self.meet(_worker_of(rref))
+        for name in _IDS:
+            text = getattr(row, name)
+            if text is not None:
+                self.meet(_worker_of(text))
+
+    @property
+    def in_full(self) -> dict[str, str]:
+        """What was made short, and what it is in full."""
+        return {short: full for full, short in self._short.items()}
+
+    def short(self, text: str) -> str:
+        """An endpoint's name, or an id, as short as it can be without doubt."""
+        if text not in self._short:
+            worker = _worker_of(text)
+            name = worker.rpartition("@")[0]
+            number = text[len(worker) :]
+            alone = len(self._lives[name]) < 2
+            self._short[text] = (name if alone else worker) + number
+        return self._short[text]
+
+    def short_row(
+        self, row: ReferenceInfo, home: ReferenceInfo | None, **more: Any
+    ) -> ReferenceInfo:
+        """*row*, its names and ids short, with what only the owner's row, *home*, knows."""
+        for name in _HELD:
+            held = getattr(row, name)
+            if held:
+                more[name] = {
+                    self.short(rref): self.short(other) if isinstance(other, str) else other
+                    for rref, other in held.items()
+                }
+        for name in _SEVERAL:
+            if ids := getattr(row, name):
+                more[name] = tuple(map(self.short, ids))
+        for name in _IDS:
+            value = getattr(row, name)
+            if value is not None:
+                more[name] = self.short(value)
+        if home is not None:
+            more |= {"owner_state": home.state, "type": home.type, "size": home.size}
+        return replace(row, **more)
+
+
+_HELD = ("forks", "loans", "pins", "borrowers", "aliases", "names")
+_SEVERAL = ("contains", "contained_in")
+_IDS = ("worker", "rref", "owner", "target", "canonical", "requested")
+
+
+def _worker_of(text: str) -> str:
+    """``name@incarnation`` of an id spelled in full, or of an endpoint."""
+    head, slash, number = text.rpartition("/")
+    return head if slash and number.isdigit() and "@" in head else text
+
+
+# ---- what the rows say together
+
+
+def _marks(
+    rows: list[ReferenceInfo], silent: set[str], leak_age: float
+) -> tuple[dict[str, tuple[str, ...]], list[list[str]]]:
+    """The marks of those references that have some, and the cycles."""
+    edges = _edges(rows)
+    cycles = [part for part in _strong(edges) if len(part) > 1 or part[0] in edges[part[0]]]
+    in_cycle = {rref for cycle in cycles for rref in cycle}
+    reached, ahead = set[str](), list(_roots(rows, silent))
+    while ahead:
+        rref = ahead.pop()
+        if rref not in reached:
+            reached.add(rref)
+            ahead += edges.get(rref, ())
+    old = {row.rref for row in rows if row.role in ("owner", "alias") and row.age >= leak_age}
+    marks: dict[str, tuple[str, ...]] = dict.fromkeys(in_cycle, ("cycle",))
+    for rref in old - reached:
+        marks[rref] = (*marks.get(rref, ()), "leak")
+    return marks, cycles
+
+
+def _edges(rows: Iterable[ReferenceInfo]) -> dict[str, set[str]]:
+    """From each object to those that it keeps: its value's references, or what it stands for."""
+    rows = list(rows)
+    called: dict[Key, str] = {}
+    for row in rows:
+        called |= {(row.worker, name): row.rref for name in row.names}
+    edges: dict[str, set[str]] = {row.rref: set() for row in rows}
+    for row in rows:
+        kept = [*row.contains, *([row.target] if row.target else [])]
+        edges[row.rref] |= {called.get((row.worker, each), each) for each in kept}
+    return edges
+
+
+def _roots(rows: Iterable[ReferenceInfo], silent: set[str]) -> Iterator[str]:
+    """The references that something besides values holds."""
+    rows = list(rows)
+    stand_ins: dict[Key, int] = defaultdict(int)
+    called = {(row.worker, name): row.rref for row in rows for name in row.names}
+    for row in rows:
+        if row.role == "alias" and row.target is not None:
+            stand_ins[row.worker, called.get((row.worker, row.target), row.target)] += 1
+    for row in rows:
+        in_variables = row.handles - row.in_values - stand_ins[row.worker, row.rref]
+        calls = row.tasks - len(row.pins)
+        unseen = any(worker in silent for worker in row.forks.values())
+        # A value that was not looked into to its end may hold any of them.
+        if in_variables > 0 or row.messages or calls > 0 or unseen or not row.complete:
+            yield row.rref
+
+
+def _strong(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components (Tarjan's algorithm, without recursion)."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    on_stack: set[str] = set()
+    found: list[list[str]] = []
+    for start, after in edges.items():
+        if start in number:
+            continue
+        work: list[tuple[str, Iterator[str]]] = [(start, iter(after))]
+        number[start] = lowest[start] = len(number)
+        stack.append(start)
+        on_stack.add(start)
+        while work:
+            one, ahead = work[-1]
+            for each in ahead:
+                if each not in edges:
+                    continue
+                if each not in number:
+                    number[each] = lowest[each] = len(number)
+                    stack.append(each)
+                    on_stack.add(each)
+                    work.append((each, iter(edges[each])))
+                    break
+                if each in on_stack:
+                    lowest[one] = min(lowest[one], number[each])
+            else:
+                work.pop()
+                if work:
+                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[one])
+                if lowest[one] == number[one]:
+                    part: list[str] = []
+                    while not part or part[-1] != one:
+                        part.append(stack.pop())
+                        on_stack.discard(part[-1])
+                    found.append(sorted(part))
+    return found

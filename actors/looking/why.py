@@ -1,0 +1,368 @@
+"""Why an object is alive: the way from its owner over those that it knows of, to what holds it.
+
+The endpoints that have the reference are asked for their `Holding`s, and the answers are strung
+together as the protocol is: the owner counts forks; who has one holds it by variables, by values of
+objects (which are explained in turn), or has passed it on. What an endpoint should have by its
+parent's account and does not is in a message on its way, or stuck.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import ProtocolError
+from ...protocol.ids import RRefId, WorkerId
+from ...protocol.wellformed import check
+from .holdings import Holding
+from .snapshot import LEAK_AGE, look
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..handles.rref import RRef
+    from .inspection import ReferenceInfo
+    from .inspector import Inspector
+    from .snapshot import Snapshot
+
+MOST = 40
+"""Objects that are explained, of those that contain each other."""
+_ROOTS = {
+    "global": "global",
+    "attribute": "attribute",
+    "local": "variable",
+    "task": "variable",
+    "internal": "in a library:",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One step of the way, and what lies behind it."""
+
+    kind: str
+    """``reference``, ``endpoint``, ``note``, or a `Holding.kind`."""
+    text: str
+    where: str = ""
+    """``file:line in function``, for variables."""
+    worker: str = ""
+    """The endpoint at which that is so."""
+    rref: str = ""
+    """The reference that this explains."""
+    children: tuple[Reason, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines(""))
+
+    def _lines(self, indent: str) -> Iterator[str]:
+        yield f"{indent}{self.text}{f'  ({self.where})' if self.where else ''}"
+        for child in self.children:
+            yield from child._lines(indent + "  ")
+
+    def walk(self) -> Iterator[Reason]:
+        """This one, and all behind it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON."""
+        return {
+            "kind": self.kind,
+            "text": self.text,
+            "where": self.where,
+            "worker": self.worker,
+            "rref": self.rref,
+            "children": [child.as_dict() for child in self.children],
+        }
+
+
+def why(
+    inspector: Inspector,
+    rref: RRef[Any] | str,
+    seconds: float,
+    leak_age: float = LEAK_AGE,
+    *,
+    attached: bool,
+) -> Reason:
+    """See `System.why`."""
+    snapshot = look(inspector, seconds, leak_age, attached=attached)
+    wanted = rref if isinstance(rref, str) else _id_of(rref, snapshot)
+    return _Explanation(inspector, snapshot, seconds).of(snapshot.match(wanted))
+
+
+def _id_of(ref: RRef[Any], snapshot: Snapshot) -> str:
+    """What the snapshot calls the object of *ref*."""
+    rref = ref.canonical() or ref.id
+    full = f"{rref.creator}@{rref.creator.incarnation:x}/{rref.number}"
+    return next((short for short, each in snapshot.in_full.items() if each == full), str(rref))
+
+
+def seconds_text(seconds: float) -> str:
+    """A length of time, short."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def size_text(size: int) -> str:
+    """A number of bytes, short."""
+    amount, units = float(size), ["TB", "GB", "MB", "kB", "B"]
+    while amount >= 1000 and len(units) > 1:
+        amount /= 1000
+        units.pop()
+    unit = units[-1]
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+
+
+@dataclass(slots=True)
+class _Object:
+    """What is known of the reference that is being explained."""
+
+    rref: str
+    rows: dict[str, ReferenceInfo]
+    held: dict[str, list[Holding]]
+    """By endpoint; of those that answered."""
+    shown: set[str] = field(default_factory=set)
+    """Endpoints that have been told of."""
+
+    def age_of(self, fork: str) -> float | None:
+        """Of a fork, as the endpoint says that named it."""
+        ages = (h.age for each in self.held.values() for h in each if h.fork == fork)
+        return next((age for age in ages if age is not None), None)
+
+
+class _Explanation:
+    """Explains one reference, and those that it leads to."""
+
+    def __init__(self, inspector: Inspector, snapshot: Snapshot, seconds: float) -> None:
+        self._inspector = inspector
+        self._snapshot = snapshot
+        self._seconds = seconds
+        self._short = {full: short for short, full in snapshot.in_full.items()}
+        self._explained: set[str] = set()
+        self._path: list[str] = []
+
+    def of(self, rref: str) -> Reason:
+        """The explanation of *rref*, an id of the snapshot's."""
+        rows = {row.worker: row for row in self._snapshot.of(rref)}
+        title = self._title(rref, rows)
+        if rref in self._path:
+            return Reason("note", f"{title}: a cycle, it is {rref} that this explains", rref=rref)
+        if rref in self._explained or len(self._explained) >= MOST:
+            return Reason("note", f"{title}: see above", rref=rref)
+        self._explained.add(rref)
+        self._path.append(rref)
+        found = _Object(rref, rows, self._ask(rref))
+        reasons: list[Reason] = []
+        owner = next((row for row in rows.values() if row.role in ("owner", "alias")), None)
+        if owner is not None:
+            found.shown.add(owner.worker)
+            reasons += self._at(owner.worker, found)
+        else:
+            reasons.append(self._no_owner(rows))
+        for worker, row in rows.items():  # whom the owner does not know, and nobody passed it to
+            if worker not in found.shown:
+                reasons.append(self._endpoint(worker, found, self._beside(row, owner)))
+        if not reasons:
+            reasons.append(Reason("note", "nothing: it is about to be freed"))
+        self._path.pop()
+        return Reason("reference", title, rref=rref, children=tuple(reasons))
+
+    def _beside(self, row: ReferenceInfo, owner: ReferenceInfo | None) -> str:
+        """How *row*'s endpoint has it, of whom *owner*, if it answered, did not tell."""
+        if owner is None and row.owner in self._snapshot.silent:
+            return f"has it, {'not ' * (row.state != 'confirmed')}confirmed by its owner"
+        return "has it, unknown to its owner"
+
+    def _title(self, rref: str, rows: dict[str, ReferenceInfo]) -> str:
+        row = next((row for row in rows.values() if row.role in ("owner", "alias")), None)
+        if row is None:
+            any_row = next(iter(rows.values()), None)
+            return f"{rref}, owned by {any_row.owner}" if any_row else f"{rref} (gone)"
+        parts = [rref]
+        if row.role == "alias":
+            parts.append(f"alias of {row.canonical or row.target}")
+        elif row.type is not None:
+            size = f" of {size_text(row.size)}" if row.size is not None else ""
+            parts.append(f"{row.type}{size}")
+        else:
+            parts.append(row.state)
+        parts.append(f"owned by {row.owner}")
+        parts.append(seconds_text(row.age))
+        if row.site:
+            parts.append(f"created at {row.site}")
+        if "leak" in row.marks:
+            parts.append("suspected leak: no variable, message or call leads to it")
+        return ", ".join(parts)
+
+    def _no_owner(self, rows: dict[str, ReferenceInfo]) -> Reason:
+        row = next(iter(rows.values()), None)
+        if row is None:
+            return Reason("note", "no endpoint has it any more")
+        why = self._snapshot.silent.get(row.owner)
+        if row.state == "lost":
+            return Reason("note", f"its owner {row.owner} died, and the value with it")
+        if why:
+            return Reason("note", f"its owner {row.owner} cannot tell: {why}")
+        return Reason("note", f"its owner {row.owner} has not heard of it (any more)")
+
+    # ---- asking
+
+    def _ask(self, rref: str) -> dict[str, list[Holding]]:
+        """The holdings of every endpoint that answers: messages on their way are anywhere."""
+        inspector = self._inspector
+        about = _parsed(self._snapshot.in_full.get(rref, rref))
+        silent = self._snapshot.silent  # not asked again: that would be another wait, each time
+        infos = [
+            info
+            for info in inspector.registry.workers()
+            if self._name(_full(info.id)) not in silent
+        ]
+        held: dict[str, list[Holding]] = {}
+        for worker, answer in inspector.inspect(infos, self._seconds, about).items():
+            full = _full(worker)
+            if answer is None or answer.error:
+                continue
+            try:
+                for each in answer.holdings:
+                    check(each, (Holding,), "answer")
+            except ProtocolError:
+                continue
+            held[self._name(full)] = [self._shortened(each) for each in answer.holdings]
+        return held
+
+    def _name(self, full: str) -> str:
+        if full in self._short:
+            return self._short[full]
+        head, slash, number = full.rpartition("/")
+        if slash and number.isdigit() and head in self._short:
+            return f"{self._short[head]}/{number}"
+        return re.sub(r"@[0-9a-f]+(?=/\d+$|$)", "", full)
+
+    def _shortened(self, holding: Holding) -> Holding:
+        text = self._name(holding.text) if holding.kind == "serving" else holding.text
+        return Holding(
+            kind=holding.kind,
+            text=text,
+            where=holding.where,
+            worker=self._name(holding.worker) if holding.worker else "",
+            rref=self._name(holding.rref) if holding.rref else "",
+            fork=self._name(holding.fork) if holding.fork else "",
+            age=holding.age,
+            count=holding.count,
+        )
+
+    # ---- telling
+
+    def _endpoint(self, worker: str, found: _Object, how: str) -> Reason:
+        """What *worker* holds it by."""
+        if worker in found.shown:
+            return Reason("endpoint", f"{worker} {how}: see above", worker=worker)
+        found.shown.add(worker)
+        row = found.rows.get(worker)
+        children = list(self._at(worker, found))
+        if worker in self._snapshot.silent:
+            children.append(Reason("note", f"cannot tell: {self._snapshot.silent[worker]}"))
+        elif row is None:
+            children += self._on_the_way(worker, found)
+        return Reason("endpoint", f"{worker} {how}", worker=worker, children=tuple(children))
+
+    def _at(self, worker: str, found: _Object) -> Iterator[Reason]:
+        for holding in found.held.get(worker, ()):
+            if holding.kind != "flight":
+                yield self._reason(worker, holding, found)
+
+    def _on_the_way(self, worker: str, found: _Object) -> Iterator[Reason]:
+        """*worker* should have it and does not: is a message on its way there, or from it?"""
+        flights = list(self._flights(found, to=worker)) + list(self._flights(found, by=worker))
+        yield from flights
+        if not flights:
+            yield Reason("note", "it has not got it, or not any more; look again")
+
+    def _flights(self, found: _Object, to: str = "", by: str = "") -> Iterator[Reason]:
+        for sender, held in found.held.items():
+            for each in held:
+                if each.kind == "flight" and (each.worker == to or sender == by):
+                    age = found.age_of(each.fork) if each.fork else None
+                    since = f" for {seconds_text(age)}" if age is not None else ""
+                    fork = f" with fork {each.fork}" if each.fork else ""
+                    text = (
+                        f"{sender} sent {each.worker} a {each.text}{fork}, not acknowledged{since}"
+                    )
+                    yield Reason("flight", text, worker=sender)
+
+    def _reason(self, worker: str, holding: Holding, found: _Object) -> Reason:
+        kind, other = holding.kind, holding.worker
+        age = holding.age if holding.age is not None else found.age_of(holding.fork)
+        since = f" {seconds_text(age)} ago" if age is not None else ""
+        children: tuple[Reason, ...] = ()
+        many = f"{holding.count} " if holding.count > 1 else ""
+        match kind:
+            case "global" | "attribute" | "local" | "task" | "internal":
+                text = f"{_ROOTS[kind]} {holding.text}"
+            case "object":
+                at = f", at {holding.text}" if holding.text else ""
+                text = f"in the value of {holding.rref}{at}"
+                children = (self.of(holding.rref),)
+            case "alias":
+                text = f"{holding.rref} is an alias of it"
+                children = (self.of(holding.rref),)
+            case "garbage":
+                what = holding.text or "by something unknown"
+                text = (
+                    f"a handle {what} to which no variable leads: garbage that the collector has "
+                    "not taken yet (gc.collect() does), or held by C code"
+                )
+            case "unfound":
+                more = f": {holding.text}" if holding.text else ""
+                text = f"{holding.count} handle(s) to which no way was found{more}"
+            case "message":
+                text = f"{holding.count} message(s) that {worker} has not handled"
+            case "serving":
+                text = f"call {holding.text} of {other}, which waits or runs at {worker}"
+            case "pending":
+                text = f"{holding.count} request(s) of {worker} that {other} has not answered"
+                text += f", the oldest from{since}" if since else ""
+            case "request":
+                text = f"a request of {other}: {holding.text}" if other else "a request runs on it"
+            case "placeholder":
+                text = f"its creation by {other} has not arrived"
+            case "asked":
+                lasts = f" since {seconds_text(age)}" if age is not None else ""
+                text = (
+                    f"{worker} holds fork {holding.fork}, not confirmed{lasts}: waiting for the "
+                    f"ACK of the owner, {other}"
+                )
+                children = tuple(self._flights(found, to=other)) + tuple(
+                    self._flights(found, by=other)
+                )
+            case "fork":
+                return self._endpoint(other, found, f"has fork {holding.fork}")
+            case "lent" | "loan":
+                return self._endpoint(other, found, f"was lent it as {holding.fork}{since}")
+            case "table":
+                return self._endpoint(other, found, f"borrowed it as {holding.fork}")
+            case "pin":
+                how = f"got it as fork {holding.fork}{since}, and {worker} waits for its ACK"
+                return self._endpoint(other, found, how)
+            case _:
+                text = f"{many}{kind} {holding.text}"
+        return Reason(kind, text, holding.where, worker, children=children)
+
+
+def _full(worker: WorkerId) -> str:
+    """A name as the snapshot has it in full."""
+    return f"{worker}@{worker.incarnation:x}"
+
+
+def _parsed(full: str) -> RRefId:
+    """The id that is spelled so, in full."""
+    worker, _, number = full.rpartition("/")
+    name, _, incarnation = worker.rpartition("@")
+    return RRefId(WorkerId(name, int(incarnation, 16)), int(number))

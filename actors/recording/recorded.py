@@ -1,0 +1,175 @@
+"""The machines of an endpoint, each input of which is told to a tracer.
+
+Where nothing is recorded the shell calls the `Context` itself. Where something is, it calls one of
+these: another view of the same tables, which tells the tracer what it is asked to do and has the
+context do it. What the context asks of itself is no input, and is not told.
+
+Most inputs of the user's come to one message: then the line of that message says so (`by`), if all
+that the input was can be read from it, and there is none of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.context import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...protocol.effects import Effect
+    from ...protocol.ids import CallId, RRefId, WorkerId
+    from ...protocol.messages import Cargo, Descriptor, Message
+    from .tracing import Tracer
+
+
+class Recorded(Context):
+    """*plain*, with *tracer* told of each input. See `Context` for what each does."""
+
+    __slots__ = ("_tracer", "plain")
+
+    def __init__(self, plain: Context, tracer: Tracer) -> None:
+        self.__dict__ = plain.__dict__  # the same tables: whichever is called changes both
+        self.plain = plain
+        self._tracer = tracer
+
+    # ---- what the user's code does
+
+    def own(self) -> RRefId:
+        rref = self.plain.own()
+        self._tracer.did("own", rref)
+        self._tracer.flush()  # it is no part of a step, and nor is the next one
+        return rref
+
+    def hold(self, rref: RRefId) -> None:
+        self._tracer.did("hold", rref)
+        self._tracer.flush()
+        self.plain.hold(rref)
+
+    def take_up(self, descriptor: Descriptor) -> list[Effect]:
+        self._tracer.did("take_up", (descriptor,))
+        return self.plain.take_up(descriptor)
+
+    def drop(self, *rrefs: RRefId) -> list[Effect]:
+        self._tracer.did("drop", rrefs)
+        return self.plain.drop(*rrefs)
+
+    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
+        made = self.plain.fork(rref, to)
+        self._tracer.did("fork", rref, to)
+        return made
+
+    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
+        made = self.plain.lend(rref, to, replies=replies)
+        self._tracer.did("lend", rref, to, replies)
+        return made
+
+    def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
+        carries = tuple(descriptors)
+        self._tracer.did("abandon", carries)
+        return self.plain.abandon(carries)
+
+    def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
+        carries = tuple(descriptors)
+        self._tracer.did("release", carries)
+        return self.plain.release(carries)
+
+    # ---- what it asks for
+
+    def create(
+        self, to: WorkerId, cargo: Cargo, target: RRefId | None = None
+    ) -> tuple[RRefId, list[Effect]]:
+        rref, effects = self.plain.create(to, cargo, target)
+        whole = _names(effects, "target", target)
+        self._tracer.told(effects, whole, "create", to, cargo.descriptors, target)
+        return rref, effects
+
+    def call(
+        self, to: WorkerId, cargo: Cargo, chain: tuple[RRefId, ...] = ()
+    ) -> tuple[CallId, list[Effect]]:
+        call, effects = self.plain.call(to, cargo, chain)
+        self._tracer.told(effects, True, "call", to, cargo.descriptors, chain)
+        return call, effects
+
+    def invoke(
+        self, rref: RRefId, cargo: Cargo, chain: tuple[RRefId, ...] = (), to: WorkerId | None = None
+    ) -> tuple[CallId, list[Effect]]:
+        call, effects = self.plain.invoke(rref, cargo, chain, to)
+        whole = _names(effects, "rref", rref)
+        self._tracer.told(effects, whole, "invoke", rref, cargo.descriptors, chain, to)
+        return call, effects
+
+    def fetch(
+        self,
+        rref: RRefId,
+        chain: tuple[RRefId, ...] = (),
+        *,
+        copy: bool = True,
+        direct: bool = False,
+        follow: bool = True,
+    ) -> tuple[CallId, list[Effect]]:
+        call, effects = self.plain.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
+        whole = _names(effects, "rref", rref) and (not direct or follow)
+        self._tracer.told(effects, whole, "fetch", rref, chain, copy, direct, follow)
+        return call, effects
+
+    def cancel(self, call: CallId) -> list[Effect]:
+        self._tracer.did("cancel", call)
+        return self.plain.cancel(call)
+
+    def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
+        effects = self.plain.tell(to, cargo)
+        self._tracer.told(effects, True, "tell", to, cargo.descriptors)
+        return effects
+
+    # ---- what it answers
+
+    def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
+        effects = self.plain.reply(call, cargo)
+        self._tracer.told(effects, True, "reply", call, cargo.descriptors)
+        return effects
+
+    def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
+        effects = self.plain.refuse(call, cargo)
+        self._tracer.told(effects, True, "refuse", call, cargo.descriptors)
+        return effects
+
+    def resolve(self, rref: RRefId) -> list[Effect]:
+        self._tracer.did("resolve", rref)
+        return self.plain.resolve(rref)
+
+    def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
+        self._tracer.did("stand_for", rref, target)
+        return self.plain.stand_for(rref, target)
+
+    def done(self, rref: RRefId) -> list[Effect]:
+        self._tracer.did("done", rref)
+        return self.plain.done(rref)
+
+    def suspect(self, rref: RRefId) -> list[Effect]:
+        self._tracer.did("suspect", rref)
+        return self.plain.suspect(rref)
+
+    def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
+        self._tracer.did("waits", run, call, number, what)
+        return self.plain.waits(run, call, number, what)
+
+    # ---- messages and deaths
+
+    def take(self, sender: WorkerId, message: Message) -> list[Effect]:
+        return self.plain.take(sender, message)  # the shell tells of it, with its number
+
+    def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
+        lost = tuple(unacknowledged)
+        self._tracer.died(worker, lost)
+        return self.plain.died(worker, lost)
+
+    def bury(self, worker: WorkerId) -> list[Effect]:
+        self._tracer.buried(worker)
+        return self.plain.bury(worker)
+
+
+def _names(effects: list[Effect], field: str, rref: RRefId | None) -> bool:
+    """Whether the message that is sent at once, if any, names the object as the input does."""
+    message = getattr(effects[0], "message", None) if effects else None
+    return getattr(message, field, None) == rref

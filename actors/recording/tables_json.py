@@ -1,0 +1,189 @@
+"""The tables of a `Context` as plain JSON values, and back.
+
+A trace that begins in the middle of an endpoint's life begins with its tables, so that a reader can
+run the machines on from there. What is read back comes from a file, and maybe from a stranger's: so
+only the classes of the protocol are made, each with its own fields, and nothing is called. What is
+the user's, the payloads, is left out.
+
+Ids and strings stay strings, one letter before each saying which (``r`` a reference, ``f`` a fork,
+``c`` a call, ``w`` an endpoint, ``s`` a text); what has a structure is a list that begins with
+what it is. A machine that stands in two places (an alias) is written once, and then pointed at.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from ...protocol.alias import Alias
+from ...protocol.borrowing import BorrowingOwner, BorrowingUser
+from ...protocol.context import Context
+from ...protocol.creations import Asked, Seen
+from ...protocol.dead import Dead
+from ...protocol.effects import Send
+from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
+from ...protocol.lending import LendingOwner, LendingUser, Loan
+from ...protocol.messages import KINDS, Cargo, Descriptor, Hop, Moved, Passing, Report
+from ...protocol.names import Name
+from ...protocol.owner import Owner
+from ...protocol.sharing import DISCIPLINES
+from ...protocol.tables import Relay, Waiting
+from ...protocol.user import User
+from .tracing import spell
+
+_APART = frozenset({"me", "discipline", "now", "_looking"})
+"""What a context has besides its tables. The time is the shell's to say: `born` is left out too.
+
+What a probe waits to be told is told in the same step."""
+_DEAD = frozenset({"dead", "buried"})
+MOST = 20_000
+"""Entries of an endpoint whose tables are written down; of more it would be held up for long."""
+_MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUser)
+_CLASSES: dict[str, type] = {
+    each.__name__: each
+    for each in (
+        *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send),
+        *(*KINDS, Descriptor, Hop, Report, Moved),
+    )
+}
+_IDS: dict[type, str] = {RRefId: "r", ForkId: "f", CallId: "c", WorkerId: "w"}
+_LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", deque: "deque"}
+
+
+class SnapshotError(ValueError):
+    """These are no tables that a `Context` can have."""
+
+
+def tables_of(context: Context) -> dict[str, Any] | None:
+    """All that *context* knows, for `context_of`; None if that is too much. Under the lock."""
+    if len(context.owners) + len(context.users) + len(context.waiting) > MOST:
+        return None
+    write = _Writer()
+    return {name: write.plain(value) for name, value in vars(context).items() if name not in _APART}
+
+
+def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Context:
+    """A context with these *tables*; *worker* makes a `WorkerId` of its spelling.
+
+    Raises `SnapshotError`.
+    """
+    if sharing not in DISCIPLINES:
+        raise SnapshotError(f"{sharing!r} is no discipline")
+    context = Context(me, sharing)  # type: ignore[arg-type]  # it is one
+    if not isinstance(tables, dict) or set(tables) != set(vars(context)) - _APART:
+        raise SnapshotError("they do not have the fields that tables have")
+    read = _Reader(worker)
+    for name, value in tables.items():
+        found = read.value(value)
+        if type(found) is set and name in _DEAD:  # up to format 5
+            found = Dead((each.incarnation, each.incarnation) for each in found)
+        if type(found) is not type(getattr(context, name)):
+            raise SnapshotError(f"their {name!r} is not what belongs there")
+        setattr(context, name, found)
+    return context
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def plain(self, value: Any) -> Any:
+        kind = type(value)
+        if value is None or kind in (bool, int):
+            return value
+        if kind is str:
+            return f"s{value}"
+        if kind in _IDS:
+            return _IDS[kind] + spell(value)
+        if kind in _LISTS:
+            items = sorted(value) if kind is set else value
+            return [_LISTS[kind], *map(self.plain, items)]
+        if kind is dict:
+            return ["dict", *([self.plain(k), self.plain(v)] for k, v in value.items())]
+        if isinstance(value, Enum):
+            return ["enum", kind.__name__, value.name]
+        if kind is Cargo:
+            return ["Cargo", ["descriptors", self.plain(value.descriptors)]]
+        if kind.__name__ not in _CLASSES:
+            raise AssertionError(f"a {kind.__name__} is in the tables, and nobody can write it")
+        if kind is Alias:
+            if id(value) in self._seen:
+                return ["again", self._seen[id(value)]]
+            self._seen[id(value)] = len(self._seen)
+        return [
+            kind.__name__,
+            *([name, self.plain(getattr(value, name))] for name in _fields(kind)),
+        ]
+
+
+class _Reader:
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+        self._seen: list[Any] = []
+
+    def value(self, plain: Any) -> Any:
+        try:
+            return self._value(plain)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise SnapshotError(f"they hold what no table holds ({error})") from error
+
+    def _value(self, plain: Any) -> Any:
+        if plain is None or isinstance(plain, bool | int):
+            return plain
+        if isinstance(plain, str):
+            return self._id(plain[0], plain[1:])
+        name, *items = plain
+        for kind, called in _LISTS.items():
+            if called == name:
+                return kind(map(self._value, items))
+        if name == "dict":
+            return {self._value(key): self._value(value) for key, value in items}
+        if name == "enum":
+            if items[0] != "Passing":
+                raise ValueError(f"{items[0]} is no enum of theirs")
+            return Passing[items[1]]
+        if name == "again":
+            return self._seen[items[0]]
+        if name == "Cargo":
+            return Cargo(descriptors=self._value(items[0][1]))
+        kind = _CLASSES[name]
+        made: Any = object.__new__(kind) if _is_filled(kind) else None
+        if kind is Alias:
+            self._seen.append(made)
+        given = {field: self._value(value) for field, value in items}
+        if set(given) != set(_fields(kind)):
+            raise ValueError(f"a {name} has other fields")
+        if made is None:
+            return kind(**given)
+        if kind in _MACHINES:
+            made.born = 0.0
+        for field, value in given.items():
+            object.__setattr__(made, field, value)
+        return made
+
+    def _id(self, letter: str, text: str) -> Any:
+        if letter == "s":
+            return text
+        if letter == "w":
+            return self._worker(text)
+        kind = next(kind for kind, each in _IDS.items() if each == letter)
+        minter, _, number = text.rpartition("/")
+        return kind(self._worker(minter), int(number))
+
+
+def _is_filled(kind: type) -> bool:
+    """Whether its objects are made empty, and then filled; a message, and a loan, is made whole."""
+    return kind is not Loan and not issubclass(kind, msgspec.Struct)
+
+
+def _fields(kind: type) -> list[str]:
+    """What a machine, or a message, is made of."""
+    if kind is Loan:
+        return list(Loan._fields)
+    if issubclass(kind, msgspec.Struct):
+        return list(kind.__struct_fields__)
+    slots = [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]
+    return [name for name in slots if name != "born"]

@@ -1,0 +1,238 @@
+"""`Store`: the keys and values that the members of one round share.
+
+The names and the meaning are those of `torch.distributed.Store`. It is kept by the rendezvous
+service, where a `get` that waits holds up nobody; only members of the round that is on may use it,
+and it ends with the round. `AwaitableStore` is for handlers, `Store` for everybody else.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.store import Op
+from ..wire.settings import check_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from ...protocol.ids import WorkerId
+    from ...protocol.store import Change
+    from .client import Client
+
+    Value = str | bytes
+
+DEFAULT_TIMEOUT = 300.0
+"""Seconds that `get` and `wait` wait at most unless told otherwise; torch's."""
+MARGIN = 5.0
+"""Seconds that the service has for an answer, beside those that it is told to wait."""
+
+
+class AwaitableStore:
+    """The store of one round, every method of which is awaited, in any handler."""
+
+    def __init__(
+        self, client: Client, run: str, number: int, node: WorkerId, prefix: str = ""
+    ) -> None:
+        self._client = client
+        self._where = (run, number, node)
+        self._prefix = prefix
+        self._timeout = DEFAULT_TIMEOUT
+
+    async def set(self, key: str, value: Value) -> None:
+        """See `Store.set`."""
+        await self._change("set", [key], [value])
+
+    async def multi_set(self, keys: Sequence[str], values: Sequence[Value]) -> None:
+        """See `Store.multi_set`."""
+        if len(keys) != len(values):
+            raise ValueError(f"{len(keys)} keys cannot have {len(values)} values")
+        await self._change("set", keys, values)
+
+    async def get(self, key: str) -> bytes:
+        """See `Store.get`."""
+        return (await self._values([key], None))[0]
+
+    async def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """See `Store.multi_get`."""
+        return await self._values(keys, None)
+
+    async def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """See `Store.wait`."""
+        await self._values(keys, timeout)
+
+    async def check(self, keys: Sequence[str]) -> bool:
+        """See `Store.check`."""
+        there = set(await self._keys())
+        return there.issuperset(self._full(keys))
+
+    async def add(self, key: str, amount: int) -> int:
+        """See `Store.add`."""
+        if isinstance(amount, bool) or not isinstance(amount, int):
+            raise TypeError(f"what is added is a whole number, not {amount!r}")
+        return int(await self._change("add", [key], (), amount))
+
+    async def append(self, key: str, value: Value) -> None:
+        """See `Store.append`."""
+        await self._change("append", [key], [value])
+
+    async def compare_set(self, key: str, expected: Value, desired: Value) -> bytes:
+        """See `Store.compare_set`."""
+        return bytes(await self._change("compare_set", [key], [expected, desired]))
+
+    async def delete_key(self, key: str) -> bool:
+        """See `Store.delete_key`."""
+        return bool(await self._change("delete", [key]))
+
+    async def num_keys(self) -> int:
+        """See `Store.num_keys`."""
+        return sum(key.startswith(self._prefix) for key in await self._keys())
+
+    @property
+    def timeout(self) -> float:
+        """See `Store.timeout`."""
+        return self._timeout
+
+    def set_timeout(self, timeout: float) -> None:
+        """See `Store.set_timeout`."""
+        self._timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
+
+    def prefix(self, prefix: str) -> AwaitableStore:
+        """See `Store.prefix`."""
+        view = AwaitableStore(self._client, *self._where, prefix=f"{self._prefix}{_key(prefix)}/")
+        view.set_timeout(self._timeout)
+        return view
+
+    # ---- inside
+
+    async def _change(
+        self, what: Change, keys: Sequence[str], values: Sequence[Value] = (), amount: int = 0
+    ) -> Any:
+        make = functools.partial(
+            Op,
+            self._client.core.me,
+            what=what,
+            keys=self._full(keys),
+            values=tuple(map(_bytes, values)),
+            amount=amount,
+        )
+        seconds = self._client.core.settings.timeout
+        doing = self._client.change(make, *self._where, seconds=seconds)
+        answer = await self._client.wait(doing)
+        if isinstance(answer, str):
+            raise ValueError(answer)  # noqa: TRY004 - it is the error's text
+        return answer
+
+    async def _values(self, keys: Sequence[str], timeout: float | None) -> list[bytes]:  # noqa: ASYNC109
+        seconds = check_timeout(timeout, self._timeout)
+        asked = (*self._where, self._full(keys), seconds)
+        doing = self._client.ask("values", *asked, seconds=seconds + MARGIN)
+        found: list[bytes] = await self._client.wait(doing)
+        return found
+
+    async def _keys(self) -> list[str]:
+        doing = self._client.ask("keys", *self._where, seconds=MARGIN)
+        found: list[str] = await self._client.wait(doing)
+        return found
+
+    def _full(self, keys: Sequence[str]) -> tuple[str, ...]:
+        if isinstance(keys, str):
+            raise TypeError(f"a list of keys is needed, not the text {keys!r}")
+        return tuple(self._prefix + _key(key) for key in keys)
+
+
+class Store:
+    """The store of one round. Its methods block; handlers await those of `awaitable`.
+
+    Every method raises `RendezvousStateError` once this node is no member of the round, or the
+    round is over (also a `get` that waits), `RendezvousConnectionError` if the service cannot be
+    reached, `FetchTimeoutError` if it does not answer in time, and `WouldBlockError` in a handler.
+    """
+
+    def __init__(self, awaitable: AwaitableStore) -> None:
+        self.awaitable = awaitable
+        """The same store for handlers: ``await store.awaitable.get("key")``."""
+
+    def set(self, key: str, value: Value) -> None:
+        """Let *key* have *value*; text is stored as UTF-8."""
+        self._block(self.awaitable.set(key, value))
+
+    def multi_set(self, keys: Sequence[str], values: Sequence[Value]) -> None:
+        """Let each key have its value, all at once. Raises `ValueError` unless they are pairs."""
+        self._block(self.awaitable.multi_set(keys, values))
+
+    def get(self, key: str) -> bytes:
+        """The value of *key*, waiting for it until the timeout (`FetchTimeoutError`)."""
+        value: bytes = self._block(self.awaitable.get(key))
+        return value
+
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """The values of *keys*, waiting for them all until the timeout (`FetchTimeoutError`)."""
+        values: list[bytes] = self._block(self.awaitable.multi_get(keys))
+        return values
+
+    def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:
+        """Wait until all *keys* are there, *timeout* seconds at most (`FetchTimeoutError`)."""
+        self._block(self.awaitable.wait(keys, timeout))
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Whether all *keys* are there. Does not wait for them."""
+        return bool(self._block(self.awaitable.check(keys)))
+
+    def add(self, key: str, amount: int) -> int:
+        """Add *amount* to the number that *key* has (0 if it is new), and return the sum.
+
+        Raises `ValueError` if it has something else.
+        """
+        return int(self._block(self.awaitable.add(key, amount)))
+
+    def append(self, key: str, value: Value) -> None:
+        """Append *value* to what *key* has."""
+        self._block(self.awaitable.append(key, value))
+
+    def compare_set(self, key: str, expected: Value, desired: Value) -> bytes:
+        """Let *key* have *desired* if it has *expected*; returns what it has then.
+
+        A key that is not there is made if "" is expected; otherwise nothing is made, and
+        *expected* returned.
+        """
+        return bytes(self._block(self.awaitable.compare_set(key, expected, desired)))
+
+    def delete_key(self, key: str) -> bool:
+        """Remove *key*; whether it was there."""
+        return bool(self._block(self.awaitable.delete_key(key)))
+
+    def num_keys(self) -> int:
+        """How many keys there are."""
+        return int(self._block(self.awaitable.num_keys()))
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that `get` and `wait` wait at most unless told otherwise."""
+        return self.awaitable.timeout
+
+    def set_timeout(self, timeout: float) -> None:
+        """Have another `timeout`, in seconds. Raises `ValueError` for 0 or less."""
+        self.awaitable.set_timeout(timeout)
+
+    def prefix(self, prefix: str) -> Store:
+        """A view: the keys that begin with *prefix* and a slash, without them."""
+        return Store(self.awaitable.prefix(prefix))
+
+    def _block(self, doing: Coroutine[Any, Any, Any]) -> Any:
+        client = self.awaitable._client
+        return client.block(doing, "the store", "`await store.awaitable.get(...)` and its like")
+
+
+def _key(key: str) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"a key is text, not {key!r}")
+    return key
+
+
+def _bytes(value: Value) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError(f"a value is bytes or text, not {value!r}")
+    return bytes(value)

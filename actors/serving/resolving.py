@@ -1,0 +1,100 @@
+"""Arguments by value: whoever runs a task fetches them first, and no thread waits meanwhile.
+
+``remote(to, fn, (ref,), resolve=True)`` sends the reference, not the value: nobody waits for an
+argument that is not there yet. The worker that runs the task asks for the values, all at once,
+and gives its threads to other work until the last one has come (the 2016 note's remote calls).
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..handles.rref import RRef
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...protocol.ids import RRefId
+    from ..calls.calls import Invocation
+    from ..calls.futures import Future
+
+
+@dataclass(frozen=True)
+class ByValue:
+    """A function that is to get the values of the references among its arguments."""
+
+    function: Callable[..., Any]
+
+    @property
+    def __name__(self) -> str:
+        """The function's, for labels and errors."""
+        return str(getattr(self.function, "__name__", self.function))
+
+
+class Resolving:
+    """The arguments of one task, until all their values are there."""
+
+    def __init__(
+        self,
+        function: ByValue,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        chain: tuple[RRefId, ...],
+    ) -> None:
+        self._invocation: Invocation = function.function, args, kwargs
+        self._futures: dict[RRefId, Future[Any]] = {}
+        self._left = 0
+        self._lock = threading.Lock()
+        try:
+            for each in (*args, *kwargs.values()):
+                if isinstance(each, RRef) and each.id not in self._futures:
+                    self._futures[each.id] = each._fetch(None, chain, direct=True)
+        except BaseException:
+            self.give_up()
+            raise
+
+    def then(self, ready: Callable[[], object]) -> None:
+        """Call *ready* once no value is missing any more, maybe at once, in any thread."""
+        self._left = len(self._futures)
+        if not self._futures:
+            ready()
+            return
+
+        def count(_: object) -> None:
+            with self._lock:
+                self._left -= 1
+                if self._left:
+                    return
+            ready()
+
+        for future in list(self._futures.values()):
+            concurrent.futures.Future.add_done_callback(future, count)
+
+    @property
+    def futures(self) -> tuple[Future[Any], ...]:
+        """What it waits for, all of it."""
+        return tuple(self._futures.values())
+
+    def give_up(self) -> None:
+        """Nobody wants the values any more; those who wait for them are told."""
+        for future in list(self._futures.values()):
+            future.cancel()
+
+    def take(self) -> Invocation:
+        """The function and its arguments, with values for references; nothing is kept.
+
+        Raises what stands in the place of a value.
+        """
+        function, args, kwargs = self._invocation
+        futures, self._futures = self._futures, {}
+        del self._invocation
+        values = {rref: future.result() for rref, future in futures.items()}
+
+        def value(each: Any) -> Any:
+            return values[each.id] if isinstance(each, RRef) else each
+
+        by_name = {name: value(each) for name, each in kwargs.items()}
+        return function, tuple(map(value, args)), by_name

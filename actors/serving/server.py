@@ -1,0 +1,401 @@
+"""Running what others ask for: functions, methods of objects, copies of values.
+
+Plain functions run in the endpoint's pool of threads, `async def` ones on its loop. What a
+request brought is unpickled there too, never in the mailbox thread. Each request is replied
+to exactly once, and its own hold on its references ends with that.
+
+A reference lent for a call costs nothing if the callee does not keep it, so when the reply
+is made nothing of ours may hold what the call brought or made: arguments, the function, the
+error's frames and the result (in a `Box`, which whoever takes it empties) are let go before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import operator
+import threading
+import time
+import types
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from thespian.actors import ActorAddress
+
+from ...protocol.effects import Refusal, Refuse, Stop
+from ...protocol.effects import Run as RunEffect
+from ...protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
+from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
+from ...serialization.failures import Failure, details_of
+from ...serialization.frozen import Frozen
+from ...serialization.payload import Payload
+from ...serialization.plain import size_class
+from ..base.interrupts import undisturbed
+from ..calls import calls
+from ..core.current import Run, running_in
+from ..handles.rref import RRef
+from ..values.box import Box
+from ..values.freezing import Freezing, ToFreeze
+from ..values.packing import Pack
+from ..wire.cargoes import HEAD
+from .resolving import ByValue, Resolving
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Hashable
+
+    from ...protocol.ids import CallId, RRefId, WorkerId
+    from ...protocol.messages import Descriptor, Invoke, Request
+    from ..calls.calls import Calls, Invocation
+    from ..calls.waits import Waits
+    from ..core.brief import Later
+    from ..core.core import Core
+    from ..core.delivery import Delivery
+    from ..core.pool import Job
+    from ..core.registry import Registry
+    from ..values.objects import Objects
+    from ..values.packing import Packer
+
+    Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
+
+log = logging.getLogger(__name__)
+
+_OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "__call__": lambda value: value,
+    "__getitem__": lambda value: partial(operator.getitem, value),
+    "__getattr__": lambda value: partial(getattr, value),
+}
+"""What a proxy asks for besides methods: the function to call with its arguments."""
+MAX_WAITING = 100_000
+"""Calls and creations that wait for a thread of one endpoint; a further one is refused."""
+
+
+class Server:
+    """Carries out the requests of one endpoint."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        registry: Registry,
+        delivery: Delivery,
+        objects: Objects,
+        packer: Packer,
+        waits: Waits,
+        calls: Calls,
+    ) -> None:
+        self._core = core
+        self._registry = registry
+        self._delivery = delivery
+        self._objects = objects
+        self._packer = packer
+        self._waits = waits
+        self._calls = calls
+        core.handlers |= {RunEffect: self._start_it, Refuse: self._refuse, Stop: self._stop}
+        self._unstarted: set[CallId] = set()
+        self._stopped: set[CallId] = set()
+        self._resolving: dict[CallId, Resolving] = {}
+        """Requests whose arguments are being fetched."""
+        self.spawn: Spawn | None = None
+        """Has an `async def` function run; None makes each run in a loop of its own."""
+        self.served = 0
+        """Requests taken up so far."""
+        self.errors = 0
+        """Those that ended with an exception."""
+
+    def _start_it(self, effect: RunEffect, later: Later) -> None:
+        """Run a request, soon: between two messages if it is brief, or else in a thread.
+
+        That is woken *later*. Sooner, it would only wait for the endpoint's lock, and for the
+        interpreter.
+        """
+        # Copying a value waits for no function: `Fetch`es have threads of their own.
+        core, request = self._core, effect.request
+        self.served += 1
+        pool = core.chores if isinstance(request, Fetch) else core.pool
+        if target_of(request) is None and pool.waits >= MAX_WAITING:
+            self._refuse(Refuse(effect.sender, request, Refusal.FULL), later)
+            return
+        if isinstance(request, Call):
+            self._unstarted.add(request.call)
+        kind = self._kind(request)
+        core.brief.submit(pool, kind, self._run, request, kind, later=later)
+
+    def _stop(self, effect: Stop, _: Later) -> None:
+        """Do not start a call, if it waits for a thread, or for its arguments, still."""
+        call = effect.call
+        if call in self._unstarted and call.caller == effect.sender:
+            self._stopped.add(call)
+            resolving = self._resolving.get(call)
+            if resolving is not None:
+                self._core.chores.submit(resolving.give_up)
+
+    def close(self, forgotten: list[Job]) -> None:
+        """The pool forgot these. Requests end with us, but chains of futures must end too (G6)."""
+        for job, args in forgotten:
+            if getattr(job, "__self__", None) is not self:
+                try:
+                    job(*args)
+                except Exception as error:  # an interrupt ends the wait for one that does not end
+                    text = details_of(error)
+                    log.error("a callback raised on %s:\n%s", self._core.me, text)  # noqa: TRY400
+
+    def _refuse(self, effect: Refuse, _: Later) -> None:
+        """Answer a request that is not run; the error names each wait of a ring."""
+        sender, request, why = effect.sender, effect.request, effect.why
+        error: BaseException
+        if why is Refusal.CANCELLED:
+            error = CancelledError(why.value)
+        elif why is Refusal.LOST:
+            error = OwnerDiedError(
+                f"a call on {getattr(request, 'rref', None)} has no answer: {why.value}; "
+                "create the object again"
+            )
+        elif why is Refusal.FULL:
+            target = target_of(request)
+            where = "for a thread" if target is None else f"for their turn on {target}"
+            error = OverloadedError(
+                f"{self._core.me} did not start a request of {sender}: {why.value} {where}; "
+                "wait for earlier ones before you send more, or give the worker more threads"
+            )
+        elif why is Refusal.RING:
+            waits = "; ".join(hop.what for hop in effect.ring)
+            error = SelfWaitError(
+                f"a call of {sender} waits in a ring, and nothing in it can go on: {waits}; it was "
+                "refused so that the others can; call in one order everywhere, or wait for less"
+            )
+        else:
+            error = SelfWaitError(
+                f"the call of {sender} would wait for itself: the object runs one call at a time, "
+                "and an earlier call of this very chain runs on it; pass what it needs along"
+            )
+        self._core.chores.submit(self._turn_down, request, self._failure(error, request))
+
+    # ---- in a thread of the pool
+
+    def _run(self, request: Request, kind: Hashable) -> None:
+        started = time.perf_counter()
+        self._start(request)
+        self._core.brief.took(kind, time.perf_counter() - started)
+
+    def _kind(self, request: Request) -> Hashable:
+        """What requests of this kind have in common that says how long they take."""
+        if not isinstance(request, Fetch):
+            return getattr(request.cargo.payload, "tag", None)
+        stored = self._objects.stored(request.rref) if request.copy else None
+        return Fetch, size_class(stored.value) if stored is not None else 0
+
+    def _start(self, request: Request) -> None:
+        if isinstance(request, Fetch):
+            self._finish(request, Box(self._wanted(request)))
+            return
+        chain = chain_of(request)
+        self._go_on(request, chain, self._call(request, chain, lambda: self._open(request)))
+
+    def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
+        """The function has returned: what?"""
+        kind = type(box.content)  # `isinstance` asks the user's `__class__`, which may raise
+        if kind is Resolving:
+            self._resolve(request, chain, box.take())
+        elif kind is types.CoroutineType:
+            self._await(request, box, chain)
+        else:
+            self._finish(request, box)
+
+    def _resolve(self, request: Request, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
+        """Start when the arguments are there; until then no thread waits."""
+        waits = self._waits.begin(self._as_run(request, chain, 0), resolving.futures)
+        with self._core.lock:
+            self._resolving[request.call] = resolving
+        if request.call in self._stopped:
+            resolving.give_up()
+
+        def run() -> None:
+            self._waits.unblock(waits)
+            with self._core.lock:
+                del self._resolving[request.call]
+            self._go_on(request, chain, self._call(request, chain, resolving.take))
+
+        resolving.then(lambda: self._core.pool.submit(run))
+
+    def _call(
+        self, request: Request, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
+    ) -> Box:
+        """What the function returns, or its `Failure`; or the arguments that it waits for."""
+        try:
+            run = self._as_run(request, chain, threading.get_ident())
+            with running_in(self._core, chain, run):
+                function, args, kwargs = invocation()
+                if isinstance(function, ByValue):
+                    return Box(Resolving(function, args, kwargs, chain))
+                self._begin(request)
+                return Box(function(*args, **kwargs))
+        except BaseException as error:
+            return Box(self._failure(error, request))
+
+    def _as_run(self, request: Request, chain: tuple[RRefId, ...], by: int) -> Run:
+        tag = getattr(cargo_of(request).payload, "tag", None)
+        return Run(request.call, tag if isinstance(tag, str) else "a function", chain, by)
+
+    def _begin(self, request: Request) -> None:
+        """It starts now. Raises `CancelledError` if its caller was faster."""
+        with self._core.lock:  # `stop` must not find it waiting when it has started
+            self._unstarted.discard(request.call)
+            if request.call in self._stopped:
+                raise CancelledError(Refusal.CANCELLED.value)
+
+    def _open(self, request: Request) -> Invocation:
+        """The function that *request* is about, and its arguments."""
+        cargo = cargo_of(request)
+        what, args, kwargs = self._packer.open(cargo)
+        # Let go of the pickle: it shall not lie here, and count, while the function runs.
+        tag = getattr(cargo.payload, "tag", None)
+        msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
+        target = target_of(request)
+        if target is None:
+            return what, args, kwargs
+        value = self._stored(target)
+        if isinstance(value, Failure):
+            raise value.rebuild()
+        if isinstance(value, Frozen):
+            value = value.thaw()
+        name = what.function if isinstance(what, Freezing) else what
+        operation = _OPERATIONS.get(name)
+        method = getattr(value, name) if operation is None else operation(value)
+        return method if name is what else Freezing(method), args, kwargs
+
+    def _stored(self, rref: RRefId) -> object:
+        stored = self._objects.stored(rref)
+        if stored is None:
+            raise AssertionError(f"{rref} runs a request but has no value")
+        return stored.value
+
+    def _wanted(self, fetch: Fetch) -> object:
+        """The value; for a wait None, but for a frozen one that costs nothing to send."""
+        if fetch.copy:
+            return self._stored(fetch.rref)
+        stored, caller, core = None, fetch.call.caller, self._core
+        if caller != core.me:
+            stored = self._objects.stored(fetch.rref)
+        value = stored.value if stored is not None else None
+        if type(value) is Frozen and value.light:
+            with contextlib.suppress(FarrefError):  # the system ends
+                return value if self._registry.near(caller) else None
+        return None
+
+    def _await(self, request: Request, box: Box, chain: tuple[RRefId, ...]) -> None:
+        """Run an `async def` function to its end, on the endpoint's loop."""
+
+        async def run() -> None:
+            try:
+                me = self._as_run(request, chain, id(asyncio.current_task()))
+                with running_in(self._core, chain, me):
+                    box.content = await box.take()
+            except BaseException as error:
+                if self._core.closed:  # nobody is answered; maybe the collector ends us, and
+                    return  # must not find itself formatting a traceback wherever it runs
+                box.content = self._failure(error, request)
+            # Pickling a large result would hold up the loop: a thread does it.
+            self._core.pool.submit(self._finish, request, box)
+
+        if self.spawn is None:
+            asyncio.run(run())
+        else:
+            self.spawn(run)
+
+    def _finish(self, request: Request, box: Box) -> None:
+        """Reply, or store; then free the request's object for the next one."""
+        if isinstance(request, Call):
+            with self._core.lock:  # it may never have started
+                self._unstarted.discard(request.call)
+                self._stopped.discard(request.call)
+        self._answer(request, box)
+        core, target = self._core, target_of(request)
+        if target is not None and target in core.context.owners:
+            core.step(lambda: self._done(target))
+
+    def _turn_down(self, request: Request, failure: Failure) -> None:
+        """A request that was refused has never occupied its object."""
+        box = Box(failure)
+        if isinstance(request, Create):
+            self._answer(request, box)
+        else:
+            self._reply(request, box, refused=True)
+
+    def _answer(self, request: Request, box: Box) -> None:
+        """Reply, or store."""
+        core = self._core
+        if isinstance(request, Create):
+            self._freeze(request, box)
+            made = box.content
+            alias = issubclass(type(made), RRef) and made._front is core.front
+            del made
+            store = self._objects.stand_for if alias else self._objects.resolve
+            store(request.rref, box)
+        else:
+            self._reply(request, box)
+
+    def _wait_for_room(self, caller: WorkerId) -> None:
+        """Before a large result leaves: *caller* may not have taken the ones before it so far."""
+        if self._delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
+            self._calls.wait_for_room(caller, "results")
+
+    def _freeze(self, request: Request, box: Box) -> None:
+        """What is in *box* is to be stored: frozen, if that was asked for."""
+        if type(box.content) is not ToFreeze:
+            return
+        value = box.take().value
+        if not issubclass(type(value), RRef):  # the object that it stands for is as it was made
+            try:
+                value = Frozen.of(value, ActorAddress)
+            except BaseException as error:
+                value = self._failure(error, request)
+        box.content = value
+
+    def _done(self, target: RRefId) -> list[Any]:
+        owner = self._core.context.owners.get(target)
+        return self._core.context.done(target) if owner is not None and owner.running else []
+
+    def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
+        core, call = self._core, request.call
+
+        def share(rref: RRefId) -> Descriptor:
+            context = core.context
+            return context.give_back(rref, call) or context.fork(rref, call.caller)
+
+        pack = self._pack(request, box)
+        if pack.large:
+            self._wait_for_room(call.caller)
+        with undisturbed:
+            try:
+                cargo = pack.cargo(share)
+            except BaseException as error:
+                cargo = Cargo(payload=self._failure(error, request))
+            answer = core.context.refuse if refused else core.context.reply
+            core.step(lambda: answer(call, cargo))
+
+    def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
+        result = box.take()
+        if type(result) is not Failure:
+            try:
+                return self._packer.pack(result, request.call.caller)
+            except BaseException as error:
+                result = self._failure(error, request)
+        cargo = Cargo(payload=result.within(self._core.port.largest() - HEAD))
+        return Pack(lambda _: cargo, large=True)
+
+    def _failure(self, error: BaseException, request: Request) -> Failure:
+        with self._core.lock:
+            self.errors += 1
+        tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)
+        where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
+        about = target_of(request) or getattr(request, "rref", None)
+        return Failure.of(error, self._core.me.name, where, str(about or ""))
+
+
+def cargo_of(request: Request) -> Cargo:
+    """What of the user's is in *request*; of a fetch, nothing."""
+    return Cargo() if isinstance(request, Fetch) else request.cargo

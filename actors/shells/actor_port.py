@@ -1,0 +1,194 @@
+"""The port of an actor's endpoint: how its threads reach Thespian's, and through it the others.
+
+Only Thespian's thread may touch a stock transport. Other threads leave what they want sent
+or done in ``_left`` and ring the bell, a pipe that Thespian watches. On the in-process base,
+which has neither threads nor watches, they put a `Nudge` into its queue. Through our own base any
+thread sends, and the mailbox thread is whichever runs it.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+import time
+from collections import deque
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ThespianWatch,
+    WakeupMessage,
+)
+
+from ..base.framing import Raw
+from ..hosting import bases, simple
+from ..hosting.bell import Bell
+from ..wire.messages import Envelope, Nudge
+from .ports import SelfRunning, lead_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..base.transport import Transport
+    from ..serving.loop import Loop
+    from .endpoint import Endpoint
+
+
+class ActorPort(SelfRunning):
+    """The `Port` of one actor."""
+
+    def __init__(self, actor: Actor, loop: Loop) -> None:
+        self._actor = actor
+        self._loop = loop
+        self._bell: Bell | None = None
+        """In an actor process of a stock base."""
+        self._own: Transport | None = None
+        """In an actor process of our own."""
+        self._thread: int | None = None
+        self._left: deque[Callable[[], object]] = deque()
+
+    # ---- the mailbox thread
+
+    def enter(self) -> bool:
+        """The mailbox thread is here; whether it is for the first time, in an actor process."""
+        self._thread = threading.get_ident()
+        if self.runs_by_itself or simple.hosts(self._actor):
+            return False
+        self._own = bases.own(self._actor._myRef.transport)
+        if self._own is None:
+            self._bell = Bell()
+        return True
+
+    def serve(self, endpoint: Endpoint, receive: Callable[[Raw, ActorAddress], object]) -> None:
+        """The actor is *endpoint* now. *receive* takes its parcels, past Thespian's manager.
+
+        That would look in each of them for what is Thespian's, which takes longer than the rest.
+        """
+        if self._own is not None:
+            self._own.set_work(endpoint.core.brief)
+            self._own.take_raw(receive)
+            endpoint.core.brief.looks = self._own.looks
+
+    def watch(self) -> ThespianWatch | None:
+        """What Thespian shall watch until it calls again."""
+        return ThespianWatch([self._bell.fileno()]) if self._bell else None
+
+    def silence(self) -> None:
+        """The bell was heard."""
+        if self._bell:
+            self._bell.silence()
+
+    def do_left(self) -> None:
+        """Do what other threads left."""
+        while self._left:
+            self._left.popleft()()
+
+    @property
+    def left(self) -> bool:
+        """Whether other threads have left something to do."""
+        return bool(self._left)
+
+    # ---- any thread
+
+    @property
+    def runs_by_itself(self) -> bool:
+        """See `Port.runs_by_itself`."""
+        return self._bell is not None or self._own is not None
+
+    @property
+    def takes_parcels(self) -> bool:
+        """See `Port.takes_parcels`."""
+        return self._own is not None
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`. Whoever does the mailbox's work does that too, meanwhile."""
+        if self._own is None or not self._own.is_aide:
+            return super().wait(future, timeout)
+        end = time.monotonic() + timeout
+        return lead_until(self._own, future, timeout) or super().wait(
+            future, max(0.0, end - time.monotonic())
+        )
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """See `Port.post`."""
+        if not self.runs_by_itself:
+            simple.send(self._actor, address, message)
+        elif self._own is not None and isinstance(message, Envelope | Raw):
+            bases.post_as(self._actor, address, message)
+        elif self._own is None and not isinstance(message, Envelope):
+            bases.check_plain(self._actor._myRef.transport, address, message)
+            self._send(address, message)
+        else:
+            self._send(address, message)
+
+    def _send(self, address: ActorAddress, message: object) -> None:
+        if self._own is not None or threading.get_ident() == self._thread:
+            Actor.send(self._actor, address, message)
+        elif self._bell is not None:
+            self._left.append(lambda: Actor.send(self._actor, address, message))
+            self._bell.ring()
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Run *work* in the mailbox thread and return what it returns."""
+        if self._in_mailbox_thread():
+            return work()
+        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def task() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._left.append(task)
+        self.wake()
+        return done.result(60)
+
+    def _in_mailbox_thread(self) -> bool:
+        if self._own is not None:
+            return self._own.leads
+        return self._bell is not None and threading.get_ident() == self._thread
+
+    def wake(self) -> None:
+        """See `Port.wake`."""
+        if self._own is not None:
+            bases.nudge(self._own, Nudge())
+        elif self._bell is not None:
+            self._bell.ring()
+        else:
+            simple.send(self._actor, self._actor.myAddress, Nudge())
+
+    def nudge_after(self, seconds: float) -> None:
+        """Have a wakeup with a `Nudge` come in *seconds*. In the mailbox thread."""
+        after = timedelta(seconds=seconds)
+        if self.runs_by_itself:
+            Actor.wakeupAfter(self._actor, after, Nudge())
+        else:
+            simple.send_later(self._actor, seconds, WakeupMessage(after, Nudge()))
+
+    def given_up(self) -> None:
+        """See `Port.given_up`: an actor whom nobody believes any more ends."""
+        Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
+
+    def holds_back(self, address: ActorAddress) -> bool:
+        """See `Port.holds_back`."""
+        return self._own is not None and bases.holds_back(self._own, address)
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(self._actor._myRef.transport if self.runs_by_itself else None)
+
+    def full(self) -> bool:
+        """See `Port.full`."""
+        return self._loop.full()
+
+    def queued(self) -> int:
+        """See `Port.queued`."""
+        return self._loop.queued
+
+    def timers(self) -> int:
+        """See `Port.timers`."""
+        return bases.timers(self._own)

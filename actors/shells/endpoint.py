@@ -1,0 +1,234 @@
+"""One endpoint, put together from its parts.
+
+This is the one file that knows them all: it makes each after those that it uses, says which message
+is for which, and has them do what is due. Packets are `Delivery`'s, values `Objects`', the user's
+calls `Calls`', and others' calls `Server`'s.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import SystemDownError
+from ..base.interrupts import undisturbed
+from ..calls.mail import Mail
+from ..calls.waits import Waits
+from ..cluster.deaths import Deaths
+from ..core.core import Core, Part
+from ..core.delivery import Delivery
+from ..core.registry import Registry
+from ..handles.front import Front
+from ..handles.rref import RRef
+from ..looking.counting import Counting
+from ..looking.inspector import Inspector
+from ..looking.watching import Watchers
+from ..recording.tables_json import tables_of
+from ..recording.tracefile import FileSink
+from ..recording.tracing import NOTHING
+from ..telemetry import switch as telemetry
+from ..values.objects import Objects
+from ..wire.messages import (
+    Died,
+    Down,
+    Envelope,
+    Found,
+    Heard,
+    Inspect,
+    Inspected,
+    Joined,
+    Meddle,
+    Meddled,
+    Minted,
+    Spawned,
+    Traced,
+    Watch,
+    check_wire,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.errors import FarrefError
+    from ...protocol.ids import WorkerId
+    from ..calls.mail import Take
+    from ..core.counters import Counters
+    from ..core.port import Port
+    from ..wire.settings import Settings
+
+
+class Endpoint(Part):
+    """The run-time half of one endpoint."""
+
+    def __init__(
+        self,
+        me: WorkerId,
+        port: Port,
+        settings: Settings,
+        registrar: ActorAddress,
+        *,
+        threads: int,
+        hand: Take,
+    ) -> None:
+        """*hand* gives a one-way message (its cargo, and who sent it) to the user."""
+        self.core = core = Core(me, port, settings, threads=threads)
+        kinds = telemetry.kinds_for(core)
+        self.spans = kinds.spans
+        """What tells OpenTelemetry of its handlers, if the system is to."""
+        self.registry = Registry(core, registrar)
+        """How this endpoint finds the others."""
+        self.delivery = Delivery(core, self.registry)
+        self.objects = Objects(core)
+        self.packer = kinds.packer(core, self.registry)
+        self.waits = Waits(core)
+        self.calls = kinds.calls(core, self.delivery, self.packer, self.waits)
+        self.mail = Mail(core, self.calls, hand)
+        self.server = kinds.server(
+            core,
+            registry=self.registry,
+            delivery=self.delivery,
+            objects=self.objects,
+            packer=self.packer,
+            waits=self.waits,
+            calls=self.calls,
+        )
+        self.deaths = Deaths(core, self.registry, self.delivery, self.calls, self.close)
+        self.counting = Counting(core, self.delivery, self.calls, self.server, self.deaths)
+        self.inspector = Inspector(core, self.registry, self.delivery, self.objects, self.counting)
+        self.watchers = Watchers(core)
+        front = Front(
+            core,
+            registry=self.registry,
+            objects=self.objects,
+            waits=self.waits,
+            calls=self.calls,
+            count=self.count,
+        )
+        core.handle = partial(RRef._of, front)
+        core.on_deaths.append(self.registry.died)
+        self._takers: dict[type, Callable[[Any], object]] = {
+            Envelope: self.delivery.take,
+            Joined: self.settle_in,
+            Inspect: self.inspector.asked,
+            Meddle: self.delivery.meddled,
+            Watch: self.watchers.watch,
+            Traced: self.watchers.traced,
+            Died: self.deaths.told,
+            Down: self.deaths.lost,
+            **dict.fromkeys(
+                (Found, Spawned, Minted, Heard, Meddled, Inspected), self.registry.receive
+            ),
+        }
+        """What takes each kind of message. In the mailbox thread."""
+        if self.spans is not None:
+            telemetry.observe(self.counting)
+
+    def settle_in(self, joined: Joined) -> None:
+        """The registrar has answered: this endpoint is there, and its first step can come.
+
+        Nothing that came before has taken effect, so nothing here is of those who are dead already.
+        """
+        core = self.core
+        core.address = joined.address
+        with core.lock:
+            core.context.outlive(joined.dead)
+            if core.settings.trace:
+                known = tables_of(core.context) if joined.dead else NOTHING
+                sink = FileSink(core.settings.trace, core.me)
+                core.record().begin(sink, core.settings.sharing, known)
+        if core.settings.silence is not None and core.port.runs_by_itself:
+            self.deaths.begin_to_beat()
+        self.registry.answered = joined.answered
+        self.deaths.live_with(joined.pids)
+        self.deaths.died(joined.dying)
+        core.wake()
+
+    # ---- the mailbox thread
+
+    def take(self, message: object) -> bool:
+        """A packet came in, or an answer of the registrar's; whether it was one.
+
+        Raises nothing: what is malformed is refused, counted and logged.
+        """
+        with undisturbed:  # on the in-process base this is the program's own thread
+            try:
+                check_wire(message)
+                self._takers[type(message)](message)
+            except Exception as error:
+                self.core.refuse(f"a {type(message).__name__}", error)
+                return False
+            return True
+
+    def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
+        """A packet came from *address* as a parcel. Raises nothing, as `take`."""
+        try:
+            self.delivery.take_parcel(data, address)
+        except Exception as error:
+            self.core.refuse("a parcel", error)
+
+    def turn(self) -> None:
+        """The mailbox thread was woken: do what other threads left undone."""
+        core = self.core
+        with undisturbed:
+            core.woken = False
+            self.deaths.leave()
+            if core.discards or self.delivery.left:  # or a step of another thread's did it all
+                core.step(list, gather=False)
+
+    def tick(self) -> float | None:
+        """Do what is due now. Returns the seconds until there is something to do again."""
+        now = time.monotonic()
+        with undisturbed:
+            # An interrupt may have kept the bell from ringing: see `Core.wake`.
+            self.core.woken = False
+            self.deaths.bury(now)
+            self.core.step(list, gather=False)
+            self.deaths.beat(now)
+            self.waits.look(now)
+            self.delivery.resend(now)
+        return self.pause()
+
+    def pause(self) -> float | None:
+        """Seconds until `tick` has something to do; None if nothing is waited for."""
+        now = time.monotonic()
+        with self.core.lock:
+            ends = (self.delivery.deadline(), self.deaths.deadline(), self.waits.deadline())
+        dues = [due for due in ends if due is not None]
+        return max(0.0, min(dues) - now) if dues else None
+
+    def count(self) -> Counters:
+        """The counters now, when what other threads left undone is done."""
+        self.turn()
+        return self.counting.read()
+
+    # ---- the end
+
+    def close(self, reason: str, error: FarrefError | None = None) -> None:
+        """End: every wait fails, with a `SystemDownError` or *error*; nothing more is sent."""
+        core = self.core
+        with core.lock:
+            if error is not None:
+                core.ended = error
+            core.closed = True
+            core.discards.close()
+            waiting = self.calls.end()
+            self.delivery.room.notify_all()
+        self.deaths.close()
+        forgotten = core.pool.close()
+        core.chores.close()
+        self.inspector.close()
+        why = f"{reason}; {core.me} waits for nothing any more"
+        for future in waiting:
+            future.failed(type(error)(str(error)) if error else SystemDownError(why))
+        self.registry.end(why)
+        self.server.close(forgotten)
+        self.delivery.close()
+        told, core.closing = core.closing, []
+        for tell in told:
+            tell()
+        with core.lock:
+            if core.tracer:
+                core.tracer.close()

@@ -1,0 +1,137 @@
+"""Running an actor's handlers: each message once, on the actor's loop, and errors reported.
+
+A message from another endpoint is unpickled here, never in Thespian's thread. Its own hold on the
+references in it ends when its handler has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import types
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
+
+from ...serialization.failures import Failure, details_of, text_of
+from ..core.current import running_in
+from ..values.box import Box
+from ..wire.messages import ReplyAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...protocol.messages import Cargo, Descriptor
+    from ..serving.loop import Loop
+    from .endpoint import Endpoint
+
+log = logging.getLogger(__name__)
+
+LAST_WORDS = 2.0
+"""Seconds for which an `async` handler of `ActorExitRequest` may await."""
+
+
+class Handlers:
+    """The handlers of one actor."""
+
+    def __init__(self, actor: Actor, loop: Loop, send: Callable[[ActorAddress, Any], None]) -> None:
+        self._actor = actor
+        self._loop = loop
+        self._send = send
+        self.endpoint: Endpoint
+        """The actor's; set when it becomes one. Nothing is handled before."""
+
+    # ---- Thespian's thread
+
+    def queue(self, message: Any, sender: ActorAddress) -> None:
+        """Have an ordinary Thespian message handled."""
+        self._loop.queue(lambda: self._handle(message, sender, ()))
+
+    def queue_cargo(self, cargo: Cargo, address: ActorAddress) -> None:
+        """Have a message of another endpoint's handled."""
+        tag = getattr(cargo.payload, "tag", None)
+        sender = ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address
+        self._loop.queue(lambda: self._deliver(cargo, sender))
+
+    def queue_last(self, message: Any, sender: ActorAddress) -> threading.Event:
+        """Have the exit request handled; set when it is."""
+        done = threading.Event()
+
+        async def last() -> None:
+            try:
+                handler = self._handle(message, sender, ())
+                if handler is not None:
+                    await asyncio.wait_for(handler, LAST_WORDS)
+            finally:
+                done.set()
+
+        self._loop.queue(last)
+        return done
+
+    # ---- the loop's thread
+
+    def _deliver(self, cargo: Cargo, sender: ActorAddress) -> Any:
+        endpoint = self.endpoint
+        try:
+            message = endpoint.packer.open(cargo)
+        except BaseException as error:
+            endpoint.core.release(cargo.descriptors)
+            self._report(None, sender, error)
+            return None
+        if endpoint.spans is not None:
+            return endpoint.spans.handle(cargo, self._handle, message, sender)
+        return self._handle(message, sender, cargo.descriptors)
+
+    def _handle(
+        self, message: Any, sender: ActorAddress, descriptors: tuple[Descriptor, ...]
+    ) -> Any:
+        """Handle *message*; if its handler is `async`, returns the coroutine that does the rest."""
+        endpoint = self.endpoint
+        result = None
+        try:
+            with running_in(endpoint.core):
+                # The class's method, not the instance's (which is the mailbox): a decorator
+                # such as Thespian's `troupe` may have put its own in that place.
+                result = type(self._actor).receiveMessage(self._actor, message, sender)
+        except BaseException as error:  # `sys.exit()` in a handler must not end the loop
+            self._report(message, sender, error)
+        if type(result) is types.CoroutineType:  # `isinstance` asks the user's `__class__`
+            return self._finish(Box(result), message, sender, descriptors)
+        del message
+        endpoint.core.release(descriptors)
+        return None
+
+    async def _finish(
+        self,
+        handler: Box,
+        message: Any,
+        sender: ActorAddress,
+        descriptors: tuple[Descriptor, ...],
+    ) -> None:
+        endpoint = self.endpoint
+        try:
+            with running_in(endpoint.core):
+                await handler.take()
+        except BaseException as error:  # a CancelledError too: nothing else tells the sender
+            self._report(message, sender, error)
+        del message
+        endpoint.core.release(descriptors)
+
+    def _report(self, message: Any, sender: ActorAddress, error: BaseException) -> None:
+        """A handler raised: once, and its sender is told, as Thespian tells it."""
+        endpoint = self.endpoint
+        details = details_of(error)
+        if endpoint.spans is not None:
+            endpoint.spans.raised(error)
+        log.error("%s raised in a handler:\n%s", endpoint.core.me, details)
+        try:
+            with running_in(endpoint.core):
+                if isinstance(sender, ReplyAddress):
+                    what = f"the handler of {type(message).__name__}"
+                    self._send(sender, Failure.of(error, endpoint.core.me.name, what))
+                elif not isinstance(message, PoisonMessage | ActorSystemMessage):
+                    self._send(sender, PoisonMessage(message, details))
+        except BaseException as second:
+            text = text_of(second)
+            log.warning("%s cannot report its error to %s: %s", endpoint.core.me, sender, text)

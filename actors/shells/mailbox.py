@@ -1,0 +1,349 @@
+"""The mailbox of a `RefActor`: Thespian's thread on one side, the user's code on the other.
+
+Thespian calls it with every message that reaches the actor. Protocol work is done at once,
+in that thread. What is the user's goes, in order of arrival, to the actor's `Loop`, where
+`Handlers` run one at a time and interleave only where an `async` one awaits. So control never
+waits for a handler, however long it takes. What leaves the actor goes through its `ActorPort`.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import secrets
+import sys
+import time
+from multiprocessing.util import Finalize
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ActorSystemMessage,
+    ChildActorExited,
+    PoisonMessage,
+    ThespianWatch,
+    WakeupMessage,
+    WatchMessage,
+)
+
+from ...protocol.errors import FarrefError
+from ...protocol.ids import WorkerId
+from ...serialization.failures import details_of
+from ..base import signals
+from ..base.framing import Raw
+from ..cluster.registrar import REGISTRAR, Registrar
+from ..core.current import enter_program
+from ..hosting import bases, processes
+from ..hosting.children import Children
+from ..hosting.classes import class_of, make_findable
+from ..serving.loop import Loop
+from ..telemetry import switch as telemetry
+from ..wire.messages import (
+    Died,
+    Down,
+    Envelope,
+    Found,
+    Heard,
+    Inspect,
+    Inspected,
+    Join,
+    Joined,
+    Meddle,
+    Meddled,
+    Minted,
+    Nudge,
+    ReplyAddress,
+    Spawned,
+    Watch,
+    Welcome,
+    check_wire,
+)
+from ..wire.settings import THREADS, Settings
+from .actor_port import ActorPort
+from .endpoint import Endpoint
+from .handling import Handlers
+from .plain import refuse_references
+from .ports import Alarm
+
+if TYPE_CHECKING:
+    pass
+
+log = logging.getLogger(__name__)
+
+SWITCH_INTERVAL = 5e-5
+"""Seconds for which computing threads of the user's may keep the interpreter from the mailbox.
+
+Python's own 5 ms, for each hop of a share and each busy thread, add up to tenths of a second.
+Worse, a loop that lets go of the interpreter for a moment (any system call) and takes it back
+before the interval is over wins that race nearly always, and the mailbox waits for seconds: only
+a thread that has waited for a whole interval is let in for certain. So it is shorter than such
+loops are. Computing threads pay up to a tenth, and only where there are several.
+"""
+LAST_HANDLERS = 8.0
+"""Seconds that an actor has for the handlers of what came before its exit request.
+
+Thespian gives up waiting for an actor's exit after 10.
+"""
+LAST_WORDS = 1.0
+"""Seconds that functions have to end whose waits the actor's end has ended."""
+
+
+class Mailbox:
+    """What Thespian calls for one actor: its way to become an endpoint, to work, and to end."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self.endpoint: Endpoint | None = None
+        self._loop = Loop()
+        self._handlers = Handlers(actor, self._loop, self.send)
+        self.port = ActorPort(actor, self._loop)
+        self._children = Children(actor)
+        self._stash: list[tuple[Any, ActorAddress]] = []
+        """What came before the registrar said how this system works."""
+        self._joined = False
+        self._registrar: ActorAddress | None = None
+        """Once it has introduced itself there, created by an actor that knows nothing of us."""
+        self._nobody = False
+        """It ends before the registrar had said who it is."""
+        self._alarm = Alarm(self.port.nudge_after)
+
+    # ---- Thespian's thread
+
+    def receive(self, message: Any, sender: ActorAddress) -> ThespianWatch | None:
+        """Take one Thespian message. Nothing escapes, or the framework would repeat it."""
+        try:
+            if self.port.enter():
+                # What a forked process inherited is not ours to collect, and collecting it
+                # again and again would copy every page of it.
+                gc.freeze()
+                sys.setswitchinterval(SWITCH_INTERVAL)
+                if not self.port.takes_parcels:  # our own base has done it
+                    signals.die_of_faults()
+            self._receive(message, sender)
+            self.port.do_left()
+            if self.endpoint is not None:
+                self._alarm.set(self.endpoint)
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            log.error("%s failed on %s:\n%s", self._name(), name, text)  # noqa: TRY400 - as text
+        return self.port.watch()
+
+    def receive_parcel(self, parcel: Raw, sender: ActorAddress) -> None:
+        """Take a packet of *sender*'s. Nothing escapes."""
+        if not self._joined or self.endpoint is None:
+            self.receive(parcel, sender)
+            return
+        self.endpoint.take_parcel(parcel.data, sender)
+        if self.port.left:
+            self.receive(Nudge(), sender)
+        else:
+            self._alarm.set(self.endpoint)
+
+    def _receive(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case Welcome():
+                check_wire(message)
+                self._found(message.me, message.registrar, message.settings, message.threads)
+                return
+            case Joined():
+                self._settle_in(message)
+                return
+            case WatchMessage():
+                self.port.silence()
+            case Nudge():
+                pass
+            case WakeupMessage(payload=Nudge()):
+                self._alarm.rang()
+            case ActorExitRequest() if self.endpoint is None:
+                self._end_as_nobody()
+            case _ if self.endpoint is None:
+                self._stash.append((message, sender))
+                if not isinstance(message, Envelope | Raw):  # sent to who the welcome says we are
+                    self._introduce_myself()
+        endpoint = self.endpoint
+        if endpoint is None:
+            return
+        match message:
+            case Raw() if self._joined:
+                endpoint.take_parcel(message.data, sender)
+            case Envelope() if self._joined:
+                endpoint.take(message)
+            case Found() | Spawned() | Minted() | Died() | Heard() | Down():
+                endpoint.take(message)
+            case Watch() if not self._joined:
+                self._stash.append((message, sender))  # nothing is recorded before that
+            case Meddled() | Meddle() | Watch() | Inspect() | Inspected():
+                endpoint.take(message)
+            case WatchMessage() | Nudge():
+                endpoint.turn()
+            case WakeupMessage(payload=Nudge()):
+                endpoint.tick()
+            case ActorExitRequest():
+                self._unstash()  # the framework ends the actor after this, joined or not
+                self._exit(message, sender)
+            case _ if not self._joined:
+                self._stash.append((message, sender))
+            case _:
+                if isinstance(message, ChildActorExited):
+                    cause = self._children.cause(message.childAddress)
+                    endpoint.registry.exited(message.childAddress, cause)
+                self._handlers.queue(message, sender)
+
+    # ---- becoming an endpoint
+
+    def _found(
+        self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
+    ) -> None:
+        if self.endpoint is not None or self._registrar is not None:
+            return  # it introduced itself before the welcome came
+        self._become(me, registrar, settings, threads)
+        self._join(me, registrar)
+
+    def _become(
+        self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
+    ) -> None:
+        hand = self._handlers.queue_cargo
+        endpoint = Endpoint(
+            me, self.port, settings, registrar, threads=threads or THREADS, hand=hand
+        )
+        telemetry.try_to_prepare(settings.telemetry, str(me))
+        endpoint.core.address = self._actor.myAddress
+        endpoint.core.actor = self._actor
+        if self.port.runs_by_itself:
+            enter_program(endpoint.core)  # in a process of its own: for threads that users start
+            # It ends with the actor. Who waits may lead the loop, and so handle the exit itself:
+            # the moment for its `finally` is at the very end, in Python's own thread.
+            Finalize(None, endpoint.core.pool.finish, (LAST_WORDS,), exitpriority=0)
+            Finalize(None, telemetry.flush, exitpriority=-1)
+        self.endpoint = self._handlers.endpoint = endpoint
+        self.port.serve(endpoint, self.receive_parcel)
+        endpoint.server.spawn = self._loop.spawn
+        self._loop.start(endpoint.core)
+
+    def _join(self, me: WorkerId, registrar: ActorAddress) -> None:
+        place = bases.capabilities_of(self._actor).get(bases.HOST, "")
+        beats = self.port.runs_by_itself
+        join = Join(me, os.getpid(), processes.host(), beats=beats, place=place)
+        Actor.send(self._actor, registrar, join)
+
+    def _introduce_myself(self) -> None:
+        """Created by an actor that knows nothing of us: find the registrar by its name.
+
+        It is who we are that it says then.
+        """
+        if self._registrar is None:
+            self._registrar = bases.of_the_system(self._actor, Registrar, REGISTRAR)
+            self._join(WorkerId(self._nickname(), 0), self._registrar)
+
+    def _nickname(self) -> str:
+        return f"{type(self._actor).__name__}-{secrets.randbelow(10**6):06}"
+
+    def _settle_in(self, message: Joined) -> None:
+        if self.endpoint is None and self._registrar is not None:
+            check_wire(message)
+            self._become(message.me, self._registrar, message.settings, None)
+        if self.endpoint is not None and not self._joined and self.endpoint.take(message):
+            self._unstash()
+
+    def _end_as_nobody(self) -> None:
+        """It is to end before anybody has said who it is: by any number, which dies with it."""
+        registrar = self._registrar or bases.of_the_system(self._actor, Registrar, REGISTRAR)
+        me = WorkerId(self._nickname(), secrets.randbits(63))
+        self._nobody = True
+        self._become(me, registrar, Settings(), None)
+
+    def _unstash(self) -> None:
+        """Handle what came before the registrar had answered."""
+        self._joined = True
+        stash, self._stash = self._stash, []
+        for early, sender in stash:
+            self._receive(early, sender)
+
+    # ---- the end
+
+    def _exit(self, message: ActorExitRequest, sender: ActorAddress) -> None:
+        done = self._handlers.queue_last(message, sender)
+        end = time.monotonic() + LAST_HANDLERS
+        while not done.wait(0.01) and time.monotonic() < end:
+            self._do_left()
+        self._do_left()
+        if self.endpoint is not None:
+            self.endpoint.registry.leave()  # its parent, who would tell, may be gone
+            if self._nobody:
+                self.endpoint.registry.leave(WorkerId(self._nickname(), 0))  # if it has joined
+        self.close()
+
+    def _do_left(self) -> None:
+        """What the last handlers want sent, or created; and what waits for company still."""
+        self.port.do_left()
+        if self.endpoint is not None:
+            self.endpoint.turn()
+
+    def close(self) -> None:
+        """End the endpoint and its loop; what still waits fails. Safe to call again."""
+        if self.endpoint is not None:
+            self.endpoint.close(f"{self._name()} exits")
+        self._loop.stop()
+
+    # ---- what the actor's own methods do, in any thread
+
+    def send(self, address: ActorAddress, message: Any) -> None:
+        """Send to an endpoint as a reference message, to a plain actor as Thespian does."""
+        endpoint = self._running()
+        if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
+            self.port.post(address, message)
+            return
+        info = endpoint.registry.at(address)
+        if info is None:
+            refuse_references(message, address)
+            self.port.post(address, message)
+            return
+        tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
+        endpoint.calls.tell(info, message, tag)
+
+    def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
+        """Create a child; a `RefActor` is told who it is, so that it can be sent to at once.
+
+        Waits for the registrar, which gives it a number.
+        """
+        endpoint = self._running()
+        if isinstance(actor_class, type):
+            make_findable(actor_class)
+
+        def make() -> ActorAddress:
+            made: ActorAddress = Actor.createActor(self._actor, actor_class, *args, **kwargs)
+            self._children.made(made)
+            return made
+
+        global_name = kwargs.get("globalName") or (args[1] if len(args) > 1 else None)
+        kind = class_of(actor_class)
+        me = None
+        if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):
+            suffix = secrets.randbelow(10**6)
+            me = endpoint.registry.mint(f"{endpoint.core.me}/{kind.__name__}-{suffix:06}")
+        try:
+            address: ActorAddress = self.port.run(make)
+        except BaseException:
+            if me is not None:
+                endpoint.registry.leave(me)
+            raise
+        if me is not None:
+            endpoint.core.peers.learn(me, address)
+            self.port.post(
+                address, Welcome(me, endpoint.registry.registrar, endpoint.core.settings)
+            )
+        return address
+
+    def _running(self) -> Endpoint:
+        if self.endpoint is None:
+            raise FarrefError(
+                f"{type(self._actor).__name__} is no endpoint yet; references and messages work "
+                "in its handlers, not in __init__"
+            )
+        return self.endpoint
+
+    def _name(self) -> str:
+        return str(self.endpoint.core.me) if self.endpoint else type(self._actor).__name__

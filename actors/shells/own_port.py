@@ -1,0 +1,151 @@
+"""A program's endpoint on our own base: whichever thread waits runs it.
+
+A thread in the background receives, so that the program takes part in the protocol while it does
+nothing. But a thread that waits for a reply receives that itself, and all that comes before it: so
+no thread is woken for a call (see `base.lead`). Any thread sends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import WakeupMessage
+
+from ...serialization.failures import details_of
+from ..base.framing import Raw
+from ..hosting import bases
+from ..wire.messages import Nudge
+from .ports import Alarm, SelfRunning, lead_until
+from .receiving import Receiver
+
+if TYPE_CHECKING:
+    import concurrent.futures
+
+    from thespian.actors import ActorAddress
+
+    from ..base.envelopes import Envelope
+    from .endpoint import Endpoint
+
+log = logging.getLogger(__name__)
+
+
+class OwnPort(Receiver, SelfRunning):
+    """The port of a program on our own base."""
+
+    def __init__(self, asys: Any) -> None:
+        super().__init__()
+        self._main = asys._systemBase
+        self._context = asys.private()
+        self._base = self._context.__enter__()._systemBase
+        self._transport = self._base.transport
+        self._main.transport.stop_listening()  # nobody would accept there
+        self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="farref pump", daemon=True)
+
+    @property
+    def takes_parcels(self) -> bool:
+        """See `Port.takes_parcels`."""
+        return True
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def serve(self, endpoint: Endpoint) -> None:
+        """See `Receiver.serve`."""
+        self._transport.set_work(endpoint.core.brief)
+        self._transport.take_raw(self._receive)
+        endpoint.core.brief.looks = self._transport.looks
+
+    def stop(self) -> None:
+        """Receive no more. What was sent is written."""
+        with self._transport.lent():
+            self._stopping = True
+            self._transport.abort_run()
+            self._thread.join(5)
+            self._base._run_transport(0.2, txonly=True)
+            self._context.__exit__(None, None, None)
+
+    def end(self) -> None:
+        """Nothing of this program listens any more; the actors are other processes' affair."""
+        with contextlib.suppress(Exception):  # Thespian's shutdown may have closed it
+            self._main.transport.close()
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """See `Port.post`."""
+        self._base.post(address, message)
+
+    def wake(self) -> None:
+        """See `Port.wake`."""
+        bases.nudge(self._transport, Nudge())
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`: the calling thread receives, unless another one that waits does."""
+        end = time.monotonic() + timeout
+        if self._transport.leads:  # a signal handler has interrupted another wait
+            with self._transport.lent():
+                return super().wait(future, timeout)
+        if lead_until(self._transport, future, timeout):
+            return True
+        with self._transport.beside():
+            return super().wait(future, max(0.0, end - time.monotonic()))
+
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
+
+    def holds_back(self, address: ActorAddress) -> bool:
+        """See `Port.holds_back`."""
+        return bases.holds_back(self._transport, address)
+
+    def timers(self) -> int:
+        """See `Port.timers`."""
+        return bases.timers(self._transport)
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(self._transport)
+
+    # ---- the mailbox thread
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                self._transport.run(self._handle)
+            except Exception as error:
+                text = details_of(error)
+                log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400 - as text
+                time.sleep(0.05)  # no busy loop if it fails every time
+
+    def _handle(self, envelope: Envelope) -> bool:
+        """Take one message; whether to go on."""
+        self._receive(envelope.message, envelope.sender)
+        return not self._stopping
+
+    def _receive(self, message: Any, sender: ActorAddress) -> None:
+        try:
+            self._take(message, sender)
+        except Exception as error:
+            text = details_of(error)
+            log.error("the program failed on a message, and goes on:\n%s", text)  # noqa: TRY400 - as text
+
+    def _take(self, message: Any, sender: ActorAddress) -> None:
+        endpoint = self.endpoint
+        if endpoint is None:
+            self.begin(message, lambda: self._take(message, sender))
+            return
+        match message:
+            case Raw():
+                endpoint.take_parcel(message.data, sender)
+            case Nudge():
+                endpoint.turn()
+            case WakeupMessage(payload=Nudge()):
+                self._alarm.rang()
+                endpoint.tick()
+            case _:
+                self.dispatch(message)
+        self._alarm.set(endpoint)

@@ -1,0 +1,49 @@
+"""Messages to plain Thespian actors: ordinary ones, which must not contain a reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from thespian.actors import ActorAddress
+
+from ...protocol.errors import FarrefError, NotAnEndpointError
+from ...serialization.contains import references_in
+from ...serialization.pickling import dumps
+from ..core.core import Part
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...protocol.messages import Descriptor
+    from ...serialization.pickling import Reference
+
+
+def refuse_references(message: object, address: ActorAddress) -> None:
+    """Raise `NotAnEndpointError` if *message*, for a plain actor, contains a reference."""
+    hooks = _NoReferences(address)
+    try:
+        dumps(message, hooks, inert=ActorAddress)
+    except NotAnEndpointError:
+        raise
+    except FarrefError:  # whether it can be pickled is the framework's business
+        for reference in references_in(message, opaque=(Part,)).references:
+            hooks.fork(reference)
+
+
+class _NoReferences:
+    """Hooks for a message to a plain actor."""
+
+    def __init__(self, address: ActorAddress) -> None:
+        self._address = address
+
+    def fork(self, reference: Reference) -> Descriptor:
+        raise NotAnEndpointError(
+            f"{reference!r} cannot be sent to the plain Thespian actor at {self._address}, which "
+            "cannot hold references; make it a RefActor, or send the value"
+        )
+
+    def abandon(self, descriptors: Iterable[Descriptor]) -> None:
+        pass
+
+    def join(self, _: tuple[Descriptor, ...]) -> tuple[Reference, ...]:
+        raise AssertionError("nothing is unpickled here")

@@ -1,0 +1,106 @@
+"""What the ports of several bases have in common: how they wait, and their wakeups."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import heapq
+import time
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.delivery import ACK_DELAY
+from ..calls.futures import Future
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..base.transport import Transport
+    from .endpoint import Endpoint
+
+
+class SelfRunning:
+    """What every port has in common where actors run by themselves: whoever waits just waits."""
+
+    @property
+    def runs_by_itself(self) -> bool:
+        """See `Port.runs_by_itself`."""
+        return True
+
+    @property
+    def takes_parcels(self) -> bool:
+        """See `Port.takes_parcels`."""
+        return False
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`."""
+        # Not `concurrent.futures.wait`, which makes an event and a lock for each of many.
+        try:
+            concurrent.futures.Future.exception(future, timeout)
+        except TimeoutError:
+            return future.done()
+        except concurrent.futures.CancelledError:
+            pass
+        return True
+
+    def call_in(self) -> bool:
+        """See `Port.call_in`."""
+        return False
+
+
+def lead_until(
+    transport: Transport, future: concurrent.futures.Future[Any], timeout: float
+) -> bool:
+    """Run *transport* in the calling thread until *future* is done; whether it is.
+
+    False at once if another thread runs it and goes on.
+    """
+    if not isinstance(future, Future):
+        return False
+
+    def look(_: object) -> None:
+        if not transport.leads:  # nearly always it is that thread that brings the outcome
+            transport.look()
+
+    def done() -> bool:
+        # Here, where no signal handler raises: it would leave the future's lock taken, for ever.
+        future.tell(look)
+        return future.done()
+
+    return transport.lead(done, timeout)
+
+
+class Alarm:
+    """The wakeups for everything that an endpoint waits for. In the mailbox thread only.
+
+    Thespian's cannot be cancelled, and one that nobody needs any more rings all the same. So this
+    counts on each that it has asked for: one that rings early enough is used again, and another
+    is asked for only if it is to ring before all of them. There are as many as different pauses.
+    """
+
+    def __init__(self, nudge_after: Callable[[float], None]) -> None:
+        """*nudge_after* has a wakeup with a `Nudge` come after so many seconds."""
+        self._nudge_after = nudge_after
+        self._due: list[float] = []
+        """A heap: when each of them will ring."""
+
+    @property
+    def due(self) -> tuple[float, ...]:
+        """When each wakeup rings that has been asked for, on the clock of `time.monotonic`."""
+        return tuple(self._due)
+
+    def rang(self) -> None:
+        """A wakeup has come: the first of those asked for."""
+        if self._due:
+            heapq.heappop(self._due)
+
+    def set(self, endpoint: Endpoint) -> None:
+        """Have one come when *endpoint* has something to do."""
+        now = time.monotonic()
+        if self._due and self._due[0] <= now + ACK_DELAY:
+            return  # nothing can be due sooner than that
+        pause = endpoint.pause()
+        if pause is None:
+            return
+        due = now + max(pause, 0.005)
+        if not self._due or due < self._due[0] - 0.01:
+            heapq.heappush(self._due, due)
+            self._nudge_after(max(pause, 0.005))

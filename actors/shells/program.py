@@ -1,0 +1,246 @@
+"""The outside program as an endpoint: it owns, uses and receives like any actor.
+
+On our own base see `own_port`. On another multi-process base a background thread, the *pump*,
+is the only one that touches the program's Thespian context: it receives, and sends what other
+threads leave it, so the program takes part in the protocol while it does nothing. On the
+in-process base there is nothing to run in the background: actors run while the program calls in,
+so every wait of the program's pumps the system itself.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from thespian.actors import ActorAddress, WatchMessage
+from thespian.system.simpleSystemBase import ActorSystemBase as SimpleBase
+from thespian.system.transport import ReceiveEnvelope
+
+from ...protocol.delivery import ACK_DELAY
+from ...serialization.failures import details_of
+from ..hosting import bases, simple
+from ..hosting.bell import Bell
+from ..wire.messages import Envelope
+from .own_port import OwnPort
+from .ports import SelfRunning
+from .receiving import Receiver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+log = logging.getLogger(__name__)
+
+IDLE = 1.0
+"""Seconds that the pump sleeps at most."""
+
+
+class PumpPort(Receiver, SelfRunning):
+    """The port of a program on one of Thespian's multi-process bases."""
+
+    def __init__(self, asys: Any) -> None:
+        super().__init__()
+        self._main = asys._systemBase
+        self._context = asys.private()
+        self._base = self._context.__enter__()._systemBase
+        self._bell = Bell()
+        self._left: deque[tuple[ActorAddress, object]] = deque()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._pump, name="farref pump", daemon=True)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send what is left, then receive no more."""
+        self._stopping = True
+        self._bell.ring()
+        self._thread.join(5)
+        self._context.__exit__(None, None, None)
+
+    def end(self) -> None:
+        """Nothing of this program listens any more; the actors are other processes' affair."""
+        with contextlib.suppress(Exception):  # Thespian's shutdown may have closed it
+            self._main.transport.close()
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """See `Port.post`."""
+        if not isinstance(message, Envelope):
+            bases.check_plain(self._base.transport, address, message)
+        self._left.append((address, message))
+        self._bell.ring()
+
+    def wake(self) -> None:
+        """See `Port.wake`."""
+        self._bell.ring()
+
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
+
+    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - it does not say
+        """See `Port.holds_back`."""
+        return False
+
+    def largest(self) -> int:
+        """See `Port.largest`."""
+        return bases.largest(self._base.transport)
+
+    def _pump(self) -> None:
+        due = time.monotonic()
+        while not self._stopping:
+            try:
+                self._base.transport.set_watch([self._bell.fileno()])
+                pause = min(IDLE, max(0.0, due - time.monotonic()))
+                came = self._base._run_transport(timedelta(seconds=max(pause, 0.001)))
+                if isinstance(came, ReceiveEnvelope):
+                    self._came(came.message)
+                due = self._tick(due)
+                self._send_left()
+            except Exception as error:
+                if not self._stopping:
+                    text = details_of(error)
+                    log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400 - as text
+                    time.sleep(0.05)  # no busy loop if it fails every time
+        self._send_left()
+        self._base._run_transport(timedelta(seconds=0.2), txonly=True)
+
+    def _came(self, message: Any) -> None:
+        if isinstance(message, WatchMessage):
+            self._bell.silence()
+            if self.endpoint is not None:
+                self.endpoint.turn()
+        else:
+            self.dispatch(message)
+
+    def _tick(self, due: float) -> float:
+        """Do what is due; when to come back."""
+        now = time.monotonic()
+        if self.endpoint is None or now < due <= now + ACK_DELAY:
+            return due  # nothing can be due sooner than that
+        pause = self.endpoint.pause()
+        if pause is not None and pause <= 0:
+            pause = self.endpoint.tick()
+        return time.monotonic() + (IDLE if pause is None else pause)
+
+    def _send_left(self) -> None:
+        while self._left:
+            address, message = self._left.popleft()
+            self._base._tx_to_actor(address, message)
+
+
+def port_of(asys: Any) -> OwnPort | PumpPort | CallInPort:
+    """The port that fits the base of *asys*."""
+    if isinstance(asys._systemBase, SimpleBase):
+        return CallInPort(asys)
+    return PumpPort(asys) if bases.own(asys._systemBase.transport) is None else OwnPort(asys)
+
+
+class CallInPort(Receiver):
+    """The port of a program on the in-process base."""
+
+    runs_by_itself = False
+    takes_parcels = False
+
+    def __init__(self, asys: Any) -> None:
+        super().__init__()
+        self._asys = asys
+        self._base = asys._systemBase
+        self._me = ActorAddress("System:ExternalRequester")
+        self._pumping = threading.Lock()
+        self._stopped = False
+
+    def start(self) -> None:
+        """Nothing runs in the background."""
+
+    def stop(self) -> None:
+        """Let the actors settle what the program just sent, then run them no more.
+
+        The system ends next. A thread that pumps meanwhile must not find it half gone.
+        """
+        self.pump()
+        self._stopped = True
+        if self._pumping.acquire(timeout=5):
+            self._pumping.release()
+
+    def end(self) -> None:
+        """The system ends, and with it the actors in this process."""
+        simple.close_actors(self._base)
+
+    def post(self, address: ActorAddress, message: object) -> None:
+        """See `Port.post`."""
+        simple.put(self._base, self._me, address, message)
+
+    def wake(self) -> None:
+        """See `Port.wake`: the next call in looks."""
+        simple.rung.set()
+
+    def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        """See `Port.wait`; the actors run meanwhile."""
+        return self.run_until(future.done, timeout)
+
+    def call_in(self) -> bool:
+        """See `Port.call_in`."""
+        self.pump()
+        return True
+
+    def receive(self, timeout: float) -> Any:
+        """The next message to the program; the actors run meanwhile. Raises `queue.Empty`."""
+        got: list[Any] = []
+
+        def came() -> bool:
+            if not got:
+                with contextlib.suppress(queue.Empty):  # or another thread took it
+                    got.append(self.inbox.get_nowait())
+            return bool(got)
+
+        if not self.run_until(came, timeout):
+            raise queue.Empty
+        return got[0]
+
+    def given_up(self) -> None:
+        """See `Port.given_up`: the program is told by the errors that it gets."""
+
+    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
+        """See `Port.holds_back`."""
+        return False
+
+    def largest(self) -> int:
+        """See `Port.largest`. Nothing is copied."""
+        return bases.largest(None)
+
+    def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
+        """Run the actors until *done*, for *timeout* seconds at most."""
+        end = time.monotonic() + timeout
+        while not done():
+            if time.monotonic() >= end:
+                return False
+            self.pump()
+            if not done():
+                simple.rung.wait(min(0.01, max(0.0, end - time.monotonic())))
+        return True
+
+    def pump(self) -> None:
+        """Run the actors once, unless another thread does."""
+        if not self._pumping.acquire(blocking=False):
+            return
+        try:
+            if self._stopped:
+                return
+            simple.ring_alarms(self._base)
+            while (message := self._asys.listen(timedelta(milliseconds=1))) is not None:
+                self.dispatch(message)
+            if self.endpoint is not None:
+                self.endpoint.turn()
+                pause = self.endpoint.pause()
+                if pause is not None and pause <= 0:
+                    self.endpoint.tick()
+        finally:
+            self._pumping.release()

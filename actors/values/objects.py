@@ -1,0 +1,149 @@
+"""The objects that live at an endpoint: their values, from creation until they are freed.
+
+The protocol counts who holds an object and knows nothing of its value; here is the value, and
+nothing is counted. A value is never looked at under the endpoint's lock, and it is let go in a
+thread for that: its finalizers are the user's code.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ...protocol.effects import Free, Lose, Loss
+from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
+from ...serialization.failures import Failure, details_of
+from ...serialization.frozen import Frozen
+from ..core import sites
+from ..core.core import Part
+from ..core.current import running_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...protocol.effects import Effect
+    from ...protocol.ids import RRefId
+    from ..core.brief import Later
+    from ..core.core import Core
+    from .box import Box
+
+log = logging.getLogger(__name__)
+
+_LOSSES: dict[Loss, type[ReferenceLostError]] = {
+    Loss.CREATOR: RefLostError,
+    Loss.OWNER: OwnerDiedError,
+    Loss.CYCLE: AliasCycleError,
+}
+
+
+class Stored(msgspec.Struct):
+    """The value of an object that lives here, or the failure that took its place."""
+
+    value: object
+    on_delete: Callable[[Any], object] | None = None
+
+
+class Objects(Part):
+    """The values of one endpoint's objects."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        core.handlers |= {Lose: self._lose, Free: self._free}
+        self._values: dict[RRefId, Stored] = {}
+
+    def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
+        """Own *value*; the caller makes the handle that is counted here, `undisturbed`."""
+        core = self._core
+        core.check_process()
+        site = sites.here() if core.sites.wanted else None
+        with core.lock:
+            core.context.now = time.monotonic()
+            rref = core.context.own()
+            self._values[rref] = Stored(value, on_delete)
+            if site is not None:
+                core.sites.note(rref, site, self._values)
+        return rref
+
+    def resolve(self, rref: RRefId, box: Box) -> None:
+        """The value of a creation, or its `Failure`, is there, in *box*."""
+
+        def move() -> list[Effect]:
+            self._values[rref] = Stored(box.take())
+            return self._core.context.resolve(rref)
+
+        self._core.step(move)
+
+    def stand_for(self, rref: RRefId, box: Box) -> None:
+        """The result of a creation is a reference, in *box*: it is an alias of that object."""
+
+        def move() -> list[Effect]:
+            target: Any = box.take()
+            return self._core.context.stand_for(rref, target.id)
+
+        self._core.step(move)
+
+    def _lose(self, effect: Lose, later: Later) -> None:
+        """The value of a creation will never come. Under the lock."""
+        rref, why = effect.rref, effect.why
+        error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
+        stored = Failure.of(error, self._core.me.name, "its creation", str(rref))
+        self._values[rref] = Stored(stored)
+        self._core.carry_out(self._core.context.resolve(rref), later)
+
+    def _free(self, effect: Free, later: Later) -> None:
+        """Nobody holds it any more: let go of its value, and tell the program. Under the lock."""
+        core = self._core
+        stored = self._values.pop(effect.rref, None)
+        if stored is not None and stored.on_delete is not None:
+            self._run_on_delete(effect.rref, stored.on_delete, stored.value)
+        elif stored is not None:  # its own __del__ is the user's code
+            core.brief.submit(core.chores, Stored, self._let_go, [stored], later=later)
+
+    def _run_on_delete(
+        self, rref: RRefId, on_delete: Callable[[Any], object], value: object
+    ) -> None:
+        def run() -> None:
+            try:
+                with running_in(self._core):
+                    on_delete(value.thaw() if isinstance(value, Frozen) else value)
+            except BaseException as error:
+                text = details_of(error)
+                log.error("on_delete of %s raised on %s:\n%s", rref, self._core.me, text)  # noqa: TRY400
+
+        self._core.chores.submit(run)
+
+    def _let_go(self, values: list[object]) -> None:
+        started = time.perf_counter()
+        values.clear()
+        self._core.brief.took(Stored, time.perf_counter() - started)
+
+    def values(self) -> list[tuple[RRefId, object]]:
+        """All objects that have a value, with it. Under the lock."""
+        return [(rref, stored.value) for rref, stored in self._values.items()]
+
+    def stored(self, rref: RRefId) -> Stored | None:
+        """What is there of *rref*; None at a user, and before its creation is over."""
+        return self._values.get(rref)
+
+    def local_value(self, rref: RRefId) -> Any:
+        """The very object, if it is not frozen.
+
+        Raises what its creation raised, `ValueError` at a user.
+        """
+        core = self._core
+        with core.lock:
+            rref = core.context.whereabouts(rref)
+            if rref not in core.context.owners:
+                owner = core.context.owner_of(rref)
+                raise ValueError(
+                    f"{rref} is owned by {owner}, not by {core.me}; use to_here() for a copy"
+                )
+            stored = self._values.get(rref)
+        if stored is None:
+            raise ValueError(f"{rref} has no value yet; wait for it with to_here() or await")
+        if isinstance(stored.value, Failure):
+            raise stored.value.rebuild()
+        return stored.value.thaw() if isinstance(stored.value, Frozen) else stored.value

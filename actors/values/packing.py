@@ -1,0 +1,178 @@
+"""Between the user's values and the protocol's cargo: pickling with an endpoint's hooks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from thespian.actors import ActorAddress
+
+from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
+from ...protocol.messages import Cargo
+from ...serialization.failures import Failure
+from ...serialization.frozen import Frozen
+from ...serialization.payload import Payload, grounded_buffers
+from ...serialization.pickling import loads, pickle_value, placed, share
+from ...serialization.plain import dumps_plain
+from ..base.interrupts import undisturbed
+from ..core.core import Part
+from ..core.intake import NOTED
+from ..wire.cargoes import HEAD, bytes_of
+from ..wire.messages import WorkerInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ...protocol.ids import RRefId, WorkerId
+    from ...protocol.messages import Descriptor
+    from ...serialization.pickling import Pickled, Reference
+    from ..core.core import Core
+    from ..core.registry import Registry
+
+    Share = Callable[[RRefId], Descriptor]
+    """Shares one reference; called under the endpoint's lock."""
+
+
+class Pack(NamedTuple):
+    """The content of a message, pickled. No reference in it is shared so far."""
+
+    cargo: Callable[[Share], Cargo]
+    """Shares the references, each by the function that it is given, and returns the cargo.
+
+    Call it `undisturbed`, together with the step that sends the cargo. It raises what sharing
+    raises; then nothing stays shared."""
+    large: bool
+    """Whether it is worth counting; see `intake`."""
+
+
+class Packer(Part):
+    """Packs what one endpoint sends and opens what it receives, in any thread of the user's."""
+
+    def __init__(self, core: Core, registry: Registry) -> None:
+        self._core = core
+        self._registry = registry
+
+    def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
+        """Pickle *value* for *to*, or take it `Frozen`.
+
+        Raises `SerializationError`, `SharedMemoryFullError`.
+        """
+        plain = dumps_plain(value)
+        near = partial(self._registry.near, to)
+        if plain is not None:
+            data, views = plain
+            cargo = Cargo(payload=Payload(data, placed(views, near) if views else (), tag=tag))
+            if views or len(data) + HEAD >= self._core.port.largest():
+                self._check_size(cargo)
+            return Pack(lambda _: cargo, bool(views) or len(data) >= NOTED)
+        frozen = isinstance(value, Frozen)
+        if isinstance(value, Frozen):
+            pickled = value.pickled
+            if value.shared and not near():
+                pickled = replace(pickled, buffers=grounded_buffers(pickled.buffers))
+        else:
+            pickled = pickle_value(value, ActorAddress, lambda views: placed(views, near))
+        large = bool(pickled.buffers) or len(pickled.data) >= NOTED
+        return Pack(partial(self._share, pickled, tag, frozen), large)
+
+    def _share(self, pickled: Pickled, tag: object, frozen: bool, fork: Share) -> Cargo:
+        hooks = _Hooks(self._core, fork)
+        payload, descriptors = share(pickled, hooks, peers=self._introduce, tag=tag, frozen=frozen)
+        cargo = Cargo(payload=payload, descriptors=descriptors)
+        try:
+            self._check_size(cargo)
+        except SerializationError:
+            hooks.abandon(descriptors)
+            raise
+        return cargo
+
+    def _check_size(self, cargo: Cargo) -> None:
+        """Raise `SerializationError` if the port cannot send so much."""
+        limit = self._core.port.largest()
+        size = bytes_of(cargo)
+        if size > limit:
+            raise SerializationError(
+                f"a message of {size} bytes, and {self._core.me} can send {limit} at most; "
+                "send it in parts, or keep the value where it is and pass an RRef to it"
+            )
+
+    def open(self, cargo: Cargo) -> Any:
+        """Unpickle what came, or raise the exception that came in its place (G7)."""
+        payload = cargo.payload
+        if isinstance(payload, Payload):
+            hooks = _Hooks(self._core, _share_nothing)
+            payload = loads(payload, cargo.descriptors, hooks)
+        elif not isinstance(payload, Failure):
+            raise ProtocolError(f"{self._core.me} got a message without content")
+        if type(payload) is Failure:  # `isinstance` asks the user's `__class__`
+            raise payload.rebuild()
+        return payload
+
+    def open_frozen(self, cargo: Cargo, *, copy: bool = True) -> Frozen | None:
+        """What came, if it is frozen, to be kept; None if it is not.
+
+        Raises `SenderDiedError`; and `MemoryError`, if it is not to be copied and has to be.
+        """
+        payload = cargo.payload
+        if not isinstance(payload, Payload) or not payload.frozen:
+            return None
+        hooks = _Hooks(self._core, _share_nothing)
+        return Frozen.arrived(payload, hooks.join(cargo.descriptors), copy=copy)
+
+    def _introduce(
+        self, descriptors: list[Descriptor], addresses: list[Any]
+    ) -> tuple[WorkerInfo, ...]:
+        """Whom the receiver may not know: who owns the references, who lives at the addresses."""
+        core = self._core
+        workers = {descriptor.owner for descriptor in descriptors}
+        workers.update(filter(None, map(core.peers.worker_at, addresses)))
+        known = ((worker, core.address_of(worker)) for worker in workers)
+        return tuple(WorkerInfo(worker, at) for worker, at in known if at is not None)
+
+
+def _share_nothing(rref: RRefId) -> Descriptor:
+    raise AssertionError(f"{rref} is shared by unpickling")
+
+
+class _Hooks:
+    """The pickler's hooks for one message to one receiver."""
+
+    __slots__ = ("_core", "_share")
+
+    def __init__(self, core: Core, share: Share) -> None:
+        self._core = core
+        self._share = share
+
+    def fork(self, reference: Reference) -> Descriptor:
+        core = self._core
+        if getattr(reference, "_front", None) is not core.front:
+            raise ForeignReferenceError(
+                f"{reference!r} belongs to another endpoint, maybe of another system, than "
+                f"{core.me}, which sends this message; a reference can be passed on only by "
+                "the endpoint that holds it: pass the value, or call from there"
+            )
+        with core.lock:
+            mine: Any = reference
+            return self._share(mine.id)
+
+    def abandon(self, descriptors: Iterable[Descriptor]) -> None:
+        core, forks = self._core, tuple(descriptors)
+        if forks:
+            core.step(lambda: core.context.abandon(forks))
+
+    def join(self, descriptors: tuple[Descriptor, ...]) -> tuple[Reference, ...]:
+        if not descriptors:
+            return ()  # most messages have none, and a section has its price
+        with undisturbed:
+            return tuple(map(self._join, descriptors))
+
+    def _join(self, descriptor: Descriptor) -> Reference:
+        core, rref = self._core, descriptor.name or descriptor.rref
+        if descriptor.name is None:
+            with core.lock:
+                core.context.hold(rref)
+        else:
+            core.step(lambda: core.context.take_up(descriptor))
+        made: Reference = core.handle(rref)
+        return made

@@ -1,0 +1,4 @@
+"""What travels between endpoints, and what a system's endpoints agree on.
+
+Imports `protocol`, `serialization` and `base`.
+"""

@@ -1,0 +1,144 @@
+"""Packets on our own base: one row of MessagePack each, which is not pickled again.
+
+A parcel is what an `Envelope` says, in the same words, with the payloads where they belong. It is
+made and read in C, and typed like a packet, so nothing in it needs to be looked at again. Whom it
+is from says the connection that it came by.
+
+Not everything goes into a parcel: what is large would be copied, and exceptions are texts and rare.
+A packet with such a thing in it goes as an `Envelope`. Of a buffer in shared memory a parcel says
+where it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from thespian.actors import ActorAddress
+
+from ...protocol.errors import ProtocolError
+from ...protocol.ids import WorkerId
+from ...protocol.packets import LONGEST, decode_row, row_of
+from ...serialization.payload import Origin, Payload
+from ...serialization.shared import Row, Segment
+from ..base.addresses import Address
+from .messages import WorkerInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...protocol.delivery import Packet
+    from ...serialization.payload import Buffer
+
+SMALL = 1 << 17
+"""Bytes of a payload that are not worth a place of their own in the message: copying them a few
+times costs less than pickling what says where they are."""
+
+
+class Parcel(NamedTuple):
+    """What came."""
+
+    sender: WorkerId
+    to: WorkerId
+    packet: Packet
+    peers: tuple[WorkerInfo, ...]
+
+
+class _Peer(NamedTuple):
+    id: WorkerId
+    address: tuple[str, str, str, int]
+
+
+class _Content(NamedTuple):
+    """A small `Payload`, by the same fields."""
+
+    data: bytes
+    buffers: tuple[bytes | Row, ...]
+    inert: tuple[()]
+    peers: tuple[_Peer, ...]
+    tag: str | tuple[str, int, str] | None
+    frozen: bool
+    origin: Origin | None
+
+
+class _Row(NamedTuple):
+    sender: WorkerId
+    to: WorkerId
+    packet: msgspec.Raw
+    peers: tuple[_Peer, ...]
+    writable: tuple[bool, ...]
+    """Of each buffer in the payloads, in order: whether its reader may change it, if it is here."""
+
+
+def pack(
+    sender: WorkerId, to: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...]
+) -> bytes | None:
+    """*packet* as a parcel that introduces *peers*; None if it has to be an envelope."""
+    writable: list[bool] = []
+    for message in packet.messages:
+        cargo = getattr(message, "cargo", None)
+        if cargo is not None and not _fits(cargo.payload):
+            return None
+        if cargo is not None and cargo.payload is not None:
+            writable += [type(each) is bytearray for each in cargo.payload.buffers]
+    try:
+        return _encoder.encode((sender, to, row_of(packet), peers, writable))
+    except (_UnknownAddressError, UnicodeEncodeError):  # a name may be a text that is no UTF-8
+        return None
+
+
+def unpack(data: bytes | bytearray) -> Parcel:
+    """What a parcel says. Raises `ProtocolError` if it is none."""
+    try:
+        sender, to, packet, peers, writable = _rows.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"no parcel: {error!s:.{LONGEST}}") from None
+    kinds = iter(writable)
+    read = decode_row(packet, lambda row: _payload(row, kinds))
+    return Parcel(sender, to, read, _infos(peers) if peers else ())
+
+
+def _fits(payload: object) -> bool:
+    return payload is None or (
+        type(payload) is Payload and not payload.inert and payload.framed < SMALL
+    )
+
+
+def _payload(row: object, writable: Iterator[bool]) -> Payload:
+    try:
+        data, buffers, _, peers, tag, frozen, origin = msgspec.convert(row, _Content)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"its payload: {error!s:.{LONGEST}}") from None
+    try:
+        made = tuple([_buffer(each, writable=next(writable)) for each in buffers])
+    except StopIteration:
+        raise ProtocolError("its buffers are more than the parcel says") from None
+    introduced = _infos(peers) if peers else ()
+    return Payload(data, made, (), introduced, tag, frozen, origin)
+
+
+def _buffer(each: bytes | Row, *, writable: bool) -> Buffer:
+    if isinstance(each, tuple):
+        return Segment.said(*each)
+    return bytearray(each) if writable else each
+
+
+def _infos(peers: tuple[_Peer, ...]) -> tuple[WorkerInfo, ...]:
+    return tuple([WorkerInfo(who, ActorAddress(Address(*at))) for who, at in peers])
+
+
+class _UnknownAddressError(Exception):
+    """An address is not one of our own base's; Thespian will see to it."""
+
+
+def _plain(thing: Any) -> tuple[str, str, str, int] | Row:
+    if type(thing) is Segment:
+        return thing.row()
+    details = getattr(thing, "addressDetails", None)
+    if type(details) is not Address:
+        raise _UnknownAddressError
+    return details.key, details.path, details.host, details.port
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
+_rows = msgspec.msgpack.Decoder(_Row)
