@@ -1,54 +1,20 @@
-"""What is installed, under which names, and which layer may import which."""
+"""What is installed, and under which names."""
 
-import ast
 import importlib
 import os
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
 import farref
-from farref.actors.versions import FARREF
+from farref.actors.hosting.versions import FARREF
 
-ROOT = Path(__file__).resolve().parent.parent
-FACADE = ROOT / "src" / "farref"
-LAYERS = ("actors", "examples", "protocol", "serialization")
-
-# Which parts of farref each layer may import; "" is the façade itself.
-ALLOWED_PARTS = {
-    "protocol": {"protocol"},
-    "serialization": {"serialization", "protocol", "features"},
-    "actors": {"actors", "actors/base", "serialization", "protocol", "features"},
-    "actors/base": {"actors/base", "protocol", "features"},
-    "examples": {"", "actors/base", *LAYERS},
-}
-
-# Time, ids and randomness are arguments of the machines. So this is a list of what is pure, not
-# of what is impure: a new name here needs the question "does it look at the world?".
-PURE_MODULES = {
-    "__future__",
-    "abc",
-    "bisect",
-    "collections",
-    "dataclasses",
-    "enum",
-    "functools",
-    "heapq",
-    "itertools",
-    "json",
-    "math",
-    "msgspec",  # its codec: bytes in, messages out
-    "operator",
-    "re",
-    "types",
-    "typing",
-}
+from .house.imports import FACADE, LAYERS, ROOT
 
 PUBLIC_NAMES = [
     "ActorRendezvous",
@@ -112,82 +78,6 @@ PUBLIC_NAMES = [
 ]
 
 
-@dataclass(frozen=True)
-class Import:
-    """One imported module, by its absolute name, as a layer's file spells it."""
-
-    file: Path
-    line: int
-    module: str
-    relative: bool
-
-    def __str__(self) -> str:
-        return f"{self.file.relative_to(ROOT)}:{self.line} imports {self.module}"
-
-    @property
-    def part(self) -> str | None:
-        """The part of farref that is imported, None for anything else."""
-        if self.module != "farref" and not self.module.startswith("farref."):
-            return None
-        names = self.module.split(".")[1:]
-        if names[:2] == ["actors", "base"]:
-            return "actors/base"
-        return names[0] if names and names[0] in {*LAYERS, "features"} else ""
-
-
-def imports_of(source: str, file: Path) -> Iterator[Import]:
-    """Every import in *source*, wherever it stands; `TYPE_CHECKING` is no excuse."""
-    package = ("farref", *file.relative_to(ROOT).parent.parts)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(file, node.lineno, alias.name, relative=False)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            module = ".".join((*base, *([node.module] if node.module else ())))
-            # `from farref import protocol` and `from .. import protocol` name parts too.
-            names = (
-                [alias.name for alias in node.names]
-                if module in ("farref", "farref.actors")
-                else []
-            )
-            parts = [n for n in names if n in LAYERS or (module, n) == ("farref.actors", "base")]
-            for part in parts:
-                yield Import(file, node.lineno, f"{module}.{part}", bool(node.level))
-            if len(parts) < len(names) or not names:
-                yield Import(file, node.lineno, module, bool(node.level))
-
-
-def layer_of(file: Path) -> str:
-    parts = file.relative_to(ROOT).parts
-    return "actors/base" if parts[:2] == ("actors", "base") else parts[0]
-
-
-def all_imports(*layers: str) -> list[Import]:
-    return [
-        found
-        for layer in layers
-        for file in sorted((ROOT / layer).rglob("*.py"))
-        for found in imports_of(file.read_text(encoding="utf-8"), file)
-    ]
-
-
-def foreign_parts(imports: list[Import]) -> list[str]:
-    return [
-        str(found)
-        for found in imports
-        if found.part is not None and found.part not in ALLOWED_PARTS[layer_of(found.file)]
-    ]
-
-
-def top_level(imports: list[Import]) -> list[str]:
-    return [
-        str(found)
-        for found in imports
-        if not found.relative and found.module.split(".")[0] in (*LAYERS, "tests")
-    ]
-
-
 # --- The façade ---------------------------------------------------------------------------
 
 
@@ -205,7 +95,7 @@ def test_the_code_knows_its_version() -> None:
 
 def test_importing_and_asking_for_versions_reads_no_metadata() -> None:
     program = (
-        "import sys; before = set(sys.modules); import farref.actors.versions as versions; "
+        "import sys; before = set(sys.modules); import farref.actors.hosting.versions as versions; "
         "versions.mine(); print({'importlib.metadata', 'email'} & (set(sys.modules) - before))"
     )
     ran = subprocess.run(
@@ -359,72 +249,3 @@ def run_pytest(
         check=False,
         timeout=60,
     )
-
-
-# --- The layers ---------------------------------------------------------------------------
-
-
-def test_protocol_is_sans_io() -> None:
-    impure = [
-        str(found)
-        for found in all_imports("protocol")
-        if found.part is None and found.module.split(".")[0] not in PURE_MODULES
-    ]
-    assert impure == []
-
-
-def test_serialization_knows_no_actors() -> None:
-    assert [str(i) for i in all_imports("serialization") if i.module.startswith("thespian")] == []
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-def test_layers_import_downwards_only(layer: str) -> None:
-    assert foreign_parts(all_imports(layer)) == []
-
-
-@pytest.mark.parametrize("layer", sorted(set(LAYERS) - {"examples"}))
-def test_inside_the_package_imports_are_relative(layer: str) -> None:
-    absolute = [i for i in all_imports(layer) if i.part is not None and not i.relative]
-    assert [str(found) for found in absolute] == []
-
-
-def test_nothing_imports_a_layer_as_a_top_level_package() -> None:
-    assert top_level(all_imports(*LAYERS, "src", "tests")) == []
-
-
-@pytest.mark.parametrize(
-    ("file", "line"),
-    [
-        ("protocol/owner.py", "from ..actors import mailbox"),
-        ("protocol/owner.py", "from .. import serialization"),
-        ("protocol/owner.py", "import farref.actors.mailbox"),
-        ("protocol/owner.py", "from .. import System"),
-        ("serialization/pickler.py", "from farref import actors"),
-        ("actors/mailbox.py", "from ..examples import wordcount"),
-        ("actors/mailbox.py", "from farref import System"),
-        ("actors/base/transport.py", "from ..mailbox import Mailbox"),
-        ("actors/base/transport.py", "from ...serialization import pickler"),
-    ],
-)
-def test_the_layer_check_sees(file: str, line: str) -> None:
-    assert foreign_parts(list(imports_of(line, ROOT / file))) != []
-
-
-@pytest.mark.parametrize(
-    ("file", "line"),
-    [
-        ("protocol/owner.py", "from .ids import ForkId"),
-        ("serialization/pickler.py", "from ..protocol.ids import ForkId"),
-        ("actors/mailbox.py", "from . import base"),
-        ("actors/mailbox.py", "from .base.transport import Transport"),
-        ("actors/base/transport.py", "from . import frames"),
-        ("examples/wordcount.py", "from farref import System"),
-    ],
-)
-def test_the_layer_check_allows(file: str, line: str) -> None:
-    assert foreign_parts(list(imports_of(line, ROOT / file))) == []
-
-
-@pytest.mark.parametrize("line", ["import actors", "from protocol.ids import ForkId"])
-def test_the_top_level_check_sees(line: str) -> None:
-    assert top_level(list(imports_of(line, ROOT / "actors" / "mailbox.py"))) != []
