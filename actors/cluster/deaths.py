@@ -21,6 +21,7 @@ from ...protocol.errors import GivenUpError, SystemDownError
 from ..hosting import events
 from ..hosting.children import ORDERLY
 from ..hosting.processes import Vigil
+from ..wire.messages import Died, Down
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from ..core.delivery import Delivery
     from ..core.registry import Registry
-    from ..wire.messages import Died, Down
 
     Close = Callable[[str, FarrefError | None], None]
 
@@ -54,6 +54,7 @@ class Deaths:
         self._delivery = delivery
         self._calls = calls
         self._close = close
+        core.takers |= {Died: self._told, Down: self._lost}
         self._graves: dict[WorkerId, float] = {}
         """The dead that are not buried, and when they will be."""
         self._beat_at: float | None = None
@@ -64,7 +65,7 @@ class Deaths:
         self.in_order = False
         """The system was shut down by its first host."""
 
-    def told(self, message: Died) -> None:
+    def _told(self, message: Died) -> None:
         """The registrar tells of deaths."""
         self._registry.unheard = 0
         self.died(message.workers, message.cause)
@@ -130,7 +131,7 @@ class Deaths:
             ended = f"a process of its own, one of {', '.join(map(str, pids))}, has ended"
             self._vigils.append(Vigil(pids, lambda: self.lose(ended)))
 
-    def lost(self, message: Down) -> None:
+    def _lost(self, message: Down) -> None:
         """The registrar, on another host, says that the system ends."""
         self.lose(message.reason, orderly=message.orderly)
 

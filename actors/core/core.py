@@ -12,7 +12,7 @@ and posted after the lock is given back, and so are futures completed. So contro
 waits for user code, and the lock is never held while a transport's or a future's is taken.
 
 The core knows no part of the endpoint. A part gets the core, and registers what it does about an
-effect (`handlers`) or a message (`observers`). `endpoint` puts the parts together.
+effect (`handlers`), or with a message (`takers`, `observers`). `endpoint` puts the parts together.
 """
 
 from __future__ import annotations
@@ -118,6 +118,9 @@ class Core(Part):
         """Each effect's; the parts add theirs. None: nothing is to be done."""
         self.observers: dict[type[Message], Callable[[Any], None]] = {}
         """Told of each message of a kind, after it has taken effect. Under the lock."""
+        self.takers: dict[type, Callable[[Any], object]] = {}
+        """What takes each kind of message that comes in; the parts add theirs. In the mailbox
+        thread."""
         self.outlet: Outlet
         self.front: Any
         """The `Front` of this endpoint, for the functions of the program that run in it."""

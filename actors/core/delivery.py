@@ -75,6 +75,7 @@ class Delivery(Part):
         self._registry = registry
         self._port = core.port
         core.outlet = self
+        core.takers |= {Envelope: self.take, Meddle: self.meddled}
         faults = core.settings.faults
         self._faulty = FaultyPort(core.port, core.me, faults) if faults is not None else None
         """What packets leave by instead, in a test."""

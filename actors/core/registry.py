@@ -67,6 +67,9 @@ class Registry:
         """Beats since it was last heard of."""
         self._core = core
         self._port = core.port
+        answers = (Found, Spawned, Minted, Heard, Meddled, Inspected)
+        core.takers |= dict.fromkeys(answers, self.receive)
+        core.on_deaths.append(self._died)
         self._tokens = itertools.count(1)
         self._asked: dict[int, tuple[concurrent.futures.Future[Any], WorkerId | None]] = {}
         """Questions that are not answered yet, and who was asked; None: the registrar."""
@@ -241,7 +244,7 @@ class Registry:
             with contextlib.suppress(concurrent.futures.InvalidStateError):  # we end meanwhile
                 asked[0].set_result(message)
 
-    def died(self, workers: Collection[WorkerId]) -> None:
+    def _died(self, workers: Collection[WorkerId]) -> None:
         """Nobody of *workers* answers any more."""
         for question, of in list(self._asked.values()):
             if of in workers:

@@ -56,6 +56,7 @@ class Inspector(Part):
         self._delivery = delivery
         self._objects = objects
         self._counting = counting
+        core.takers[Inspect] = self.asked
         self._pool = Pool(1, f"farref inspector {core.me}")
 
     def inspect(

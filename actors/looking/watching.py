@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 
 from ..core.core import Part
 from ..recording.tables_json import tables_of
-from ..wire.messages import Traced
+from ..wire.messages import Traced, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol.ids import WorkerId
     from ..core.core import Core
-    from ..wire.messages import Watch, WorkerInfo
+    from ..wire.messages import WorkerInfo
 
 KEPT = 8 << 20
 """Bytes of lines that wait for a viewer, at most."""
@@ -122,6 +122,7 @@ class Watchers(Part):
         self.listener: Callable[[Traced], None] | None = None
         """What takes the batches, if this endpoint is a viewer itself."""
         core.on_deaths.append(self._died)
+        core.takers |= {Watch: self.watch, Traced: self.traced}
 
     def watch(self, message: Watch) -> None:
         """A viewer begins, goes on or stops to watch."""

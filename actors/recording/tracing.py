@@ -7,7 +7,7 @@ change what it watches. Somebody who watches a running system gets them by messa
 `watching`).
 
 **What it costs.** Off: nothing, there is no tracer, and the machines themselves are what the shell
-calls (see `recording`). On: the rows of a step are encoded and stored when it is complete, by the
+calls (see `recorded`). On: the rows of a step are encoded and stored when it is complete, by the
 thread that makes it, under the endpoint's lock and before anybody hears of it: about a microsecond
 for each. So a process that is killed takes no step along that anything came of.
 """

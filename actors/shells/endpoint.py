@@ -1,7 +1,7 @@
 """One endpoint, put together from its parts.
 
-This is the one file that knows them all: it makes each after those that it uses, says which message
-is for which, and has them do what is due. Packets are `Delivery`'s, values `Objects`', the user's
+This is the one file that knows them all: it makes each after those that it uses, and has them do
+what is due. Packets are `Delivery`'s, values `Objects`', the user's
 calls `Calls`', and others' calls `Server`'s.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
@@ -29,27 +29,9 @@ from ..recording.tracefile import FileSink
 from ..recording.tracing import NOTHING
 from ..telemetry import switch as telemetry
 from ..values.objects import Objects
-from ..wire.messages import (
-    Died,
-    Down,
-    Envelope,
-    Found,
-    Heard,
-    Inspect,
-    Inspected,
-    Joined,
-    Meddle,
-    Meddled,
-    Minted,
-    Spawned,
-    Traced,
-    Watch,
-    check_wire,
-)
+from ..wire.messages import Joined, check_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from thespian.actors import ActorAddress
 
     from ...protocol.errors import FarrefError
@@ -108,21 +90,7 @@ class Endpoint(Part):
             count=self.count,
         )
         core.handle = partial(RRef._of, front)
-        core.on_deaths.append(self.registry.died)
-        self._takers: dict[type, Callable[[Any], object]] = {
-            Envelope: self.delivery.take,
-            Joined: self.settle_in,
-            Inspect: self.inspector.asked,
-            Meddle: self.delivery.meddled,
-            Watch: self.watchers.watch,
-            Traced: self.watchers.traced,
-            Died: self.deaths.told,
-            Down: self.deaths.lost,
-            **dict.fromkeys(
-                (Found, Spawned, Minted, Heard, Meddled, Inspected), self.registry.receive
-            ),
-        }
-        """What takes each kind of message. In the mailbox thread."""
+        core.takers[Joined] = self.settle_in
         if self.spans is not None:
             telemetry.observe(self.counting)
 
@@ -156,7 +124,7 @@ class Endpoint(Part):
         with undisturbed:  # on the in-process base this is the program's own thread
             try:
                 check_wire(message)
-                self._takers[type(message)](message)
+                self.core.takers[type(message)](message)
             except Exception as error:
                 self.core.refuse(f"a {type(message).__name__}", error)
                 return False

@@ -42,21 +42,12 @@ from ..hosting.classes import class_of, make_findable
 from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
 from ..wire.messages import (
-    Died,
-    Down,
+    TO_ENDPOINTS,
     Envelope,
-    Found,
-    Heard,
-    Inspect,
-    Inspected,
     Join,
     Joined,
-    Meddle,
-    Meddled,
-    Minted,
     Nudge,
     ReplyAddress,
-    Spawned,
     Watch,
     Welcome,
     check_wire,
@@ -169,13 +160,9 @@ class Mailbox:
         match message:
             case Raw() if self._joined:
                 endpoint.take_parcel(message.data, sender)
-            case Envelope() if self._joined:
-                endpoint.take(message)
-            case Found() | Spawned() | Minted() | Died() | Heard() | Down():
-                endpoint.take(message)
-            case Watch() if not self._joined:
+            case Envelope() | Watch() if not self._joined:
                 self._stash.append((message, sender))  # nothing is recorded before that
-            case Meddled() | Meddle() | Watch() | Inspect() | Inspected():
+            case _ if isinstance(message, TO_ENDPOINTS):
                 endpoint.take(message)
             case WatchMessage() | Nudge():
                 endpoint.turn()

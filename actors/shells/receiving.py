@@ -8,26 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import port
 from ..hosting import versions
-from ..wire.messages import (
-    Died,
-    Down,
-    Envelope,
-    Found,
-    Heard,
-    Inspect,
-    Inspected,
-    Joined,
-    Meddle,
-    Meddled,
-    Minted,
-    Nudge,
-    Serving,
-    Spawned,
-    Traced,
-    Watch,
-    Welcome,
-    check_wire,
-)
+from ..wire.messages import TO_ENDPOINTS, TO_SHELLS, Joined, Serving, check_wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,24 +76,7 @@ class Receiver:
         if endpoint is None:
             self.begin(message, lambda: self.dispatch(message))
             return
-        match message:
-            case (
-                Envelope()
-                | Found()
-                | Spawned()
-                | Minted()
-                | Died()
-                | Heard()
-                | Down()
-                | Meddled()
-                | Meddle()
-                | Watch()
-                | Traced()
-            ):
-                endpoint.take(message)
-            case Inspect() | Inspected():
-                endpoint.take(message)
-            case Nudge() | Welcome() | Joined() | Serving():
-                pass  # for actors, or for a program that had not joined
-            case _:
-                self.inbox.put(message)
+        if isinstance(message, TO_ENDPOINTS):
+            endpoint.take(message)
+        elif not isinstance(message, TO_SHELLS):
+            self.inbox.put(message)

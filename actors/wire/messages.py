@@ -421,17 +421,19 @@ class Traced:
 
 
 TO_ENDPOINTS = (
-    *(Envelope, Nudge, Welcome, Joined, Found, Spawned, Died, Heard, Down, Meddle, Meddled),
-    *(Minted, Serving, Inspect, Inspected, Watch, Traced),
+    *(Envelope, Found, Spawned, Minted, Died, Heard, Down, Meddle, Meddled),
+    *(Inspect, Inspected, Watch, Traced),
 )
-"""What an endpoint's mailbox takes for itself; the rest is the user's."""
+"""What an endpoint takes once it has joined: see `Core.takers`."""
+TO_SHELLS = (Nudge, Welcome, Joined, Serving)
+"""What its mailbox, or the program's port, takes for itself; the rest is the user's."""
 TO_REGISTRAR = (
     *(Join, Beat, Leave, Open, Spawn, Lookup, Mint, Exited),
     *(HostJoin, Unmade, Looked),
 )
 TO_STEWARD = (Serve, HostJoined, Make, Look, Heard, Died, Down)
 
-ALL = frozenset(TO_ENDPOINTS + TO_REGISTRAR + TO_STEWARD)
+ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD)
 
 
 def check_wire(message: object) -> None:
