@@ -58,16 +58,16 @@ class Sender(Protocol):
     finished: list[tuple[Any, Status]]
 
     def way_to(self, address: Address) -> tuple[socket.socket, str | tuple[str, int], Dialler]:
-        """See `Outbox.way_to`."""
+        """A new socket for *address*, what to connect it to, and what to say there."""
 
     def verify(self, sock: socket.socket) -> None:
-        """See `Outbox.verify`."""
+        """Refuse to talk to a Unix socket of another user."""
 
     def unsettled(self, connection: OutConnection) -> None:
-        """See `Outbox.unsettled`."""
+        """*connection* is being made."""
 
     def forget(self, connection: OutConnection) -> None:
-        """See `Outbox.forget`."""
+        """*connection* is closed: the next message dials again."""
 
 
 class State(enum.Enum):

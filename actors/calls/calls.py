@@ -23,7 +23,7 @@ from ...protocol.requests import ElsewhereError
 from ...serialization.payload import Origin, Payload
 from ..base.interrupts import undisturbed
 from ..core import sites
-from ..core.core import Part
+from ..core.core import Internal
 from ..wire.settings import check_timeout
 from .futures import Future
 
@@ -65,7 +65,7 @@ NESTED_PATIENCE = 1.0
 """Seconds after which a function's own call goes ahead: what takes the room may wait for it."""
 
 
-class Calls(Part):
+class Calls(Internal):
     """Makes the calls of one endpoint, and completes their futures."""
 
     def __init__(self, core: Core, delivery: Delivery, packer: Packer, waits: Waits) -> None:

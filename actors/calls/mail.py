@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.effects import Hand
-from ..core.core import Part
+from ..core.core import Internal
 from ..wire.cargoes import is_answer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Take = Callable[[Cargo, ActorAddress], None]
 
 
-class Mail(Part):
+class Mail(Internal):
     """Hands over the one-way messages that come to one endpoint."""
 
     def __init__(self, core: Core, calls: Calls, take: Take) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.effects import Look
 from ...protocol.messages import Create, Fetch, Invoke
-from ..core.core import Part
+from ..core.core import Internal
 from ..core.current import Run, run_in
 from .queues import Queues
 
@@ -43,7 +43,7 @@ class Wait(NamedTuple):
     futures: Sequence[concurrent.futures.Future[Any]]
 
 
-class Asked(Protocol):
+class Awaited(Protocol):
     """The future of a request."""
 
     call: CallId | None
@@ -53,7 +53,7 @@ class Asked(Protocol):
         """Whether the answer is there."""
 
 
-class Waits(Part):
+class Waits(Internal):
     """The waits of one endpoint's requests, and the queues that they hold up."""
 
     def __init__(self, core: Core) -> None:
@@ -126,7 +126,7 @@ class Waits(Part):
             self._core.step(lambda rref=rref: self._core.context.suspect(rref))  # type: ignore[misc]  # mypy infers no default
 
 
-def _needed(future: Any) -> Asked | None:
+def _needed(future: Any) -> Awaited | None:
     """The future of a request that has to be answered before *future* is done, if it is known."""
     while future is not None and getattr(future, "call", None) is None:
         future = getattr(future, "after", None)

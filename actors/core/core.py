@@ -69,8 +69,8 @@ CHORES = 4
 _ON_OBJECTS = (Fetch, Invoke)
 
 
-class Part:
-    """A part of an endpoint. A search of the user's values does not look into one."""
+class Internal:
+    """What belongs to an endpoint. A search of the user's values does not look into it."""
 
     __slots__ = ()
 
@@ -91,7 +91,7 @@ class Outlet(Protocol):
         """Count the *payload* of a message that came. Under the lock."""
 
 
-class Core(Part):
+class Core(Internal):
     """What the parts of one endpoint have in common."""
 
     def __init__(self, me: WorkerId, port: Port, settings: Settings, *, threads: int) -> None:

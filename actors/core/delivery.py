@@ -33,7 +33,7 @@ from ..wire.cargoes import grounded, is_answer, payload_of, pieces
 from ..wire.faults import Faults
 from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo, check_payload
 from . import port
-from .core import Part
+from .core import Internal
 from .counters import Tally
 from .faulty import FaultyPort
 from .intake import Intake
@@ -67,7 +67,7 @@ MAX_WAITING_BYTES = 64 << 20
 """The bytes of all requests that wait, for a thread or their turn, until more senders have to."""
 
 
-class Delivery(Part):
+class Delivery(Internal):
     """Sends the packets of one endpoint, and takes those that come."""
 
     def __init__(self, core: Core, registry: Registry) -> None:

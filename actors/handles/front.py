@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.core import Part
+from ..core.core import Internal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..values.objects import Objects
 
 
-class Front(Part):
+class Front(Internal):
     """One endpoint, as the program sees it: `Core.front`."""
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.core import Part
+from ..core.core import Internal
 from ..core.counters import Counters
 from ..core.current import frame
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..serving.server import Server
 
 
-class Counting(Part):
+class Counting(Internal):
     """Reads the counters of one endpoint."""
 
     def __init__(

@@ -19,7 +19,7 @@ from ...protocol.owner import Owner
 from ...serialization.contains import namespaces, references_in
 from ...serialization.failures import Failure
 from ...serialization.frozen import Frozen
-from ..core.core import Part
+from ..core.core import Internal
 from ..core.current import frame
 from ..handles.rref import RRef
 
@@ -147,7 +147,7 @@ def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
     known = _known(core, objects, spell)
     outside = namespaces()
     searched = {
-        rref: references_in(stored.value, opaque=(Part,), outside=outside)
+        rref: references_in(stored.value, opaque=(Internal,), outside=outside)
         for _, rref, stored in known
         if stored is not None
     }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import WorkerDiedError
 from ...serialization.failures import text_of
-from ..core.core import Part
+from ..core.core import Internal
 from ..core.pool import Pool
 from ..recording.tracing import spell
 from ..wire.messages import Inspect, Inspected
@@ -40,7 +40,7 @@ MOST = 8
 """Questions that wait for an answer; a further one is dropped, and its asker stops waiting."""
 
 
-class Inspector(Part):
+class Inspector(Internal):
     """Answers for one endpoint, and asks others for it."""
 
     def __init__(

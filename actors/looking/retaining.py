@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from types import CoroutineType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..core.core import Part
+from ..core.core import Internal
 from ..core.sites import is_ours
 from ..handles.rref import RRef
 from . import paths
@@ -163,7 +163,7 @@ class _Search:
 
     def _is_closed(self, one: object) -> bool:
         kind = type(one)
-        return kind is FrameType or issubclass(kind, (ModuleType, Part))
+        return kind is FrameType or issubclass(kind, (ModuleType, Internal))
 
     def _way(self, one: object, by: object) -> Way:
         chain = [one]

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..core.core import Part
+from ..core.core import Internal
 from ..recording.tables_json import tables_of
 from ..wire.messages import Traced, Watch
 
@@ -113,7 +113,7 @@ class Stream:
         self._came.set()
 
 
-class Watchers(Part):
+class Watchers(Internal):
     """Who watches one endpoint. In the mailbox thread."""
 
     def __init__(self, core: Core) -> None:

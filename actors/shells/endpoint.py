@@ -1,8 +1,7 @@
 """One endpoint, put together from its parts.
 
-This is the one file that knows them all: it makes each after those that it uses, and has them do
-what is due. Packets are `Delivery`'s, values `Objects`', the user's
-calls `Calls`', and others' calls `Server`'s.
+This is the one file that knows all parts. It makes each part after those that it uses, and has them
+do what is due.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ..base.interrupts import undisturbed
 from ..calls.mail import Mail
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
-from ..core.core import Core, Part
+from ..core.core import Core, Internal
 from ..core.delivery import Delivery
 from ..core.registry import Registry
 from ..handles.front import Front
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from ..wire.settings import Settings
 
 
-class Endpoint(Part):
+class Endpoint(Internal):
     """The run-time half of one endpoint."""
 
     def __init__(

@@ -9,7 +9,7 @@ from thespian.actors import ActorAddress
 from ...protocol.errors import FarrefError, NotAnEndpointError
 from ...serialization.contains import references_in
 from ...serialization.pickling import dumps
-from ..core.core import Part
+from ..core.core import Internal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ def refuse_references(message: object, address: ActorAddress) -> None:
     except NotAnEndpointError:
         raise
     except FarrefError:  # whether it can be pickled is the framework's business
-        for reference in references_in(message, opaque=(Part,)).references:
+        for reference in references_in(message, opaque=(Internal,)).references:
             hooks.fork(reference)
 
 

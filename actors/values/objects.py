@@ -18,7 +18,7 @@ from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostErr
 from ...serialization.failures import Failure, details_of
 from ...serialization.frozen import Frozen
 from ..core import sites
-from ..core.core import Part
+from ..core.core import Internal
 from ..core.current import running_in
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Stored(msgspec.Struct):
     on_delete: Callable[[Any], object] | None = None
 
 
-class Objects(Part):
+class Objects(Internal):
     """The values of one endpoint's objects."""
 
     def __init__(self, core: Core) -> None:

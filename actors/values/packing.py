@@ -16,7 +16,7 @@ from ...serialization.payload import Payload, grounded_buffers
 from ...serialization.pickling import loads, pickle_value, placed, share
 from ...serialization.plain import dumps_plain
 from ..base.interrupts import undisturbed
-from ..core.core import Part
+from ..core.core import Internal
 from ..core.intake import NOTED
 from ..wire.cargoes import HEAD, bytes_of
 from ..wire.messages import WorkerInfo
@@ -46,7 +46,7 @@ class Pack(NamedTuple):
     """Whether it is worth counting; see `intake`."""
 
 
-class Packer(Part):
+class Packer(Internal):
     """Packs what one endpoint sends and opens what it receives, in any thread of the user's."""
 
     def __init__(self, core: Core, registry: Registry) -> None:
