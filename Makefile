@@ -6,19 +6,19 @@ DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
 SMOKE_COMMAND = demo user-to-user
 # What depends on the interpreter; the explorations of pure Python code run once, on the main one.
-SMOKE_TESTS = -m "not processes and not slow" tests/actors tests/serialization tests/test_cli.py \
-	tests/test_traces.py
+SMOKE_TESTS = -m "not processes and not slow" tests/actors tests/serialization tests/commands/test_cli.py \
+	tests/trace/test_stories.py
 # How many processes share the tests, which wait half of the time; a file's are all in one. 0: none
 # but pytest's own.
 JOBS = 3
 PARALLEL = -n $(JOBS) --dist loadfile
 # Those that name no base: the default one runs them in `make test`. What needs a process to kill,
 # or a system that goes on by itself, is no matter of the in-process base.
-ON_TCP_TOO = $(addprefix tests/,actors/test_gathering.py actors/test_review.py \
-	actors/test_sharing_deaths.py actors/test_silence.py actors/test_snapshot.py \
-	rendezvous/test_backends.py rendezvous/test_service.py test_programs.py test_refs.py \
-	test_trace_files.py)
-ON_SIMPLE_TOO = $(addprefix tests/,actors/test_gathering.py rendezvous/test_backends.py)
+ON_TCP_TOO = $(addprefix tests/,actors/wire/test_gathering.py actors/shells/test_review.py \
+	actors/cluster/test_sharing_deaths.py actors/cluster/test_silence.py \
+	actors/looking/test_snapshot.py actors/recording/test_files.py commands/test_refs.py \
+	examples/test_programs.py rendezvous/test_backends.py rendezvous/test_service.py)
+ON_SIMPLE_TOO = $(addprefix tests/,actors/wire/test_gathering.py rendezvous/test_backends.py)
 # Which bases Thespian's own tests run on.
 CONFORMANCE_BASES = ours ours-tcp simpleSystemBase multiprocTCPBase
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).

@@ -275,7 +275,7 @@ def page() -> ModuleType:
 
 def script(name: str) -> ModuleType:
     """One of bench/."""
-    path = Path(__file__).parent.parent / "bench" / f"{name}.py"
+    path = Path(__file__).parents[2] / "bench" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

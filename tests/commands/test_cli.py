@@ -24,7 +24,7 @@ from farref.examples import forward_owned, wordcount
 from farref.protocol.errors import WorkerDiedError
 from farref.trace import save, tell
 
-from .recordings import user_to_user
+from ..trace.recordings import user_to_user
 
 FARREF = [sys.executable, "-m", "farref"]
 

@@ -31,8 +31,8 @@ from farref.refs.choice import Choice, Order
 from farref.refs.table import COLUMNS, cells, summary, table, totals
 from farref.refs.watch import _height
 
-from .actors.helpers import make_box, until
-from .pages import blocks
+from ..actors.helpers import make_box, until
+from ..docs.pages import blocks
 from .test_cli import FARREF, in_a_terminal, piped
 from .test_cli import farref as command
 

@@ -33,7 +33,7 @@ from farref.trace.show import NAMED
 from farref.trace.story import tell
 from farref.tracetest.files import differences
 
-from .recordings import user_to_user
+from ..trace.recordings import user_to_user
 
 PATIENCE = 60.0  # seconds; `farref` alone takes several to start on a busy machine
 SHOP = f"shop-{os.getpid()}"

@@ -2,7 +2,7 @@
 
 The pages of docs/ show such pictures: below a line ``<!-- trace: FOLDER/NAME -->`` stands a block
 that is made from that story. They come out the same every time, so a test compares them
-(``tests/test_docs_traces.py``), and the site gives them their colours (``tools/site/hooks.py``).
+(``tests/docs/test_pictures.py``), and the site gives them their colours (``tools/site/hooks.py``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from farref.trace import Story
 
-TRACES = Path(__file__).parent / "traces"
+TRACES = Path(__file__).parents[1] / "traces"
 WIDTH = 84
 """Cells: what the site's column has room for."""
 

@@ -37,7 +37,7 @@ NOT_RUN = {
 """How many blocks of each page say that they are not run."""
 
 ELSEWHERE = {
-    ("docs/howto/find-a-leak.md", "From another terminal"): "tests/test_refs.py",
+    ("docs/howto/find-a-leak.md", "From another terminal"): "tests/commands/test_refs.py",
     ("README.md", "On two machines"): "tests/hosts/test_readme.py",
     ("docs/torchrun.md", "Two machines"): "tests/hosts/test_torchrun.py",
 }

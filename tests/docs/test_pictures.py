@@ -15,7 +15,7 @@ def test_the_pictures_are_up_to_date(page: str, *, rewrite: bool) -> None:
     made = with_pictures(text_of(page), lambda name: f"```text\n{picture(name)}```\n")
     if rewrite:
         (ROOT / page).write_text(made, encoding="utf-8")
-    assert text_of(page) == made, "pytest tests/test_docs_traces.py --rewrite draws them anew"
+    assert text_of(page) == made, "pytest tests/docs/test_pictures.py --rewrite draws them anew"
 
 
 def test_there_are_some() -> None:

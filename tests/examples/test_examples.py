@@ -15,7 +15,7 @@ from farref.commands.demo import NAMES
 from farref.commands.program import InputError, run
 from farref.examples import wordcount
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

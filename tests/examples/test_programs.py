@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 NEEDS = {
     "parameter-server": ("numpy", "sklearn"),
     "pagerank": ("networkx", "scipy"),

@@ -18,8 +18,8 @@ from farref import FarrefError, OwnerDiedError, System, SystemDownError, WorkerD
 from farref.actors import processes
 from farref.testing import assert_nothing_held, until
 
+from ..actors.handles.test_freed import keep
 from ..actors.scripts import started
-from ..actors.test_freed import keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable

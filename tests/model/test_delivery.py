@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from .model.explorer import Report, explore
-from .model.wire import LINKS, NEVER_WIRE, Link, WireModel, small_numbers
+from .explorer import Report, explore
+from .wire import LINKS, NEVER_WIRE, Link, WireModel, small_numbers
 
 QUICK = [link for link in LINKS if not link.slow]
 SLOW = [link for link in LINKS if link.slow]

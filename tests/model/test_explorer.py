@@ -1,6 +1,6 @@
 """Every order of every small program, on the shipped machines.
 
-`pytest tests/test_explorer.py -s` prints how many states each program has. What is explored,
+`pytest tests/model/test_explorer.py -s` prints how many states each program has. What is explored,
 and how to add to it: docs/verification.md.
 """
 
@@ -10,12 +10,12 @@ from functools import cache
 
 import pytest
 
-from .model.explorer import Mistake, Report, TooManyStatesError, explore
-from .model.model import ProgramModel
-from .model.never_lent import NEVER_STATE, NEVER_STEP
-from .model.programs import PROGRAMS
-from .model.script import Drop, Own, Remote, Say
-from .model.world import Program
+from .explorer import Mistake, Report, TooManyStatesError, explore
+from .model import ProgramModel
+from .never_lent import NEVER_STATE, NEVER_STEP
+from .programs import PROGRAMS
+from .script import Drop, Own, Remote, Say
+from .world import Program
 
 QUICK = [program for program in PROGRAMS if not program.slow]
 SLOW = [program for program in PROGRAMS if program.slow]

@@ -1,6 +1,6 @@
 """Each rule of the shipped machines removed in turn: the explorer must notice.
 
-`pytest tests/test_mutants.py -s` lists each mutant with the property that caught it. A mutant
+`pytest tests/model/test_mutants.py -s` lists each mutant with the property that caught it. A mutant
 that survives is a program that is missing, or a rule that is not needed.
 """
 
@@ -12,10 +12,10 @@ import pytest
 
 from farref.tracetest.files import TraceError, differences
 
-from .model.explorer import TooManyStatesError, explore
-from .model.foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
-from .model.model import ProgramModel
-from .model.mutants import (
+from .explorer import TooManyStatesError, explore
+from .foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
+from .model import ProgramModel
+from .mutants import (
     ALIAS,
     BORROWING,
     BY_TRACE,
@@ -31,10 +31,10 @@ from .model.mutants import (
     Mutant,
     mutated,
 )
-from .model.programs import PROGRAMS
-from .model.wire import LINKS, WireModel, small_numbers
+from .programs import PROGRAMS
+from .wire import LINKS, WireModel, small_numbers
 
-TRACES = Path(__file__).parent / "traces"
+TRACES = Path(__file__).parents[1] / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}
 LINK_OF = {link.name: link for link in LINKS}
 MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS, *ALIAS, *NAMES, *RINGS)

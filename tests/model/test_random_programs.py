@@ -45,9 +45,9 @@ from farref.protocol.messages import (
 from farref.protocol.messages import Report as MessageReport
 from farref.protocol.sharing import DISCIPLINES, Sharing
 
-from .model.endpoint import worker
-from .model.model import ProgramModel
-from .model.script import (
+from .endpoint import worker
+from .model import ProgramModel
+from .script import (
     Abandon,
     Action,
     Ask,
@@ -62,9 +62,9 @@ from .model.script import (
     Say,
     Script,
 )
-from .model.state import clone, freeze
-from .model.steps import Deliver
-from .model.world import Crash, Move, Program, State
+from .state import clone, freeze
+from .steps import Deliver
+from .world import Crash, Move, Program, State
 
 QUICK = settings(
     max_examples=150,

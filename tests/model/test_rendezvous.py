@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from .model.explorer import Report, explore
-from .model.meeting import Meeting, MeetingModel
-from .model.meetings import MEETINGS, NEVER_MET
+from .explorer import Report, explore
+from .meeting import Meeting, MeetingModel
+from .meetings import MEETINGS, NEVER_MET
 
 QUICK = [program for program in MEETINGS if not program.slow]
 SLOW = [program for program in MEETINGS if program.slow]

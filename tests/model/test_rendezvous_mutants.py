@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from . import test_rendezvous_state as rules
-from .model.explorer import TooManyStatesError, explore
-from .model.meeting import MeetingModel
-from .model.meetings import MEETINGS
-from .model.mutants import CAUGHT_BY, Mutant, mutated
+from ..protocol.rendezvous import test_state as rules
+from .explorer import TooManyStatesError, explore
+from .meeting import MeetingModel
+from .meetings import MEETINGS
+from .mutants import CAUGHT_BY, Mutant, mutated
 
 PROGRAM_OF = {program.name: program for program in MEETINGS}
 MUTANTS = [(mutant, where) for where, mutants in CAUGHT_BY.items() for mutant in mutants]

@@ -7,7 +7,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-TOOL = Path(__file__).parent.parent / "tools" / "thespian_conformance.py"
+TOOL = Path(__file__).parents[2] / "tools" / "thespian_conformance.py"
 TESTS = {
     "test_passes.py": "def test_it():\n    pass\n",
     "test_ends.py": "import os\n\n\ndef test_it():\n    os._exit(3)\n",

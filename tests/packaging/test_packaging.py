@@ -16,7 +16,7 @@ import pytest
 import farref
 from farref.actors.versions import FARREF
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FACADE = ROOT / "src" / "farref"
 LAYERS = ("actors", "examples", "protocol", "serialization")
 

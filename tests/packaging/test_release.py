@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-TOOL = Path(__file__).parent.parent / "tools" / "release_check.py"
+TOOL = Path(__file__).parents[2] / "tools" / "release_check.py"
 URL = '[project.urls]\nSource = "https://git.example.org/a"\n'
 CHANGES = (
     "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2030-01-02\n\n- a\n\n## [1.1.0] - 2029-01-02\n"

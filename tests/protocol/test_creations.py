@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from farref.protocol.creations import Asked, Seen
 
-from .model.mutants import CREATIONS, Mutant, mutated
+from ..model.mutants import CREATIONS, Mutant, mutated
 
 NUMBERS = (1, 3, 4, 6)
 """Other owners have the numbers between."""

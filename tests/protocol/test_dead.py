@@ -18,7 +18,7 @@ from farref.protocol.effects import Effect
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.messages import Cargo, Create, Descriptor, ForkRequest, Passing, Report, Tell
 
-from .model.mutants import DEAD, Mutant, mutated
+from ..model.mutants import DEAD, Mutant, mutated
 
 NUMBERS = range(1, 7)
 OWNER, FRIEND, GONE, ORPHAN = (WorkerId(f"W{number}", number) for number in (1, 2, 3, 5))

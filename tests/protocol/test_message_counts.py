@@ -1,8 +1,8 @@
 """What sharing costs: the control messages of every scenario in every discipline.
 
 Counted on the machines that run in actors (see `counting`), so the numbers are exact. The
-table in ``docs/sharing.md`` is made from them: ``pytest tests/test_message_counts.py --rewrite``
-writes it, and a stale one fails.
+table in ``docs/sharing.md`` is made from them: ``pytest tests/protocol/test_message_counts.py
+--rewrite`` writes it, and a stale one fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from farref.protocol.ids import RRefId
     from farref.protocol.sharing import Sharing
 
-PAGE = Path(__file__).parent.parent / "docs" / "sharing.md"
+PAGE = Path(__file__).parents[2] / "docs" / "sharing.md"
 ORDER: tuple[Sharing, ...] = ("lend", "borrow", "fork")
 SHORT = {
     "ForkRequest": "request",
@@ -553,4 +553,6 @@ def test_the_table_on_the_page_is_this_one(*, rewrite: bool) -> None:
     if rewrite:
         PAGE.write_text(before + begin + table() + end + after, encoding="utf-8")
     else:
-        assert shown == table(), "it is stale: pytest tests/test_message_counts.py --rewrite"
+        assert shown == table(), (
+            "it is stale: pytest tests/protocol/test_message_counts.py --rewrite"
+        )

@@ -23,14 +23,14 @@ from farref.tracetest.files import differences, parse
 from farref.tracetest.language import run
 from farref.tracetest.world import BadCommandError, World
 
-from .model.mutants import Mutant, mutated
+from ..model.mutants import Mutant, mutated
 
 if TYPE_CHECKING:
     from farref.protocol.effects import Effect
     from farref.protocol.ids import ForkId, WorkerId
     from farref.protocol.messages import Delete, Report
 
-TRACES = Path(__file__).parent / "traces"
+TRACES = Path(__file__).parents[1] / "traces"
 
 FREED_EARLY = "still holds"
 LEFT = "something is left"

@@ -17,7 +17,7 @@ from farref.trace.records import parse
 from farref.trace.story import Arrow, Mark, Part
 from farref.trace.view import Stage
 
-from .counting import World
+from ..protocol.counting import World
 from .recordings import Tape
 
 if TYPE_CHECKING:

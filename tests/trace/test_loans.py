@@ -17,7 +17,7 @@ from farref.trace.notes import of_discipline, parsed
 from farref.trace.records import parse
 from farref.trace.view import Stage
 
-from .counting import World, random_program
+from ..protocol.counting import World, random_program
 from .recordings import Tape, forwarding
 
 if TYPE_CHECKING:

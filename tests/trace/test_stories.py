@@ -11,7 +11,7 @@ from farref.tracetest.files import rewrite as rewrite_file
 from farref.tracetest.language import COMMANDS
 from farref.tracetest.show import listed, summarize
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 TRACES = HERE / "traces"
 
 

@@ -13,7 +13,7 @@ import pytest
 import farref
 from farref import FetchTimeoutError, RRef
 
-from .helpers import PATIENCE, hold, until
+from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ from farref import (
     WorkerNotFoundError,
 )
 
-from .helpers import Box, make_box
+from ..helpers import Box, make_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

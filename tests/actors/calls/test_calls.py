@@ -13,7 +13,7 @@ import pytest
 import farref
 from farref import Future, RRef
 
-from .helpers import hold
+from ..helpers import hold
 
 if TYPE_CHECKING:
     from pathlib import Path

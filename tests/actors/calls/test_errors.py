@@ -10,7 +10,7 @@ import pytest
 import farref
 from farref import RemoteError, RRef, WorkerNotFoundError
 
-from .helpers import Box, make_box
+from ..helpers import Box, make_box
 
 if TYPE_CHECKING:
     from farref import System

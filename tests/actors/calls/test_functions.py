@@ -8,8 +8,8 @@ import pytest
 
 import farref
 
-from .conftest import BASES
-from .scripts import run
+from ..conftest import BASES
+from ..scripts import run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ import farref
 from farref import OwnerDiedError, RRef, System
 from farref.trace.records import load
 
-from .helpers import PATIENCE, hold, make_box, until
-from .test_aliases import aliases, chain_system, identity, kill, mortal, sent
+from ..handles.test_aliases import aliases, chain_system, identity, kill, mortal, sent
+from ..helpers import PATIENCE, hold, make_box, until
 
 if TYPE_CHECKING:
     from pathlib import Path

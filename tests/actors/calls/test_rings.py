@@ -29,7 +29,7 @@ from farref.trace.records import load
 from farref.trace.replay import Player
 from farref.tracetest.files import differences
 
-from .helpers import assert_nothing_held, until
+from ..helpers import assert_nothing_held, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,8 @@ import farref
 from farref import RefActor, RRef, System
 from farref.protocol.sharing import DISCIPLINES
 
-from .conftest import BASES, GRACE
-from .helpers import Box, hold, make_box, references_everywhere, until
+from ..conftest import BASES, GRACE
+from ..helpers import Box, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

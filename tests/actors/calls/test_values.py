@@ -32,8 +32,8 @@ from farref.actors.current import frame
 from farref.serialization import recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
 
-from ..stopping import stop
-from .helpers import PATIENCE, hold, until
+from ...stopping import stop
+from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -505,7 +505,7 @@ def test_everybody_is_killed(base: str) -> None:
         import os, sys, time
         import farref
         from farref import System
-        from tests.actors.test_values import *
+        from tests.actors.calls.test_values import *
         if __name__ == "__main__":
             system = System({base!r}, timeout=20)
             for name in "BC":
@@ -519,7 +519,7 @@ def test_everybody_is_killed(base: str) -> None:
             time.sleep(60)
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     before = set(os.listdir("/dev/shm"))
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
@@ -621,7 +621,7 @@ def test_a_tiny_dev_shm_is_enough() -> None:
     """Segments are no files there, so containers with 64 kB of it have them as well."""
     code = """
         import os, farref
-        from tests.actors.test_values import *
+        from tests.actors.calls.test_values import *
         if __name__ == "__main__":
             assert os.statvfs("/dev/shm").f_blocks * 4096 <= 65536
             with farref.System() as system:
@@ -636,7 +636,7 @@ def test_a_tiny_dev_shm_is_enough() -> None:
     script = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$0" -c "$1"', sys.executable]
     done = subprocess.run(
         [*script, textwrap.dedent(code)],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         timeout=60,

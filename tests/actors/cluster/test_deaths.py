@@ -14,9 +14,9 @@ from thespian.actors import ActorAddress, ChildActorExited
 import farref
 from farref import OwnerDiedError, RefActor, RRef, WorkerDiedError
 
-from ..stopping import stop
-from .helpers import Box, assert_nothing_held, make_box, until
-from .test_freed import keep, let_go, use_kept
+from ...stopping import stop
+from ..handles.test_freed import keep, let_go, use_kept
+from ..helpers import Box, assert_nothing_held, make_box, until
 
 if TYPE_CHECKING:
     from farref import System

@@ -10,7 +10,7 @@ import pytest
 import farref
 from farref import RefActor
 
-from .scripts import run
+from ..scripts import run
 
 if TYPE_CHECKING:
     from pathlib import Path

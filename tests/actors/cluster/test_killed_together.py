@@ -17,8 +17,8 @@ from farref import System
 from farref.actors import directory
 from farref.actors.base import places
 
-from ..base.kit import eventually
-from .scripts import family, started
+from ...base.kit import eventually
+from ..scripts import family, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

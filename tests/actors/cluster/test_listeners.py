@@ -13,7 +13,7 @@ import pytest
 from farref import System
 from farref.actors import processes
 
-from ..base.kit import PATIENCE, free_port
+from ...base.kit import PATIENCE, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

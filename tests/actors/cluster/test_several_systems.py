@@ -12,13 +12,13 @@ import pytest
 import farref
 from farref import ForeignReferenceError, RRef, System, SystemDownError
 
-from .conftest import BASES, GRACE, PROCESSES
-from .helpers import Box, assert_nothing_held, until
-from .scripts import started
+from ..conftest import BASES, GRACE, PROCESSES
+from ..helpers import Box, assert_nothing_held, until
+from ..scripts import started
 
 pytestmark = pytest.mark.processes
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 """Where the other programs find these tests."""
 
 
@@ -80,7 +80,7 @@ def peer(code: str) -> str:
     return code.replace("EXCHANGE", "farref_exchange").replace(
         "    class Value",
         "    from tests.actors.helpers import hold\n"
-        "    from tests.actors.test_several_systems import exchange as farref_exchange\n"
+        "    from tests.actors.cluster.test_several_systems import exchange as farref_exchange\n"
         "    class Value",
     )
 

@@ -15,8 +15,8 @@ import farref
 from farref import OwnerDiedError, RRef, System, WorkerDiedError
 from farref.protocol.sharing import DISCIPLINES
 
-from .helpers import Box, assert_nothing_held, hold, until
-from .test_sharing import keep, let_go, read_kept, same
+from ..calls.test_sharing import keep, let_go, read_kept, same
+from ..helpers import Box, assert_nothing_held, hold, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from thespian.actors import ActorAddress
 import farref
 from farref import GivenUpError, OwnerDiedError, RefActor, RRef, System, WorkerDiedError
 
-from ..stopping import stop as stop_process
-from .conftest import GRACE, PROCESSES
-from .helpers import Box, assert_nothing_held, hold, somebody_waits, until
+from ...stopping import stop as stop_process
+from ..conftest import GRACE, PROCESSES
+from ..helpers import Box, assert_nothing_held, hold, somebody_waits, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

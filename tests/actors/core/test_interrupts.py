@@ -18,7 +18,7 @@ from farref import RefActor, RRef, System
 from farref.actors.wire import ReplyAddress
 from farref.testing import assert_nothing_held
 
-from .helpers import PATIENCE
+from ..helpers import PATIENCE
 from .interrupting import Interrupting
 
 FILES = (

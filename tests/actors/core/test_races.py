@@ -29,7 +29,7 @@ from farref.actors.box import Box
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
 
-from .helpers import until
+from ..helpers import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

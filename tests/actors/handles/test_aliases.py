@@ -16,8 +16,8 @@ import farref
 from farref import AliasCycleError, OwnerDiedError, RefActor, RRef, System, references
 from farref.trace.records import load
 
-from .conftest import BASES, GRACE
-from .helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
+from ..conftest import BASES, GRACE
+from ..helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

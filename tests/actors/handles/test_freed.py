@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import farref
 from farref import RRef
 
-from .helpers import Box, idle, make_box, until
+from ..helpers import Box, idle, make_box, until
 
 if TYPE_CHECKING:
     from farref import System

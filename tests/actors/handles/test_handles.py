@@ -9,7 +9,7 @@ import pytest
 import farref
 from farref import OutOfBandPickleError, RRef
 
-from .helpers import Box, hold, make_box, until
+from ..helpers import Box, hold, make_box, until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from farref.actors.endpoint import Endpoint
 from farref.serialization import deep
 from farref.serialization.contains import references_in
 
-from .helpers import Box, idle, make_box, until
+from ..helpers import Box, idle, make_box, until
 
 if TYPE_CHECKING:
     from farref import System

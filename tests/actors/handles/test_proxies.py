@@ -11,7 +11,7 @@ import pytest
 import farref
 from farref import RRef
 
-from .helpers import Box, make_box
+from ..helpers import Box, make_box
 
 if TYPE_CHECKING:
     from farref import System

@@ -20,7 +20,7 @@ from farref.actors.current import frame
 from farref.protocol import room
 from farref.serialization import shared
 
-from .helpers import PATIENCE, hold, idle, until
+from ..helpers import PATIENCE, hold, idle, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -30,8 +30,8 @@ from farref.protocol.packets import encode
 from farref.serialization import pickling
 from farref.serialization.payload import Payload
 
-from ..base.kit import Echo, running
-from .helpers import PATIENCE, assert_nothing_held, hold, idle, until
+from ...base.kit import Echo, running
+from ..helpers import PATIENCE, assert_nothing_held, hold, idle, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

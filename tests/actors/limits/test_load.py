@@ -12,7 +12,7 @@ import farref
 from farref import RefActor, RRef
 from farref.actors import calls
 
-from .helpers import until
+from ..helpers import until
 
 if TYPE_CHECKING:
     from farref import System

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import farref
 from farref import RRef
 
-from .helpers import hold, list_references, until
+from ..helpers import hold, list_references, until
 
 if TYPE_CHECKING:
     from pathlib import Path

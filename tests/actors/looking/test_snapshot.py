@@ -21,10 +21,10 @@ from farref.actors import retaining
 from farref.actors.registry import Registry
 from farref.testing import cut, heal, severed
 
-from ..serialization.test_contains import untouchable
-from ..stopping import stop
-from .conftest import BASES, FAILED, GRACE
-from .helpers import PATIENCE, Box, assert_nothing_held, hold, make_box, until
+from ...serialization.test_contains import untouchable
+from ...stopping import stop
+from ..conftest import BASES, FAILED, GRACE
+from ..helpers import PATIENCE, Box, assert_nothing_held, hold, make_box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

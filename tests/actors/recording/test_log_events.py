@@ -14,7 +14,7 @@ import pytest
 from farref.actors.base import refusals
 from farref.actors.base.addresses import Address
 
-from .base.kit import free_port
+from ...base.kit import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from farref.testing import until
 if TYPE_CHECKING:
     from farref import RRef
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 
 SAYING = """
 import logging, sys

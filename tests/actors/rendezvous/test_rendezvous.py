@@ -35,9 +35,9 @@ from farref.actors.rendezvous.client import client_of
 from farref.actors.rendezvous.service import NAME, ask
 from farref.testing import severed
 
-from ..stopping import stop
-from .conftest import GRACE, PROCESSES
-from .helpers import idle, until
+from ...stopping import stop
+from ..conftest import GRACE, PROCESSES
+from ..helpers import idle, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

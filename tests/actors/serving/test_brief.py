@@ -18,7 +18,7 @@ from farref.actors.pool import Pool
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
 
-from .helpers import hold, until
+from ..helpers import hold, until
 
 Later = list[Callable[[], None]]
 

@@ -12,8 +12,8 @@ from thespian.actors import ActorAddress
 import farref
 from farref import RefActor, RRef, System
 
-from .conftest import BASES, GRACE, PROCESSES
-from .helpers import HELD, PATIENCE, hold, make_box, until
+from ..conftest import BASES, GRACE, PROCESSES
+from ..helpers import HELD, PATIENCE, hold, make_box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

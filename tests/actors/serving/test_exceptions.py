@@ -13,7 +13,7 @@ import pytest
 import farref
 from farref import FetchTimeoutError, RefActor, RRef
 
-from .helpers import assert_nothing_held, until
+from ..helpers import assert_nothing_held, until
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress

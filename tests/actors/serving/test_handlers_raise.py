@@ -12,7 +12,7 @@ from thespian.actors import ActorAddress, PoisonMessage
 import farref
 from farref import RefActor, RRef
 
-from .helpers import assert_nothing_held, until
+from ..helpers import assert_nothing_held, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from thespian.actors import ActorAddress
 import farref
 from farref import FetchTimeoutError, RefActor, RRef
 
-from .helpers import Box, until
+from ..helpers import Box, until
 
 if TYPE_CHECKING:
     from farref import System

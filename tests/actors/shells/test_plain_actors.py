@@ -14,8 +14,8 @@ from thespian.troupe import troupe
 import farref
 from farref import FetchTimeoutError, NotAnEndpointError, RefActor, RRef, System, SystemDownError
 
-from .conftest import BASES, GRACE
-from .helpers import until
+from ..conftest import BASES, GRACE
+from ..helpers import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 import farref
 from farref import RefActor, RRef, WouldBlockError
 
-from .helpers import hold, until
+from ..helpers import hold, until
 
 if TYPE_CHECKING:
     from pathlib import Path

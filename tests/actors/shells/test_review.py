@@ -18,8 +18,8 @@ from thespian.actors import Actor, ActorExitRequest
 import farref
 from farref import RefActor, RRef, System
 
-from ..stopping import stop
-from .helpers import hold, until
+from ...stopping import stop
+from ..helpers import hold, until
 
 if TYPE_CHECKING:
     from pathlib import Path

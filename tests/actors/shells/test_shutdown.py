@@ -15,11 +15,11 @@ import farref
 from farref import RRef, System, SystemDownError
 from farref.actors import directory
 
-from ..conftest import listening_ports
-from ..stopping import stop
-from .conftest import BASES, PROCESSES
-from .helpers import hold, somebody_waits, until
-from .scripts import all_gone, family, run, started
+from ...conftest import listening_ports
+from ...stopping import stop
+from ..conftest import BASES, PROCESSES
+from ..helpers import hold, somebody_waits, until
+from ..scripts import all_gone, family, run, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from farref.protocol.delivery import WINDOW, Packet
 from farref.protocol.ids import CallId, WorkerId
 from farref.protocol.messages import Cancel
 
-from .conftest import PROCESSES
-from .helpers import until
+from ..conftest import PROCESSES
+from ..helpers import until
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress

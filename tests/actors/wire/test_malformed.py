@@ -26,7 +26,7 @@ from farref.protocol.messages import (
     Tell,
 )
 
-from .helpers import make_box, until
+from ..helpers import make_box, until
 
 if TYPE_CHECKING:
     from farref import System
