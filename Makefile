@@ -26,7 +26,7 @@ SOAK_SECONDS = 600
 SOAK_OPTIONS =
 # What it tells `python -m tests.simulation` (--seconds N, --first SEED, --acts N).
 SIMULATE_OPTIONS =
-# What they tell `farref bench` (names, --rounds N, --peers ...), or the script of the target.
+# What they tell `python -m bench` (names, --rounds N, --peers ...), or the script of the target.
 BENCH_OPTIONS =
 SCALE_OPTIONS =
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
@@ -109,34 +109,34 @@ conformance: $(STAMP) ## Thespian's own tests on our base and on its (40 minutes
 	$(BIN)/python tools/thespian_conformance.py --bases $(CONFORMANCE_BASES)
 
 bench: $(STAMP) ## every benchmark, beside the peers of '.[bench]'
-	$(BIN)/farref bench $(BENCH_OPTIONS)
+	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
 bench-plots: $(STAMP) ## the same and bench-scale, into docs/performance.md
-	$(BIN)/farref bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
-	$(BIN)/python bench/scale.py --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
-	$(BIN)/python bench/page.py
+	$(BIN)/python -m bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
+	$(BIN)/python -m bench.scale --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
+	$(BIN)/python -m bench.page
 
 bench-scale: $(STAMP) ## a million references, 200 workers: is it flat?
-	$(BIN)/python bench/scale.py $(SCALE_OPTIONS)
+	$(BIN)/python -m bench.scale $(SCALE_OPTIONS)
 
 bench-base: $(STAMP) ## raw messages on our base, beside Thespian's TCP base
-	$(BIN)/farref bench call one-way values start-worker --peers base,base-no-spin,thespian
+	$(BIN)/python -m bench call one-way values start-worker --peers base,base-no-spin,thespian
 
 bench-rendezvous: $(STAMP) ## a round beside torch's handler, if there is torch; a plot
-	$(BIN)/python bench/rendezvous.py --plot docs/rendezvous.svg $(BENCH_OPTIONS)
+	$(BIN)/python -m bench.rendezvous --plot docs/rendezvous.svg $(BENCH_OPTIONS)
 
 bench-pipeline: $(STAMP) ## calls at once beside calls that wait; aliases
-	$(BIN)/python bench/pipeline.py
+	$(BIN)/python -m bench.pipeline
 
 bench-values: $(STAMP) ## arrays fetched, frozen or not, beside torch and Ray
-	$(BIN)/farref bench values values-read frozen frozen-read frozen-again \
+	$(BIN)/python -m bench values values-read frozen frozen-read frozen-again \
 		--peers farref,torch,torch-tensor,ray $(BENCH_OPTIONS)
 
 bench-sites: $(STAMP) ## what noting where references are created costs
-	$(BIN)/python bench/sites.py
+	$(BIN)/python -m bench.sites
 
 bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
-	$(BIN)/python bench/tracing.py
+	$(BIN)/python -m bench.tracing
 
 release-check: $(STAMP) ## whether this tree can be released; uploads nothing
 	$(BIN)/python tools/release_check.py

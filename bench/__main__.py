@@ -1,109 +1,61 @@
-"""`farref bench`: the benchmarks, by farref and by the peers that are installed, in turns."""
+"""The benchmarks, by farref and by the peers that are installed, in turns: ``python -m bench``.
+
+The exit code is 1 if farref itself failed at something. A full run takes about half an hour, or
+`--minutes`; ``python -m bench call share`` takes a minute.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from ..bench import plots, report
-from ..bench.catalogue import BENCHMARKS, BY_NAME, Benchmark
-from ..bench.machine import machine
-from ..bench.peers import OURS, PEERS, Spec
-from ..bench.rounds import Plan, Row, Stage, measure
+from . import plots, report
+from .catalogue import BENCHMARKS, BY_NAME, Benchmark
+from .machine import machine
+from .peers import OURS, PEERS, Spec
+from .rounds import Plan, Row, Stage, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 DEFAULT_PEERS = [name for name in PEERS if name != "base-no-spin"]
 
 
-def complete(incomplete: str) -> Iterator[tuple[str, str]]:
-    """Names that begin so, with a sentence each: for the shell's tab key."""
-    for benchmark in BENCHMARKS:
-        if benchmark.name.startswith(incomplete):
-            yield benchmark.name, benchmark.what
-
-
-def bench(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...",
-            help="Which ones; all of them without it.",
-            autocompletion=complete,
-            show_default=False,
-        ),
-    ] = None,
-    *,
-    peers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,...",
-            help=f"Beside whom: of {', '.join(PEERS)}. Without it, all that are installed, "
-            "but not base-no-spin.",
-            show_default=False,
-        ),
-    ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each peer has its turn.")] = 7,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            help="About how long all of it may take; without it as long as it needs.",
-            show_default=False,
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A glance: two rounds of little work, small sizes.")
-    ] = False,
-    save: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Save every figure as JSON.")
-    ] = None,
-    pictures: Annotated[
-        Path | None, typer.Option("--plots", metavar="FOLDER", help="Draw PNGs, by matplotlib.")
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the benchmarks and peers.")] = False,
-) -> None:
-    """Measure farref beside PyTorch RPC, Ray, Xoscar and raw Thespian messages, in one run.
-
-    Each peer works in processes of its own; they take turns, round by round. The
-    exit code is 1 if farref itself failed at something. A full run takes about
-    half an hour, or `--minutes`; `farref bench call share` a minute.
-    """  # fmt: skip
-    console = Console()
-    if listed:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the tables, and return the exit code."""
+    parser, console = _parser(), Console()
+    options = parser.parse_args(arguments)
+    if options.list:
         _list(console)
-        return
-    chosen = [_benchmark(name) for name in dict.fromkeys(names)] if names else list(BENCHMARKS)
-    specs = _peers(peers)
-    if pictures is not None:
-        try:
-            plots.pyplot()
-            pictures.mkdir(parents=True, exist_ok=True)
-        except (plots.NoMatplotlib, OSError) as error:  # now, not after half an hour
-            raise typer.BadParameter(str(error), param_hint="--plots") from error
-    if save is not None:
-        if not save.parent.is_dir():
-            raise typer.BadParameter(f"there is no folder {save.parent}", param_hint="--json")
-        try:
-            save.open("a").close()
-        except OSError as error:
-            raise typer.BadParameter(str(error), param_hint="--json") from error
-    absent = {spec.name: why for spec in specs if (why := spec.missing())}
-    present = [spec for spec in specs if spec.name not in absent]
-    plan = Plan(rounds=min(rounds, 2), seconds=0.01, quick=True) if quick else Plan(rounds=rounds)
+        return 0
+    for path in (options.json, options.plots):  # now, not after half an hour
+        if path is not None and not path.parent.is_dir():
+            parser.error(f"there is no folder {path.parent}")
+    if options.plots is not None:
+        plots.pyplot()
+        options.plots.mkdir(exist_ok=True)
+    specs = [PEERS[name] for name in options.peers]
+    absent = {spec.title: why for spec in specs if (why := spec.missing())}
+    present = [spec for spec in specs if spec.title not in absent]
+    plan = Plan(rounds=options.rounds)
+    if options.quick:
+        plan = Plan(rounds=min(options.rounds, 2), seconds=0.01, quick=True)
     where = machine()
 
     def keep(rows: list[Row]) -> None:  # after each: a run that is broken off keeps what it has
-        if save is not None:
-            report.save(report.as_json(rows, plan, where, present), save)
+        if options.json is not None:
+            report.save(report.as_json(rows, plan, where, present), options.json)
 
-    rows = _run(chosen, present, plan, keep, minutes)
+    chosen = [BY_NAME[name] for name in dict.fromkeys(options.names)] or list(BENCHMARKS)
+    rows = _run(chosen, present, plan, keep, options.minutes)
     keep(rows)
     console = Console(width=200) if not console.is_terminal else console
     if rows:
@@ -114,15 +66,43 @@ def bench(
         aims = report.targets(rows)
         if aims is not None:
             console.print(aims)
-    for name, why in absent.items():
-        console.print(Text(f"{PEERS[name].title}: skipped, {why}"), soft_wrap=True)
-    for line in report.reasons(rows):
+    lines = [f"{title}: skipped, {why}" for title, why in absent.items()]
+    lines += report.reasons(rows)
+    if options.plots is not None:
+        lines += [f"drawn: {path}" for path in plots.draw(rows, options.plots)]
+    for line in lines:
         console.print(Text(line), soft_wrap=True)
-    if pictures is not None:
-        for path in plots.draw(rows, pictures):
-            console.print(Text(f"drawn: {path}"), soft_wrap=True)
-    if any(_failed(row) for row in rows):
-        raise typer.Exit(1)
+    return int(any(_failed(row) for row in rows))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure farref beside PyTorch RPC, Ray, Xoscar and raw Thespian messages.",
+    )
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", choices=[*BY_NAME, []], help="which; all without it")
+    add(
+        "--peers",
+        type=_peers,
+        default=DEFAULT_PEERS,
+        metavar="NAME,...",
+        help=f"beside which of {', '.join(PEERS)}; without it, all but base-no-spin",
+    )
+    add("--rounds", type=int, default=7, help="how often each peer has its turn")
+    add("--minutes", type=float, help="about how long all of it may take")
+    add("--quick", action="store_true", help="a glance: two rounds of little work, small sizes")
+    add("--json", type=Path, metavar="FILE", help="save every figure")
+    add("--plots", type=Path, metavar="FOLDER", help="draw PNGs, by matplotlib")
+    add("--list", action="store_true", help="list the benchmarks and peers")
+    return parser
+
+
+def _peers(given: str) -> list[str]:
+    names = given.split(",")
+    if unknown := [name for name in names if name not in PEERS]:
+        raise argparse.ArgumentTypeError(f"there is no peer {unknown[0]!r}: {', '.join(PEERS)}")
+    return [name for name in PEERS if name in names]
 
 
 def _run(
@@ -135,28 +115,17 @@ def _run(
     todo = [(benchmark, point) for benchmark in chosen for point in plan.points(benchmark)]
     todo.sort(key=lambda each: each[0].workers(each[1]))  # the same peers as long as they will do
     shown = Console(stderr=True)
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=shown,
-        transient=True,
-        disable=not shown.is_terminal,
-    )
     rows: list[Row] = []
     end = None if minutes is None else time.monotonic() + minutes * 60
-    with progress, Stage(specs) as stage:
-        task = progress.add_task("", total=len(todo))
-        for done, (benchmark, point) in enumerate(todo):
-            progress.update(task, description=benchmark.named(point))
+    with Stage(specs) as stage:
+        steps = track(todo, console=shown, transient=True, disable=not shown.is_terminal)
+        for benchmark, point in steps:
             hurried = plan
             if end is not None:
-                share = (end - time.monotonic()) / (len(todo) - done)
+                share = (end - time.monotonic()) / (len(todo) - len(rows))
                 hurried = plan.within(share, sum(spec.does(benchmark.work) for spec in specs))
-            rows.append(measure(benchmark, point, hurried, stage, progress.refresh))
+            rows.append(measure(benchmark, point, hurried, stage))
             keep(rows)
-            progress.advance(task)
     order = list(BY_NAME)
     return sorted(rows, key=lambda row: (order.index(row.benchmark.name), row.point))
 
@@ -164,26 +133,6 @@ def _run(
 def _failed(row: Row) -> bool:
     """Whether farref did not do what it should: a peer's failure is only told."""
     return row.without.get(OURS, "").startswith(("failed", "did not start"))
-
-
-def _benchmark(name: str) -> Benchmark:
-    if name not in BY_NAME:
-        known = ", ".join(BY_NAME)
-        raise typer.BadParameter(
-            f"there is no benchmark {name!r}; there are: {known}", param_hint="NAME"
-        )
-    return BY_NAME[name]
-
-
-def _peers(given: str | None) -> list[Spec]:
-    if given is None:
-        return [PEERS[name] for name in DEFAULT_PEERS]
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    unknown = [name for name in names if name not in PEERS]
-    if unknown or not names:
-        said = f"there is no peer {unknown[0]!r}" if unknown else "no peer is named"
-        raise typer.BadParameter(f"{said}; there are: {', '.join(PEERS)}", param_hint="--peers")
-    return [spec for name, spec in PEERS.items() if name in names]
 
 
 def _list(console: Console) -> None:
@@ -196,3 +145,7 @@ def _list(console: Console) -> None:
     for spec in PEERS.values():
         table.add_row(spec.name, f"{spec.title}: {spec.missing() or spec.version()}")
     console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -19,8 +19,8 @@ import psutil
 
 import farref
 from farref import RRef, System
+from farref.actors.current import frame
 
-from ..actors.current import frame
 from .peer import resident, until
 from .peers.ours import make
 from .peers.rpc import keep, let_go, touch

@@ -1,6 +1,6 @@
 """What is measured: one peer, in a process of its own that does as it is told.
 
-``python -m farref.bench.peer NAME WORKERS`` starts the peer with that many worker processes, reads
+``python -m bench.peer NAME WORKERS`` starts the peer with that many worker processes, reads
 one JSON object a line from its standard input, ``{"work": ..., "amount": ..., "point": ...}``, and
 answers each with one on its standard output: ``{"ready": ...}`` first, then ``{"figure": ...}``,
 ``{"no": why}`` for work that the peer does not offer, or ``{"error": ...}``. At the end of the
@@ -126,6 +126,6 @@ def _serve(name: str, workers: int) -> None:
 
 if __name__ == "__main__":
     # Not as `__main__`: what crosses to the workers must be found there under its own name.
-    from farref.bench.peer import _serve as serve
+    from bench.peer import _serve as serve
 
     serve(sys.argv[1], int(sys.argv[2]))

@@ -30,17 +30,10 @@ COLOURS = {
 LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
 
 
-class NoMatplotlib(Exception):
-    """There are no plots without it."""
-
-
 def pyplot() -> Any:
-    """Matplotlib, drawing into files. Raises `NoMatplotlib`."""
-    try:
-        importlib.import_module("matplotlib").use("Agg")
-        return importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise NoMatplotlib("install matplotlib for plots: pip install 'farref[bench]'") from error
+    """Matplotlib, drawing into files."""
+    importlib.import_module("matplotlib").use("Agg")
+    return importlib.import_module("matplotlib.pyplot")
 
 
 def draw(rows: Iterable[Row], folder: Path) -> list[Path]:

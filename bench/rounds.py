@@ -191,10 +191,8 @@ class Stage:
         self.end()
 
 
-def measure(
-    benchmark: Benchmark, point: int, plan: Plan, stage: Stage, step: Callable[[], None]
-) -> Row:
-    """Have every peer on *stage* do *benchmark* at *point*; *step* is called for each round."""
+def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
+    """Have every peer on *stage* do *benchmark* at *point*."""
     row = Row(benchmark, point)
     amounts: dict[str, int] = {}
     sessions = stage.cast(benchmark, point, row.without)
@@ -222,7 +220,6 @@ def measure(
                 each = 1 / figure if row.more_is_better else figure
                 row.figures.setdefault(session.spec.name, []).append(each)
         took = time.monotonic() - began
-        step()
     for name in row.without:  # in no round, or in all of them: ratios are of pairs
         row.figures.pop(name, None)
     return row

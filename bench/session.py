@@ -64,11 +64,11 @@ class Session:
         self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (`end` closes it)
         self._rest = b""
         self._process = subprocess.Popen(  # noqa: S603 (this very interpreter)
-            [sys.executable, "-m", "farref.bench.peer", spec.name, str(workers)],
+            [sys.executable, "-m", "bench.peer", spec.name, str(workers)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env={**os.environ, TOKEN: self._token},
+            env={**os.environ, TOKEN: self._token, "PYTHONPATH": os.pathsep.join(sys.path)},
             start_new_session=True,  # Ctrl-C is for the command, which ends them in order
         )
         self._waker: subprocess.Popen[bytes] | None = None

@@ -17,7 +17,8 @@ from typing import Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystem
 
-from ...actors.base import system_base
+from farref.actors.base import system_base
+
 from ..peer import PATIENCE, Peer
 from ..things import echo
 

@@ -8,8 +8,8 @@ from thespian.actors import ActorExitRequest
 
 import farref
 from farref import RefActor, RRef, System
+from farref.actors.base import system_base
 
-from ...actors.base import system_base
 from ..peer import PATIENCE, Clock
 from ..things import Thing, added_up, array, checked, echo
 from .rpc import B, RpcPeer

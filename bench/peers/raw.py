@@ -15,7 +15,8 @@ from typing import Any
 
 from thespian.actors import Actor, ActorAddress, ActorExitRequest, ActorSystem
 
-from ...actors.base import system_base
+from farref.actors.base import system_base
+
 from ..peer import PATIENCE, NotOffered, Peer
 from ..things import added_up, array, checked
 

@@ -64,7 +64,7 @@ class Crew:
         return [workers[left % 2].link.remote(left - 1, workers)] if left else 1
 
     def resident(self) -> int:
-        """See `farref.bench.peer.resident`."""
+        """See `bench.peer.resident`."""
         return resident()
 
 

@@ -1,8 +1,7 @@
-"""`farref bench`: it measures, tells what it could not, and leaves no process behind."""
+"""The benchmarks measure, tell what they could not, and leave no process behind."""
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
@@ -11,32 +10,23 @@ import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import ModuleType
 
 import psutil
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from farref.bench import growth, plots, report
-from farref.bench.catalogue import BENCHMARKS, BY_NAME, size
-from farref.bench.machine import machine
-from farref.bench.peers import PEERS, Spec
-from farref.bench.report import reasons, shown, tables
-from farref.bench.rounds import Plan, Row, Stage, measure
-from farref.bench.session import TOKEN, PeerFailed, PeerRefused, Session
-from farref.bench.targets import TARGETS, verdicts
-from farref.cli import app
+from bench import growth, page, plots, report
+from bench.__main__ import main
+from bench.catalogue import BENCHMARKS, BY_NAME, size
+from bench.machine import machine
+from bench.peers import PEERS, Spec
+from bench.report import reasons, shown, tables
+from bench.rounds import Plan, Row, Stage, measure
+from bench.session import TOKEN, PeerFailed, PeerRefused, Session
+from bench.targets import TARGETS, verdicts
 
 OURS = "farref,base,least"
 MARK = "FARREF_BENCH_TEST"
-
-
-def bench(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["bench", *arguments], env={"COLUMNS": "150"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.output
 
 
 def row(**figures: list[float]) -> Row:
@@ -68,9 +58,11 @@ def marked() -> list[psutil.Process]:
 
 
 @pytest.mark.processes
-def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(tmp_path: Path) -> None:
-    code, said = bench("--quick", "--peers", OURS, "--json", str(tmp_path / "figures.json"))
-    assert code == 0, said
+def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--quick", "--peers", OURS, "--json", str(tmp_path / "figures.json")]) == 0
+    said = capsys.readouterr().out
     figures = json.loads((tmp_path / "figures.json").read_text())
     results = {each["benchmark"]: each for each in figures["results"]}
     assert list(results) == [benchmark.name for benchmark in BENCHMARKS]
@@ -84,7 +76,7 @@ def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(tmp_path
     assert figures["machine"]["cores"] == os.cpu_count()
     assert [name for name in BY_NAME if BY_NAME[name].named(0).split()[0] not in said] == []
     assert marked() == []
-    tables = page().benchmarks(figures)
+    tables = page.benchmarks(figures)
     for name, each in results.items():
         cell = shown(Row.from_json(each).median("farref"), each["unit"])
         line = next(line for line in tables.splitlines() if line.startswith(f"| {each['title']} "))
@@ -98,7 +90,7 @@ def test_a_peer_that_dies_has_failed_and_the_others_go_on(monkeypatch: pytest.Mo
     monkeypatch.setitem(PEERS, "broken", broken)  # not in the process that is started
     plan = Plan(rounds=2, quick=True)
     with Stage([broken, PEERS["base"]]) as stage:
-        found = measure(BY_NAME["call"], 0, plan, stage, lambda: None)
+        found = measure(BY_NAME["call"], 0, plan, stage)
     assert found.without["broken"].startswith("did not start: it ended: KeyError: 'broken'")
     assert len(found.figures["base"]) == 2
     assert marked() == []
@@ -144,16 +136,16 @@ def test_ctrl_c_ends_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Session, "do", interrupted)
-    code, said = bench("call", "--quick", "--peers", "base")
-    assert (code, said.strip()) == (130, "")
+    with pytest.raises(KeyboardInterrupt):
+        main(["call", "--quick", "--peers", "base"])
     assert marked() == []
 
 
 KILLED = """
 import signal
 from dataclasses import replace
-from farref.bench.peers import PEERS
-from farref.bench.session import Session
+from bench.peers import PEERS
+from bench.session import Session
 
 session = Session(replace(PEERS["base"], restless=True), 2)
 print(session.do("call", 2, 0) > 0, flush=True)
@@ -174,130 +166,42 @@ def test_a_peer_that_is_stopped_ends_when_the_command_is_killed() -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.processes
-def test_without_colours_in_a_pipe() -> None:
-    command = [sys.executable, "-m", "farref", "bench", "call", "--quick", "--peers", "base"]
-    run = subprocess.run(
-        command,
-        capture_output=True,
-        check=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
-    assert "\x1b[" not in run.stdout
-    assert "call, round trip" in run.stdout
-    assert run.stderr == ""
-
-
-# ---- the command's mistakes
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["no-such"], "there is no benchmark 'no-such'"),
-        (["--peers", "no-such"], "there is no peer 'no-such'"),
-        (["--peers", ","], "no peer is named"),
-        (["--rounds", "0"], "Invalid value for '--rounds'"),
-        (["--json", "no/such/folder/figures.json"], "there is no folder"),
-        (["--json", "/"], "Is a directory: '/'"),
-    ],
-    ids=["benchmark", "peer", "nobody", "rounds", "folder", "file"],
-)
-def test_mistakes_are_named(arguments: list[str], message: str) -> None:
-    code, said = bench(*arguments)
-    assert code == 2
-    assert message in " ".join(said.replace("│", " ").split())
-
-
-def test_plots_need_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, said = bench("call", "--plots", str(tmp_path))
-    assert code == 2
-    assert "farref[bench]" in said
-
-
-def test_a_folder_that_cannot_be_made_is_said_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(plots, "pyplot", lambda: None)
-    (tmp_path / "file").touch()
-    code, said = bench("call", "--plots", str(tmp_path / "file"))
-    assert code == 2
-    assert "File exists" in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--json", "/no/such/figures.json"], "there is no folder /no/such"),
-        (["--plot", "scale.png"], "farref[bench]"),
-        (["--most", "0"], "--most must be 1 or more"),
-    ],
-    ids=["folder", "matplotlib", "most"],
-)
-def test_mistakes_of_the_script_are_named_before_it_measures(
-    arguments: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(sys, "argv", ["scale.py", *arguments])
+@pytest.mark.parametrize("arguments", [["no-such"], ["--peers", "no-such"], ["--json", "no/such"]])
+def test_mistakes_are_told_before_anything_is_measured(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
-        script("scale").main()
+        main(arguments)
     assert exit_.value.code == 2
-    assert message in capsys.readouterr().err
 
 
-def test_what_is_not_installed_is_skipped_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_is_skipped_with_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     absent = Spec("absent", "Absent", "absent", "Absent", ("no_such_module",), "farref")
     monkeypatch.setitem(PEERS, "absent", absent)
-    code, said = bench("call", "--peers", "absent")
-    assert code == 0
-    assert "Absent: skipped, no_such_module is not installed" in said
+    assert main(["call", "--peers", "absent"]) == 0
+    assert "Absent: skipped, no_such_module is not installed" in capsys.readouterr().out
 
 
-def test_the_list_names_every_benchmark_and_peer() -> None:
-    code, said = bench("--list")
-    assert code == 0
+def test_the_list_names_every_benchmark_and_peer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    said = capsys.readouterr().out
     assert [name for name in (*BY_NAME, *PEERS) if name not in said] == []
 
 
 # ---- figures
 
 
-def page() -> ModuleType:
-    """bench/page.py."""
-    return script("page")
-
-
-def script(name: str) -> ModuleType:
-    """One of bench/."""
-    path = Path(__file__).parents[2] / "bench" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_page_has_the_figures_that_were_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    writer = page()
+def test_the_page_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["page.py", "--check"])
-    writer.main()
+    page.main()
     with pytest.raises(SystemExit, match="has no block"):
-        writer.written("nothing")
+        page.written("nothing")
 
 
 def test_what_grew_is_a_table_of_the_page() -> None:
     part = growth.Part("references held", "references", dropping=1e-5)
     part.step(1_000, {"a share": 2e-4}, {"at the owner": 1_500.0})
-    lines = page().scale({"machine": machine(), "parts": [asdict(part)]}).splitlines()
+    lines = page.scale({"machine": machine(), "parts": [asdict(part)]}).splitlines()
     assert "| references held | a share | bytes: at the owner |" in lines
     assert "| 1,000 | 200 us | 1.5 KB |" in {" ".join(line.split()) for line in lines}
     assert "Dropping, for each of the last step, until all is freed: 10 us." in lines

@@ -6,11 +6,12 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.bench import growth
-from farref.bench.growth import decades, forks, references, workers
-from farref.bench.peers.rpc import touch
-from farref.bench.things import echo
 from farref.protocol.owner import NO_QUEUE
+
+from bench import growth
+from bench.growth import decades, forks, references, workers
+from bench.peers.rpc import touch
+from bench.things import echo
 
 
 def everybody_answers(system: System, number: int) -> None:
