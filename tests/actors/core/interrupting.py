@@ -11,6 +11,7 @@ import dis
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any
 
@@ -26,28 +27,21 @@ def _interrupt(*_: object) -> None:
     raise Interrupt
 
 
-class _Places:
-    """The places in one code object, and what catches an exception at each instruction."""
+def _places(code: CodeType) -> dict[int, int]:
+    """The instruction after each place in *code*, and the one before it.
 
-    def __init__(self, code: CodeType) -> None:
-        self.after: dict[int, int] = {}
-        """The instruction before each place, by the one after it."""
-        before = None
-        for each in dis.get_instructions(code):
-            if before is not None and before.opname.startswith(LOOKS):
-                self.after[each.offset] = before.offset
-            before = each
-        self._table = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # has it
+    An exception is caught the same way at both.
+    """
+    table = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # has it
 
-    def catches(self, offset: int) -> Any:
-        return [each for each in self._table if each.start <= offset < each.end][-1:]
+    def catches(offset: int) -> Any:
+        return [each for each in table if each.start <= offset < each.end][-1:]
 
-    def there(self, offset: int, last: int) -> bool:
-        """Whether control came from the place's instruction, and is caught as it would be there."""
-        before = self.after.get(offset)
-        return (
-            before is not None and last == before and self.catches(before) == self.catches(offset)
-        )
+    return {
+        each.offset: before.offset
+        for before, each in pairwise(dis.get_instructions(code))
+        if before.opname.startswith(LOOKS) and catches(before.offset) == catches(each.offset)
+    }
 
 
 class Interrupting:
@@ -56,7 +50,7 @@ class Interrupting:
     def __init__(self, *files: str) -> None:
         """Only places in the code of *files*, ends of their paths, count."""
         self._files = files
-        self._places: dict[CodeType, _Places] = {}
+        self._places: dict[CodeType, dict[int, int]] = {}
         self._left = 0
 
     def at_every_place(self, code: Callable[[], object], step: int = 1) -> Iterator[int]:
@@ -85,17 +79,19 @@ class Interrupting:
         return self._left < 0
 
     def _begin(self, frame: FrameType, _event: str, _arg: object) -> Any:
-        if not frame.f_code.co_filename.endswith(self._files):
+        code = frame.f_code
+        if code not in self._places:
+            counts = code.co_filename.endswith(self._files)
+            self._places[code] = _places(code) if counts else {}
+        places = self._places[code]
+        if not places:
             return None
-        places = self._places.get(frame.f_code)
-        if places is None:
-            places = self._places[frame.f_code] = _Places(frame.f_code)
         last = -1
 
         def look(frame: FrameType, event: str, _arg: object) -> Any:
             nonlocal last
             if event == "opcode":
-                if places.there(frame.f_lasti, last):
+                if places.get(frame.f_lasti) == last:
                     self._left -= 1
                     if self._left == -1:
                         signal.raise_signal(signal.SIGINT)
