@@ -14,7 +14,7 @@ JOBS = 3
 PARALLEL = -n $(JOBS) --dist loadfile
 # Those that name no base: the default one runs them in `make test`. What needs a process to kill,
 # or a system that goes on by itself, is no matter of the in-process base.
-ON_TCP_TOO = $(addprefix tests/,actors/wire/test_gathering.py actors/shells/test_review.py \
+ON_TCP_TOO = $(addprefix tests/,actors/wire/test_gathering.py \
 	actors/cluster/test_sharing_deaths.py actors/cluster/test_silence.py \
 	actors/looking/test_snapshot.py actors/recording/test_files.py commands/test_refs.py \
 	examples/test_programs.py rendezvous/test_backends.py rendezvous/test_service.py)

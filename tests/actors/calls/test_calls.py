@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -180,3 +180,25 @@ def test_workers_are_listed_by_name(system: System) -> None:
 def test_each_worker_is_a_process(process_system: System) -> None:
     process_system.worker("B")
     assert farref.rpc_sync("B", os.getpid) != os.getpid()
+
+
+def thread_owns() -> Any:
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(RRef("from a thread")))
+    thread.start()
+    thread.join()
+    return made[0].local_value()
+
+
+def test_threads_of_a_function_belong_to_its_worker(system: System) -> None:
+    assert farref.rpc_sync("B", thread_owns) == "from a thread"
+
+
+def test_the_timeout_of_a_creation_is_that_of_its_waits(system: System, gate: Path) -> None:
+    ref = farref.remote("B", hold, (gate, 1), timeout=0.2)
+    with pytest.raises(farref.FetchTimeoutError, match=r"0\.2 s"):
+        ref.to_here()
+    gate.touch()
+    assert ref.to_here(timeout=20) == 1
+    with pytest.raises(ValueError, match="more than 0"):
+        farref.remote("B", abs, (2,), timeout=0)

@@ -6,15 +6,19 @@ import os
 import uuid
 import weakref
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import farref
-from farref import ForeignReferenceError, RRef, System, SystemDownError
+from farref import ForeignReferenceError, RefActor, RRef, System, SystemDownError
 
 from ..conftest import BASES, GRACE, PROCESSES
 from ..helpers import Box, assert_nothing_held, until
 from ..scripts import started
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
 
 pytestmark = pytest.mark.processes
 
@@ -156,3 +160,35 @@ def test_an_in_process_system_has_no_door() -> None:
         pytest.raises(SystemDownError, match=r"has no door"),
     ):
         System.attach("indoors")
+
+
+class Counter(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        self.count += 1
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.count)
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_what_a_program_sent_before_it_left_arrives(base: str) -> None:
+    name = f"leaving-{uuid.uuid4().hex[:8]}"
+    with System(base, name=name) as system:
+        counter = system.create(Counter, "counter")
+        for _ in range(3):
+            visitor = System.attach(name)
+            for number in range(20):
+                visitor.tell("counter", number)
+            visitor.shutdown()
+        assert until(system, lambda: system.ask(counter, "count") == 60)
+
+
+def test_the_innermost_system_is_the_one_that_was_entered_last() -> None:
+    first, second = System(), System()
+    with second, first:
+        first.worker("only in the first")
+        assert farref.rpc_sync("only in the first", abs, (-1,)) == 1

@@ -212,3 +212,20 @@ def test_silence_can_be_left_to_itself(tmp_path: Path) -> None:
 def test_a_silence_that_is_no_time_is_refused(silence: float) -> None:
     with pytest.raises(ValueError, match="seconds"):
         System("simpleSystemBase", silence=silence)
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_a_stopped_peer_holds_up_nobody_else(base: str) -> None:
+    with System(base) as system:
+        stopped = farref.rpc_sync(system.worker("B"), os.getpid)
+        system.worker("C")
+        stop_process(stopped)
+        try:
+            future = farref.rpc_async("B", len, (bytes(20_000_000),), timeout=1)
+            time.sleep(1.5)  # past the first retransmission
+            assert farref.rpc_sync("C", abs, (-1,)) == 1
+            with pytest.raises(farref.FetchTimeoutError):
+                future.result()
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert farref.rpc_sync("B", abs, (-2,)) == 2

@@ -2,24 +2,30 @@
 
 Python runs signal handlers in the main thread, between any two steps of it. A step that is ended
 half way would leave a reference counted that nobody can let go of: its object would live for ever.
+So a call of the main thread holds signal handlers up, which takes system calls: they are counted.
 """
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
 from farref import RefActor, RRef, System
+from farref.actors.base.interrupts import HELD
 from farref.actors.wire import ReplyAddress
 from farref.testing import assert_nothing_held
 
 from ..helpers import PATIENCE
 from .interrupting import Interrupting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FILES = (
     "/api.py",
@@ -243,3 +249,43 @@ def test_thousands_of_interrupts_leave_nothing() -> None:
     )
     word, number = done.stdout.split() or ("", 0)
     assert (word, int(number) > 200) == ("interrupts", True), (done.stdout, done.stderr[-2000:])
+
+
+class Silent(RefActor):
+    def receiveMsg_str(self, message: str, sender: object) -> None:
+        """It takes it."""
+
+
+def make(number: int) -> int:
+    return number
+
+
+def handlers_set(work: Callable[[], object]) -> float:
+    """How often *work* sets a signal handler, for each one that the program has."""
+    count = 0
+
+    def called(_frame: object, event: str, function: object) -> None:
+        nonlocal count
+        count += event == "c_call" and function is _signal.signal
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count / sum(callable(_signal.getsignal(number)) for number in HELD)
+
+
+@pytest.mark.processes
+def test_a_call_takes_one_section_and_the_turn_of_its_wait() -> None:
+    with System(timeout=30) as system:
+        system.create(Silent, "B")
+        made, kept = farref.remote("B", make, (1,)), RRef(1)
+        works: tuple[tuple[Callable[[], object], int], ...] = (
+            (lambda: farref.rpc_sync("B", make, (1,)), 4),
+            (lambda: farref.rpc_sync("B", repr, (kept,)), 4),
+            (made.to_here, 4),
+            (lambda: system.tell("B", "x"), 2),
+        )
+        for work, most in works:
+            assert 0 < min(handlers_set(work) for _ in range(5)) <= most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import weakref
@@ -199,3 +200,22 @@ def test_the_finalizer_of_a_value_may_use_the_library(system: System) -> None:
     seen: list[int] = []
     RRef(1, on_delete=lambda _: seen.append(farref.rpc_async("B", pow, (2, 3)).result()))
     assert until(system, lambda: seen == [8])
+
+
+def fail(ref: Any) -> None:
+    raise ValueError("on purpose")
+
+
+def swallow(ref: Any) -> None:
+    with contextlib.suppress(ValueError):
+        farref.rpc_sync("B", fail, (ref,))
+
+
+def test_an_exception_pins_nothing_of_the_caller(system: System) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        swallow(RRef([1]))
+        assert until(system, lambda: not farref.references())
+    finally:
+        gc.enable()

@@ -201,3 +201,18 @@ def test_an_await_ends_with_the_calls_own_timeout(system: System, gate: Path) ->
 
     with pytest.raises(FetchTimeoutError):
         asyncio.run(main())
+
+
+def test_a_result_that_is_there_can_be_awaited_after_the_deadline(system: System) -> None:
+    async def late(future: Any) -> Any:
+        return await future
+
+    future = farref.rpc_async("B", abs, (-3,))
+    assert future.result() == 3
+    future._deadline = time.monotonic() - 1
+    assert asyncio.run(late(future)) == 3
+
+
+def test_callbacks_chain(system: System) -> None:
+    chained = farref.rpc_async("B", abs, (-1,)).then(lambda f: f.result() + 1)
+    assert chained.then(lambda f: f.result() * 10).wait() == 20

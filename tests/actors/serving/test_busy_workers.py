@@ -124,3 +124,19 @@ def test_a_program_that_does_nothing_owns_uses_and_receives(system: System) -> N
 
 def _use(first: RRef[list[int]], second: RRef[list[int]]) -> list[int]:
     return first.to_here() + second.to_here()
+
+
+@pytest.mark.processes
+def test_busy_functions_hold_up_no_copy_and_no_free(gate: Path) -> None:
+    freed: list[int] = []
+    with System() as system:
+        system.worker("B", threads=1)
+        ready = farref.remote("B", list, ((1,),))
+        ready.to_here()
+        busy = farref.rpc_async("B", hold, (gate,))
+        assert farref.wait([ready])[0] == [ready]
+        assert ready.to_here() == [1]
+        assert not busy.done()
+        mine = RRef([1], on_delete=lambda _: freed.append(1))
+        del mine
+        assert until(system, lambda: freed)

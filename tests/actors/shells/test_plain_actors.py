@@ -7,8 +7,15 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
-from thespian.actors import Actor, ActorAddress, ActorTypeDispatcher, requireCapability
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ActorTypeDispatcher,
+    requireCapability,
+)
 from thespian.troupe import troupe
 
 import farref
@@ -193,3 +200,35 @@ def test_capability_requirements_work(capable: System) -> None:
 def test_a_requirement_that_nothing_fits_is_an_error(capable: System) -> None:
     with pytest.raises(SystemDownError, match="could not be created"):
         capable.create(Picky, requirements={"colour": "blue"})
+
+
+class Undertaker(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.letters: list[str] = []
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        if message == "register":
+            self.handleDeadLetters()
+        self.send(sender, list(self.letters))
+
+    def receiveMsg_DeadEnvelope(self, message: Any, sender: ActorAddress) -> None:
+        self.letters.append(message.deadMessage)
+
+
+@pytest.mark.processes
+def test_thespians_other_methods_work_in_handlers(process_system: System) -> None:
+    system = process_system
+    undertaker = system.create(Undertaker)
+    assert system.ask(undertaker, "register") == []
+    plain = system._asys.createActor(Whoami)
+    pid = system.ask(plain, "who")
+    system.tell(plain, ActorExitRequest())
+    assert until(system, lambda: not psutil.pid_exists(pid))
+    system.tell(plain, "too late")
+    assert until(system, lambda: system.ask(undertaker, "letters") == ["too late"])
+
+
+class Whoami(Actor):
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        self.send(sender, os.getpid())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import threading
+import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from thespian.actors import ActorAddress, WakeupMessage
+from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 import farref
 from farref import RefActor, RRef, WouldBlockError
@@ -200,3 +204,60 @@ class Local:
 def test_a_class_defined_anywhere_after_the_system_started(system: System) -> None:
     actor = system.create(Local.make())
     assert system.ask(actor, 2) == 6
+
+
+class LastWords(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.handled = 0
+        self.heir: Any = None
+
+    def receiveMsg_float(self, message: float, sender: ActorAddress) -> None:
+        time.sleep(message)
+        self.handled += 1
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.heir = message
+
+    async def receiveMsg_ActorExitRequest(self, message: Any, sender: ActorAddress) -> None:
+        await asyncio.sleep(0.01)
+        with open(self.heir, "w", encoding="utf-8") as file:  # noqa: ASYNC230 - the last act
+            file.write(str(self.handled))
+
+
+@pytest.mark.processes
+def test_an_actor_finishes_its_queue_before_it_exits(
+    process_system: System, tmp_path: Path
+) -> None:
+    path = tmp_path / "will"
+    actor = process_system.create(LastWords, "actor")
+    process_system.tell(actor, str(path))
+    for _ in range(5):
+        process_system.tell(actor, 0.5)
+    process_system.tell(actor, ActorExitRequest())
+    assert until(process_system, lambda: path.exists() and path.read_text())
+    assert path.read_text() == "5"
+    assert until(process_system, lambda: "actor" not in [i.name for i in process_system.workers()])
+
+
+@pytest.mark.processes
+def test_an_exit_request_on_the_heels_of_creation_comes_last(
+    process_system: System, tmp_path: Path
+) -> None:
+    paths = [tmp_path / str(number) for number in range(20)]
+    for path in paths:
+        actor = process_system.create(LastWords)
+        process_system.tell(actor, str(path))
+        process_system.tell(actor, 0.0)
+        process_system.tell(actor, ActorExitRequest())
+    assert until(process_system, lambda: all(p.exists() and p.read_text() == "1" for p in paths))
+
+
+@pytest.mark.processes
+def test_an_ask_of_one_who_dies_ends_at_once(process_system: System) -> None:
+    actor = process_system.create(LastWords, "sleeper")
+    pid = farref.rpc_sync(actor, os.getpid)
+    process_system.tell(actor, 30.0)
+    threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+    with pytest.raises(farref.WorkerDiedError):
+        process_system.ask(actor, object, timeout=30)

@@ -229,3 +229,20 @@ def test_a_system_that_does_not_start_leaves_nothing(mark: str) -> None:
     bad: Any = "noSuchBase"
     with pytest.raises(SystemDownError):
         System(bad)
+
+
+def test_a_reference_in_a_forked_child_is_refused_at_once() -> None:
+    with System() as system:
+        system.worker("B")
+        ref = farref.remote("B", list, ((1,),))
+        assert ref.to_here() == [1]
+        child = os.fork()
+        if child == 0:
+            try:
+                ref.to_here(timeout=30)
+            except farref.SystemDownError:
+                os._exit(7)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert ref.to_here() == [1]
