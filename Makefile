@@ -6,12 +6,14 @@ DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
 SMOKE_COMMAND = demo user-to-user
 # What depends on the interpreter; the explorations of pure Python code run once, on the main one.
-SMOKE_TESTS = -m "not processes and not slow" tests/actors tests/serialization tests/commands/test_cli.py \
+SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/serialization tests/commands/test_cli.py \
 	tests/trace/test_stories.py
-# How many processes share the tests, which wait half of the time; a file's are all in one. 0: none
-# but pytest's own.
+# How many processes share the tests, which wait half of the time; a file's are all in one, and the
+# files come in the order of tests/conftest.py. 0: none but pytest's own.
 JOBS = 3
-PARALLEL = -n $(JOBS) --dist loadfile
+PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# The tests start hundreds of Pythons, each of which would compile everything anew.
+export PYTHONDONTWRITEBYTECODE =
 # Those that name no base: the default one runs them in `make test`. What needs a process to kill,
 # or a system that goes on by itself, is no matter of the in-process base.
 ON_TCP_TOO = $(addprefix tests/,actors/wire/test_gathering.py \
@@ -41,7 +43,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bases elsewhere lint types fmt docs docs-serve smoke soak simulate conformance bench \
+.PHONY: help demo test test-all test-bases elsewhere lint types fmt docs docs-serve smoke soak simulate conformance bench \
 	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values \
 	release-check clean
 
@@ -52,7 +54,11 @@ demo: $(STAMP) ## set up, then the tour of the demos
 	@$(BIN)/farref $(DEMO)
 
 # pytest is the recipe, the rest are prerequisites: its summary comes last, also with -j.
-test: lint types ## set up, then lint, types and tests
+test: lint types ## set up, then lint, types and tests (6 minutes)
+	$(BIN)/pytest $(PARALLEL) -m "not long and not slow"
+	@echo "make test-all also runs the long ones: explorations, mutants, and every fault on every base."
+
+test-all: lint types ## the same, with the long tests
 	$(BIN)/pytest $(PARALLEL)
 
 lint: $(STAMP) ## ruff: rules and formatting

@@ -32,6 +32,23 @@ TASTE = (
 """Environment variables by which output differs. Tests that are about them set them."""
 
 
+LONG = ("model", "hosts", "fuzz", "simulation", "faults", "wear")
+"""Folders whose tests are all marked long: `make test` leaves them to `make test-all`."""
+FIRST = (
+    "model/test_explorer.py",
+    "simulation/test_simulation.py",
+    "model/test_random_programs.py",
+    "rendezvous/test_torchrun.py",
+    "actors/limits/test_bounds.py",
+    "model/test_rendezvous.py",
+    "model/test_delivery.py",
+    "hosts/test_deaths.py",
+    "docs/test_blocks.py",
+    "commands/test_demo.py",
+)
+"""The files that take longest begin, so that none is left alone at the end."""
+
+
 # How long an example takes says how busy the machine is, and nothing of what is tested; and every
 # run has the same examples. `--hypothesis-profile=default` draws others.
 settings.register_profile(
@@ -61,6 +78,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "filterwarnings", r"ignore:unclosed <socket\.socket fd=\d+, family=2:ResourceWarning"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(tests).parts[0] in LONG:
+            item.add_marker(pytest.mark.long)
+    order = {tests / name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,7 @@ def marked() -> list[psutil.Process]:
 # ---- real runs
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -22,6 +22,8 @@ from .pages import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 BUILDERS = ("mkdocs", "material", "mkdocstrings")
 
 

@@ -473,6 +473,7 @@ def test_the_lender_shows_its_pins(system: System, ref: RRef[Any], gate: Path) -
 # ---- load
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("lender", "batches"), [("its owner", 100), ("a user", 40)])
 def test_a_hundred_thousand_references_lent_and_returned(
     shared: System, lender: str, batches: int, request: pytest.FixtureRequest

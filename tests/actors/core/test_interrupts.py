@@ -238,6 +238,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_thousands_of_interrupts_leave_nothing() -> None:
     done = subprocess.run(

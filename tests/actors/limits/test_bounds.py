@@ -282,6 +282,7 @@ def test_results_that_nobody_has_fetched(
     assert all(len(future.result()) == size for future in futures)
 
 
+@pytest.mark.long
 def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
     """Who runs functions waits before it makes more results than the caller has taken."""
     system.worker("B")

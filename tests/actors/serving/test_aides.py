@@ -184,6 +184,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 @pytest.mark.processes
 def test_an_exception_of_a_signal_handler_loses_no_reply() -> None:
     """Whatever moment it comes at."""
