@@ -249,23 +249,6 @@ def test_the_first_programs_are_short() -> None:
         assert len(code) <= 32
 
 
-@pytest.mark.parametrize(
-    ("said", "out", "same"),
-    [
-        (["a", "b"], "a\nb\n", True),
-        (["a"], "a\nb\n", False),
-        (["a", "..."], "a\nb\nc\n", True),
-        (["...", "c"], "a\nb\nc\n", True),
-        (["took ... s"], "took 0.31 s\n", True),
-        (["took ... s"], "took\n0.31 s\n", False),
-        (["a  "], "a\n", True),
-        (["a.b"], "axb\n", False),
-    ],
-)
-def test_what_dots_stand_for(said: list[str], out: str, *, same: bool) -> None:
-    assert matches(said, out) is same
-
-
 def test_a_block_that_does_something_else_fails(tmp_path: Path) -> None:
     runner = Runner("README.md", tmp_path)
 
@@ -284,6 +267,8 @@ def test_a_block_that_does_something_else_fails(tmp_path: Path) -> None:
         block("python", "for n in range(2):\n    print(n)  # 0\n"),
         block("python", "import sys; sys.exit(1)\n"),
         block("console", "$ echo a\nb\n"),
+        block("console", "$ echo a; echo b\na\n"),
+        block("console", "$ echo took; echo 1 s\ntook ... s\n"),
         block("console", "$ false\n"),
         block("sh", "false\ntrue\n"),
         block("console", "second$ false\n"),

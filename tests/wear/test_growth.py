@@ -9,7 +9,7 @@ from farref import RRef, System
 from farref.protocol.owner import NO_QUEUE
 
 from bench import growth
-from bench.growth import decades, forks, references, workers
+from bench.growth import forks, references, workers
 from bench.peers.rpc import touch
 from bench.things import echo
 
@@ -60,8 +60,3 @@ def test_what_grows_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert forks(9).steps == [9]
     assert workers(2).bytes["of one"][0] > 100_000
     assert workers(2, "simpleSystemBase").steps == [2]
-
-
-def test_steps_are_ones_and_threes() -> None:
-    assert list(decades(20_000, 100)) == [100, 300, 1_000, 3_000, 10_000, 20_000]
-    assert list(decades(5, 100)) == [5]
