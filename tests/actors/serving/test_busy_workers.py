@@ -27,7 +27,7 @@ def forking_system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 
 class Blocking(RefActor):
-    def receiveUnrecognizedMessage(self, message: Path, sender: ActorAddress) -> None:
+    def receiveMsg_Path(self, message: Path, sender: ActorAddress) -> None:
         self.send(sender, "busy")
         self.send(sender, hold(message, "no more"))
 
