@@ -62,6 +62,11 @@ def sockets() -> list[str]:
     return sorted(n for n in names if n not in stay and not n.endswith(".json"))
 
 
+def connections(process: psutil.Process, kind: str = "inet") -> set[tuple[Any, Any]]:
+    """The addresses of both ends of each socket of *process*; none at the other: it listens."""
+    return {(each.laddr, each.raddr) for each in process.net_connections(kind)}
+
+
 def free_port(host: str) -> int:
     """A port of *host*'s on which nobody listens at this moment."""
     with socket.socket() as probe:
