@@ -68,9 +68,9 @@ class ActorPort(SelfRunning):
         That would look in each of them for what is Thespian's, which takes longer than the rest.
         """
         if self._own is not None:
-            self._own.set_work(endpoint.brief)
-            self._own.take_raw(receive)
-            endpoint.brief.looks = self._own.looks
+            self._own.loop.work(endpoint.brief)
+            self._own.loop.take_raw(receive)
+            endpoint.brief.looks = self._own.loop.looks
 
     def watch(self) -> ThespianWatch | None:
         """What Thespian shall watch until it calls again."""
@@ -105,10 +105,10 @@ class ActorPort(SelfRunning):
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """See `Port.wait`. Whoever does the mailbox's work does that too, meanwhile."""
-        if self._own is None or not self._own.is_aide:
+        if self._own is None or not self._own.loop.is_aide():
             return super().wait(future, timeout)
         end = time.monotonic() + timeout
-        return lead_until(self._own, future, timeout) or super().wait(
+        return lead_until(self._own.loop, future, timeout) or super().wait(
             future, max(0.0, end - time.monotonic())
         )
 
@@ -149,7 +149,7 @@ class ActorPort(SelfRunning):
 
     def _in_mailbox_thread(self) -> bool:
         if self._own is not None:
-            return self._own.leads
+            return self._own.loop.is_runner()
         return self._bell is not None and threading.get_ident() == self._thread
 
     def wake(self) -> None:

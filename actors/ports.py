@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorAddress
 
-    from .base.transport import Transport
+    from .base.loop import Loop
     from .endpoint import Endpoint
 
 
@@ -105,10 +105,8 @@ class SelfRunning:
         return False
 
 
-def lead_until(
-    transport: Transport, future: concurrent.futures.Future[Any], timeout: float
-) -> bool:
-    """Run *transport* in the calling thread until *future* is done; whether it is.
+def lead_until(loop: Loop, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+    """Run *loop* in the calling thread until *future* is done; whether it is.
 
     False at once if another thread runs it and goes on.
     """
@@ -116,15 +114,15 @@ def lead_until(
         return False
 
     def look(_: object) -> None:
-        if not transport.leads:  # nearly always it is that thread that brings the outcome
-            transport.look()
+        if not loop.is_runner():  # nearly always it is that thread that brings the outcome
+            loop.look()
 
     def done() -> bool:
         # Here, where no signal handler raises: it would leave the future's lock taken, for ever.
         future.tell(look)
         return future.done()
 
-    return transport.lead(done, timeout)
+    return loop.lead(done, timeout)
 
 
 class Alarm:

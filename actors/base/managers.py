@@ -117,7 +117,7 @@ class Replicator(MultiProcReplicator):
         if not isinstance(intent.message, logging.LogRecord):
             logging.error("Declaring transmit of %s as Poison: %s", intent.identify(), trace)
         if not isinstance(intent.message, PoisonMessage):
-            self.transport.deliver_local(
+            self.transport.loop.deliver_local(
                 Envelope(intent.targetAddr, PoisonMessage(intent.message, trace))
             )
         intent.tx_done(SendStatus.Failed)
@@ -242,7 +242,7 @@ class Replicator(MultiProcReplicator):
         self._child_procs = [child for child in self._child_procs if child not in dead]
         for child in dead:
             child.childProc.join(0.5)
-            self.transport.deliver_local(
+            self.transport.loop.deliver_local(
                 Envelope(self.myAddress, ChildActorExited(child.childRealAddr))
             )
         return True
