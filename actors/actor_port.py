@@ -24,8 +24,9 @@ from thespian.actors import (
 )
 
 from . import bases, simple
+from .base.bell import Bell
 from .base.framing import Raw
-from .ports import Bell, SelfRunning, lead_until
+from .ports import SelfRunning, lead_until
 from .wire import Envelope, Nudge
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class ActorPort(SelfRunning):
 
     def watch(self) -> ThespianWatch | None:
         """What Thespian shall watch until it calls again."""
-        return ThespianWatch([self._bell.fileno()]) if self._bell else None
+        return ThespianWatch([self._bell.descriptor]) if self._bell else None
 
     def silence(self) -> None:
         """The bell was heard."""

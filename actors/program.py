@@ -26,8 +26,9 @@ from thespian.system.transport import ReceiveEnvelope
 from ..protocol.delivery import ACK_DELAY
 from ..serialization.failures import details_of
 from . import bases, simple
+from .base.bell import Bell
 from .own_port import OwnPort
-from .ports import Bell, SelfRunning
+from .ports import SelfRunning
 from .receiving import Receiver
 from .wire import Envelope
 
@@ -96,7 +97,7 @@ class PumpPort(Receiver, SelfRunning):
         due = time.monotonic()
         while not self._stopping:
             try:
-                self._base.transport.set_watch([self._bell.fileno()])
+                self._base.transport.set_watch([self._bell.descriptor])
                 pause = min(IDLE, max(0.0, due - time.monotonic()))
                 came = self._base._run_transport(timedelta(seconds=max(pause, 0.001)))
                 if isinstance(came, ReceiveEnvelope):
