@@ -188,14 +188,12 @@ def dumps(
     hooks: Hooks,
     *,
     inert: type,
-    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
-    tag: object = None,
     near: Callable[[], bool] = lambda: False,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
     """Pickle *value* for one receiver, forking every reference in it.
 
-    *peers* says, of the forks and of what is *inert* in the value, whom to introduce; *near*,
-    asked if there is something large, whether the receiver can open what this process shares.
+    *near*, asked if there is something large, says whether the receiver can open what this
+    process shares.
 
     Raises:
         SerializationError: something in it cannot be pickled. Nothing was forked.
@@ -203,7 +201,7 @@ def dumps(
         FarrefError: whatever a hook raised, for instance `OwnerDiedError`. Forks are undone.
     """
     pickled = pickle_value(value, inert, lambda views: placed(views, near))
-    return share(pickled, hooks, peers=peers, tag=tag)
+    return share(pickled, hooks)
 
 
 def pickle_value(
@@ -245,11 +243,14 @@ def share(
     pickled: Pickled,
     hooks: Hooks,
     *,
-    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]],
-    tag: object,
+    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
+    tag: object = None,
     frozen: bool = False,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
-    """Fork every reference in *pickled* for one receiver. Raises what a hook raises."""
+    """Fork every reference in *pickled* for one receiver. Raises what a hook raises.
+
+    *peers* says, of the forks and of what is inert in the value, whom to introduce.
+    """
     descriptors: list[Descriptor] = []
     try:
         for reference in pickled.references:
