@@ -96,16 +96,14 @@ class ActorPort(SelfRunning):
 
     @property
     def runs_by_itself(self) -> bool:
-        """See `Port.runs_by_itself`."""
         return self._bell is not None or self._own is not None
 
     @property
     def takes_parcels(self) -> bool:
-        """See `Port.takes_parcels`."""
         return self._own is not None
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`. Whoever does the mailbox's work does that too, meanwhile."""
+        """Whoever does the mailbox's work does that too, meanwhile."""
         if self._own is None or not self._own.loop.is_aide():
             return super().wait(future, timeout)
         end = time.monotonic() + timeout
@@ -114,7 +112,6 @@ class ActorPort(SelfRunning):
         )
 
     def post(self, address: ActorAddress, message: object) -> None:
-        """See `Port.post`."""
         if not self.runs_by_itself:
             simple.send(self._actor, address, message)
         elif self._own is not None and isinstance(message, Envelope | Raw):
@@ -154,7 +151,6 @@ class ActorPort(SelfRunning):
         return self._bell is not None and threading.get_ident() == self._thread
 
     def wake(self) -> None:
-        """See `Port.wake`."""
         if self._own is not None:
             bases.nudge(self._own, Nudge())
         elif self._bell is not None:
@@ -171,25 +167,20 @@ class ActorPort(SelfRunning):
             simple.send_later(self._actor, seconds, WakeupMessage(after, Nudge()))
 
     def given_up(self) -> None:
-        """See `Port.given_up`: an actor whom nobody believes any more ends."""
+        """The actor ends: the others count it as dead."""
         Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
 
     def holds_back(self, address: ActorAddress) -> bool:
-        """See `Port.holds_back`."""
         return self._own is not None and bases.holds_back(self._own, address)
 
     def largest(self) -> int:
-        """See `Port.largest`."""
         return bases.largest(self._actor._myRef.transport if self.runs_by_itself else None)
 
     def full(self) -> bool:
-        """See `Port.full`."""
         return self._loop.full()
 
     def queued(self) -> int:
-        """See `Port.queued`."""
         return self._loop.queued
 
     def timers(self) -> int:
-        """See `Port.timers`."""
         return bases.timers(self._own)

@@ -51,7 +51,6 @@ class OwnPort(Receiver, SelfRunning):
 
     @property
     def takes_parcels(self) -> bool:
-        """See `Port.takes_parcels`."""
         return True
 
     def start(self) -> None:
@@ -59,7 +58,6 @@ class OwnPort(Receiver, SelfRunning):
         self._thread.start()
 
     def serve(self, endpoint: Endpoint) -> None:
-        """See `Receiver.serve`."""
         self._loop.work(endpoint.brief)
         self._loop.take_raw(self._receive)
         endpoint.brief.looks = self._loop.looks
@@ -79,17 +77,16 @@ class OwnPort(Receiver, SelfRunning):
             self._main.transport.close()
 
     def post(self, address: ActorAddress, message: object) -> None:
-        """See `Port.post`. The thread that runs writes what the kernel does not take at once."""
+        """The thread that runs writes what the kernel does not take at once."""
         if not self._transport.closed:
             undelivered = self._base._undeliverable
             self._transport.enqueue(None, UserIntent(address, message, undelivered))
 
     def wake(self) -> None:
-        """See `Port.wake`."""
         bases.nudge(self._transport, Nudge())
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`: the calling thread receives, unless another one that waits does."""
+        """The calling thread receives, unless another one that waits does."""
         end = time.monotonic() + timeout
         if self._loop.is_runner():  # a signal handler has interrupted another wait
             with self._loop.lent():
@@ -100,18 +97,15 @@ class OwnPort(Receiver, SelfRunning):
             return super().wait(future, max(0.0, end - time.monotonic()))
 
     def given_up(self) -> None:
-        """See `Port.given_up`: the program is told by the errors that it gets."""
+        """The program learns of it from its next error."""
 
     def holds_back(self, address: ActorAddress) -> bool:
-        """See `Port.holds_back`."""
         return bases.holds_back(self._transport, address)
 
     def timers(self) -> int:
-        """See `Port.timers`."""
         return bases.timers(self._transport)
 
     def largest(self) -> int:
-        """See `Port.largest`."""
         return bases.largest(self._transport)
 
     # ---- the mailbox thread

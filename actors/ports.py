@@ -74,21 +74,18 @@ class Port(Protocol):
         """Wakeups of this process that have not come; 0 on a base that does not tell."""
 
 
-class SelfRunning:
+class SelfRunning(Port):
     """What every port has in common where actors run by themselves: whoever waits just waits."""
 
     @property
     def runs_by_itself(self) -> bool:
-        """See `Port.runs_by_itself`."""
         return True
 
     @property
     def takes_parcels(self) -> bool:
-        """See `Port.takes_parcels`."""
         return False
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`."""
         # Not `concurrent.futures.wait`, which makes an event and a lock for each of many.
         try:
             concurrent.futures.Future.exception(future, timeout)
@@ -99,7 +96,6 @@ class SelfRunning:
         return True
 
     def call_in(self) -> bool:
-        """See `Port.call_in`."""
         return False
 
 

@@ -69,7 +69,7 @@ class _Raised:
 
 
 class Loop:
-    """See the module's text."""
+    """Receives, delivers and writes, in the thread that leads."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Loop:
     # -- in the running thread --------------------------------------------------------
 
     def run(self, handler: Any, seconds: float | None) -> Any:
-        """See :meth:`.transport.Transport.run`; the calling thread is the resident."""
+        """Thespian's main loop, as in :meth:`.transport.Transport.run`, by the resident."""
         if self.is_runner():
             raise AssertionError("a handler runs its own transport")
         end = None if seconds is None else perf_counter() + seconds
