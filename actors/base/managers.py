@@ -44,6 +44,7 @@ from ._thespian import (
 )
 from .envelopes import Envelope, UserIntent
 from .outgoing import OutConnection
+from .transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Starting:
 class Replicator(MultiProcReplicator):
     """Starts child processes, and sends; what admin and actors have in common."""
 
+    transport: Transport
     starting: Starting  # set by whoever makes one: those functions make managers themselves
 
     def __init__(self, *arguments: Any) -> None:
@@ -81,10 +83,7 @@ class Replicator(MultiProcReplicator):
         try:
             if not self._parked:
                 try:
-                    connection: OutConnection | None = self.transport.enqueue(
-                        self._addrManager, intent
-                    )
-                    return connection
+                    return self.transport.enqueue(self._addrManager, intent)
                 except CannotPickleAddress:
                     pass
             with self._parking:
@@ -99,8 +98,7 @@ class Replicator(MultiProcReplicator):
             self._parked[route].append(intent)
             return None
         try:
-            connection: OutConnection | None = self.transport.enqueue(self._addrManager, intent)
-            return connection
+            return self.transport.enqueue(self._addrManager, intent)
         except CannotPickleAddress:
             self._parked[route] = deque([intent])
             return None

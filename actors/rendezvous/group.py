@@ -24,7 +24,6 @@ from .hosted import Home
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
-    from types import TracebackType
 
     from .client import Client
     from .hosted import Formed
@@ -320,23 +319,13 @@ class ActorRendezvous(RendezvousHandler):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.leave()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.awaitable.leave()
 
     def _block(self, doing: Coroutine[Any, Any, T]) -> T:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pickle
 import select
 import socket
 import tempfile
@@ -40,6 +39,7 @@ from .kit import (
     ME,
     PATIENCE,
     Echo,
+    bomb,
     dial,
     eventually,
     free_port,
@@ -67,15 +67,6 @@ def guarded(no_socket_left: None, port: int) -> Iterator[ActorSystem]:
 def trap(tmp_path: Path) -> Path:
     """A file that exists as soon as somebody unpickles :func:`bomb`."""
     return tmp_path / "exploded"
-
-
-def bomb(trap: Path) -> bytes:
-    class Bomb:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return os.mkdir, (str(trap),)
-
-    body = pickle.dumps(Bomb(), 5)
-    return HEADER.pack(len(body), 0, DATA) + body
 
 
 def actor_port(system: ActorSystem) -> tuple[ActorSystem, int, str]:
