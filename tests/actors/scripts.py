@@ -66,9 +66,9 @@ def family(mark: str, name: str = "FAMILY") -> list[psutil.Process]:
     return found
 
 
-def all_gone(mark: str, seconds: float = PATIENCE) -> bool:
-    """Whether every process of the family ends before *seconds* are over."""
-    end = time.monotonic() + seconds
+def all_gone(mark: str) -> bool:
+    """Whether every process of the family ends within `PATIENCE`."""
+    end = time.monotonic() + PATIENCE
     while family(mark):
         if time.monotonic() > end:
             return False
