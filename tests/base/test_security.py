@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pickle
 import select
 import socket
 import tempfile
@@ -41,6 +40,7 @@ from .kit import (
     ME,
     PATIENCE,
     Echo,
+    bomb,
     connections,
     dial,
     eventually,
@@ -77,15 +77,6 @@ def guarded(
 def trap(tmp_path: Path) -> Path:
     """A file that exists as soon as somebody unpickles :func:`bomb`."""
     return tmp_path / "exploded"
-
-
-def bomb(trap: Path) -> bytes:
-    class Bomb:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return os.mkdir, (str(trap),)
-
-    body = pickle.dumps(Bomb(), 5)
-    return HEADER.pack(len(body), 0, DATA) + body
 
 
 def actor_port(system: ActorSystem) -> tuple[ActorSystem, int, str]:
