@@ -11,8 +11,8 @@ from types import FunctionType
 
 import farref
 
-# Read with their module's prose; the benchmark's other peers need what is not installed here.
-ELSEWHERE = ("farref.examples", "farref.tracetest", "farref.bench.peers", "farref.__main__")
+# Read with their module's prose.
+ELSEWHERE = ("farref.examples", "farref.tracetest", "farref.__main__")
 METHODS = (FunctionType, property, cached_property, classmethod, staticmethod)
 
 
