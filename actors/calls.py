@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.room import Flow
+    from ..protocol.messages import Flow
     from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
     from .packing import Pack, Share

@@ -76,7 +76,7 @@ class Deaths:
             self.counted += len(news)
         for worker in news:
             if cause:
-                endpoint.context.causes[worker] = cause
+                endpoint.context.state.causes[worker] = cause
             endpoint.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
             for ask in endpoint.calls.asked(worker):
                 ask.failed(death_of(worker, None, endpoint.context.how(worker)))

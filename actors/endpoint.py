@@ -206,7 +206,7 @@ class Endpoint:
         with undisturbed:
             try:
                 with self.lock:
-                    self.context.now = time.monotonic()
+                    self.context.state.now = time.monotonic()
                     try:
                         if self.discards:
                             self.discards.sweep(later)

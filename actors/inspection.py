@@ -192,7 +192,7 @@ def _known(endpoint: Endpoint, spell: Spell) -> list[tuple[ReferenceInfo, RRefId
 def _names(endpoint: Endpoint) -> dict[RRefId, dict[RRefId, int]]:
     """Of each object, the names that its handles have, if not its own."""
     names: dict[RRefId, dict[RRefId, int]] = defaultdict(dict)
-    for rref, name in endpoint.context.names.items():
+    for rref, name in endpoint.context.state.names.items():
         if name.handles:  # or only requests under it are not answered
             names[name.canonical][rref] = name.handles
     return names

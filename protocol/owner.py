@@ -79,7 +79,7 @@ class Owner:
     def __init__(self, rref: RRefId) -> None:
         self.rref = rref
         self.born = 0.0
-        """When the entry was made, by the shell's clock (`Tables.now`)."""
+        """When the entry was made, by the shell's clock (`State.now`)."""
         self.created = False
         self.resolved = False
         self.target: RRefId | None = None
@@ -96,7 +96,7 @@ class Owner:
         self.running: CallId | None = None
         """The request that runs on it."""
         self.alias: Alias | None = None
-        """What it stands for, if the function that made it returned a reference (see `alias`)."""
+        """What it stands for, if the function that made it returned a reference (see `aliases`)."""
         self.aliases: dict[RRefId, WorkerId] = {}
         """The reverse map: the objects that stand for this one, and who owns each."""
         self.asking: list[tuple[WorkerId, CallId]] = []
