@@ -305,7 +305,7 @@ class Calls:
         endpoint.check_open()
         with endpoint.lock:
             if to.id in endpoint.context.dead:
-                how = endpoint.context.how(to.id)
+                how = endpoint.context.entries.how(to.id)
                 raise WorkerDiedError(f"worker {to} died{how}; choose another one")
             endpoint.book.learn(to.id, to.address)
         handler = endpoint.in_loop()

@@ -79,7 +79,7 @@ class Deaths:
                 endpoint.context.state.causes[worker] = cause
             endpoint.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
             for ask in endpoint.calls.asked(worker):
-                ask.failed(death_of(worker, None, endpoint.context.how(worker)))
+                ask.failed(death_of(worker, None, endpoint.context.entries.how(worker)))
             with endpoint.lock:
                 endpoint.delivery.forget(worker)
                 endpoint.book.forget(worker)

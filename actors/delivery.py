@@ -118,7 +118,8 @@ class Delivery:
         if self._links.owing:
             self._links.give(self._full)
         packets, news = self._links.packets(now, gather=gather)
-        self._endpoint.mints.note(self._endpoint.context.minted, now)
+        state = self._endpoint.context.state
+        self._endpoint.mints.note((state.forks, state.calls), now)
         if news:
             self._endpoint.wake()  # the mailbox thread keeps the time
         return packets

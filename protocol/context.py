@@ -27,9 +27,10 @@ themselves known. For one that comes too late the owner puts a placeholder in th
 object, has it resolved to a `RefLostError` (`Lose`), and counts it as ever: so the late
 endpoint is answered like any other, and learns of the loss when it uses the reference (G6).
 
-A shell may call every public method. It may read all tables by ``state``, and the most used ones by
-their names: ``owners``, ``users``, ``waiting`` and ``dead``. It sets ``state.now`` and
-``state.causes``, and nothing else.
+What a shell does with a context: it calls the public methods. It reads the tables (``state``, of
+which ``owners``, ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and
+fills ``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`,
+`Loans.borrowed`, `Loans.served`, `Rings.blocker` and `Entries.how`.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .dead import Span
-    from .ids import CallId, ForkId, RRefId, WorkerId
+    from .ids import CallId, RRefId, WorkerId
     from .messages import Cargo, Descriptor
 
 
@@ -93,79 +94,46 @@ class Context:
         self.me = me
         self.owners, self.users = state.owners, state.users
         self.waiting, self.dead = state.waiting, state.dead
-        entries = self._entries = Entries(state)
-        loans = self._loans = Loans(state, entries)
-        names = self._names = Names(state, entries)
+        entries = self.entries = Entries(state)
+        loans = self.loans = Loans(state, entries)
+        names = self.names = Names(state, entries)
         references = self._references = References(state, entries, loans, names)
         requests = self._requests = Requests(state, entries, loans, names, references)
-        aliases = self._aliases = Aliases(state, entries, loans, names, references, requests)
+        aliases = self.aliases = Aliases(state, entries, loans, names, references, requests)
         self._serving = Serving(state, entries, references, requests, aliases)
-        self._rings = Rings(state, entries)
+        self.rings = Rings(state, entries)
 
     # ---- questions
 
     def owner_of(self, rref: RRefId) -> WorkerId:
         """The endpoint that owns the value of *rref*. Raises `OwnerDiedError` if it is dead."""
-        return self._names.owner_of(rref)
+        return self.names.owner_of(rref)
 
     def whereabouts(self, rref: RRefId) -> RRefId:
         """The object that requests for *rref* go to: the canonical one, once it is known."""
-        return self._names.whereabouts(rref)
-
-    def canonical(self, rref: RRefId) -> RRefId | None:
-        """The object behind *rref*, maybe itself; None while this endpoint does not know."""
-        return self._names.canonical(rref)
-
-    def path(self, rref: RRefId) -> tuple[RRefId, ...]:
-        """The way from *rref*, if it is an alias, to its canonical object: the ids behind it."""
-        return self._names.path(rref)
-
-    def standing_for(self, rref: RRefId) -> list[RRefId]:
-        """The aliases that live here and hold *rref*, each by a handle of its own."""
-        return self._aliases.standing_for(rref)
-
-    def borrowed(self) -> dict[RRefId, list[ForkId]]:
-        """The loans to this endpoint for calls that wait or run here, by object."""
-        return self._loans.borrowed()
-
-    def served(self, rref: RRefId) -> list[CallId]:
-        """The requests that wait or run here and brought *rref*."""
-        return self._loans.served(rref)
-
-    def blocker(self, rref: RRefId) -> CallId | None:
-        """The request that has to end before one that is queued on *rref* can go on, if any."""
-        return self._rings.blocker(rref)
-
-    def how(self, worker: WorkerId) -> str:
-        """How *worker* died, in brackets, for an error; empty if that is not known."""
-        return self._entries.how(worker)
-
-    @property
-    def minted(self) -> tuple[int, int]:
-        """How many forks and how many calls have been named so far."""
-        return self.state.forks, self.state.calls
+        return self.names.whereabouts(rref)
 
     # ---- handles, and references on the way
 
     def own(self) -> RRefId:
         """A new object, here, with its value and one handle: ``RRef(value)``."""
-        rref = self._entries.mint_rref()
-        owner = self._entries.begin(rref)
+        rref = self.entries.mint_rref()
+        owner = self.entries.begin(rref)
         owner.created = owner.resolved = True
-        owner.hold()
+        owner.handles = 1
         return rref
 
     def hold(self, rref: RRefId) -> None:
         """One more handle of *rref* lives in this process."""
-        self._entries.hold(rref)
+        self.entries.hold(rref)
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:
         """One more handle, of a reference that arrived under a name and whose message holds it."""
-        return self._finish(self._names.take_up(descriptor))
+        return self._finish(self.names.take_up(descriptor))
 
     def drop(self, *rrefs: RRefId) -> list[Effect]:
         """One handle of each of *rrefs* is gone."""
-        drop = self._entries.drop
+        drop = self.entries.drop
         return self._finish([effect for rref in rrefs for effect in drop(rref)])
 
     def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
@@ -186,7 +154,7 @@ class Context:
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """A message or reply has been handled: its own hold on its references ends."""
-        return self._finish(self._entries.release(descriptors))
+        return self._finish(self.entries.release(descriptors))
 
     # ---- what the user's code asks for
 
@@ -235,7 +203,7 @@ class Context:
 
     def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
         """Send a one-way message."""
-        self._entries.check_alive(to)
+        self.entries.check_alive(to)
         return [Send(to, Tell(cargo=cargo))]
 
     # ---- what the shell reports of requests, and of the objects that live here
@@ -251,33 +219,33 @@ class Context:
     def resolve(self, rref: RRefId) -> list[Effect]:
         """The value of *rref*, or the error that takes its place, is there."""
         owner = self.owners[rref]
-        effects = self._loans.made(rref)
-        effects += self._entries.after(owner, owner.resolve())
-        return self._finish(effects + self._aliases.answer_asking(owner))
+        effects = self.loans.made(rref)
+        effects += self.entries.after(owner, owner.resolve())
+        return self._finish(effects + self.aliases.answer_asking(owner))
 
     def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
         """The function that makes *rref* returned the reference *target*, of which it has a handle.
 
         The handle stays the function's own: the alias gets one of its own.
         """
-        effects = self._loans.made(rref)
-        return self._finish(effects + self._aliases.stand_for(rref, target))
+        effects = self.loans.made(rref)
+        return self._finish(effects + self.aliases.stand_for(rref, target))
 
     def done(self, rref: RRefId) -> list[Effect]:
         """The request that ran on *rref* has ended."""
         owner = self.owners[rref]
-        return self._entries.after(owner, owner.done())
+        return self.entries.after(owner, owner.done())
 
     def suspect(self, rref: RRefId) -> list[Effect]:
         """Requests have been queued on *rref* for some time: look whether they wait in a ring."""
-        return self._finish(self._rings.suspect(rref))
+        return self._finish(self.rings.suspect(rref))
 
     def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
         """The answer to a `Look`: *run* waits for *call*, or (None) for no request.
 
         *number* tells this wait of *run* from all its others; *what* is the wait in words.
         """
-        return self._finish(self._rings.waits(run, call, number, what))
+        return self._finish(self.rings.waits(run, call, number, what))
 
     # ---- messages
 
@@ -305,29 +273,29 @@ class Context:
             raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
         match message:
             case ForkRequest():
-                owner, lost = self._entries.own_or_await(message.rref)
+                owner, lost = self.entries.own_or_await(message.rref)
                 return [*owner.fork_request(sender, message), *lost]
             case Delete():
-                return self._loans.delete(sender, message)
+                return self.loans.delete(sender, message)
             case Ack(rref=rref):
-                user = self._entries.user(rref)
+                user = self.entries.user(rref)
                 effects = user.ack(sender, message)
-                return self._entries.after(user, effects + self._serving.created(rref, sender))
+                return self.entries.after(user, effects + self._serving.created(rref, sender))
             case ChildAck():
                 found_user = self.users.get(message.rref)
                 if found_user is None or found_user.lost:
                     return []  # the owner died meanwhile, and with it went the pin
-                return self._entries.after(found_user, found_user.child_ack(sender, message))
+                return self.entries.after(found_user, found_user.child_ack(sender, message))
             case Cancel(call=call, rref=on):
                 return (
                     [Stop(sender, call)] if on is None else self._serving.cancel(sender, call, on)
                 )
             case Returned(loans=loans):
-                return [e for r in loans for e in self._loans.ended(sender, r.rref, r.fork, r)]
+                return [e for r in loans for e in self.loans.ended(sender, r.rref, r.fork, r)]
             case NotifyRefRemoved(loans=notices):
-                return self._loans.notified(sender, notices)
+                return self.loans.notified(sender, notices)
             case RefRemoved(removed=removed):
-                return self._loans.removed(sender, removed)
+                return self.loans.removed(sender, removed)
             case Tell(cargo=cargo):
                 return [*self._references.accept(sender, cargo), Hand(sender, message)]
             case Call(call=call, cargo=cargo):
@@ -342,13 +310,13 @@ class Context:
             case Reply():
                 return self._receive_reply(sender, message)
             case AliasRef():
-                return self._aliases.receive_alias_ref(sender, message)
+                return self.aliases.receive_alias_ref(sender, message)
             case Canonical():
-                return self._aliases.receive_canonical(sender, message)
+                return self.aliases.receive_canonical(sender, message)
             case AliasGone():
-                return self._aliases.receive_alias_gone(sender, message)
+                return self.aliases.receive_alias_gone(sender, message)
             case Probe():
-                return self._rings.receive_probe(sender, message)
+                return self.rings.receive_probe(sender, message)
             case RoomAsked() | RoomGiven():
                 return []  # delivery has seen to it
             case _:
@@ -358,15 +326,15 @@ class Context:
         waiting = self._requests.check_reply(sender, message)
         effects = self._requests.receive_reply(sender, waiting, message)
         if waiting.relay is not None:  # the loans of what was passed on have been settled first
-            effects += self._aliases.pass_back(waiting.relay, message.cargo)
-            effects += self._entries.release(message.cargo.descriptors)
+            effects += self.aliases.pass_back(waiting.relay, message.cargo)
+            effects += self.entries.release(message.cargo.descriptors)
         return effects
 
     def _finish(self, effects: list[Effect]) -> list[Effect]:
         """All that a step asks for, in as few messages as it can be; what was held back is last."""
         if self.state.held or self.state.fetching:
-            effects += self._names.send_held()
-        return batched(self._entries.sendable(effects))
+            effects += self.names.send_held()
+        return batched(self.entries.sendable(effects))
 
     # ---- death
 
@@ -398,12 +366,12 @@ class Context:
             if user.owner == worker:
                 user.lose()
                 self.state.creating.pop(user.rref, None)
-                effects += self._entries.after(user, [])
+                effects += self.entries.after(user, [])
             else:
-                effects += self._entries.after(user, user.died(worker, self._entries.mint_fork))
-        effects += self._aliases.died(worker)
+                effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))
+        effects += self.aliases.died(worker)
         for message in unacknowledged:
-            effects += self._loans.take_back(message)
+            effects += self.loans.take_back(message)
         return self._finish(effects)
 
     def bury(self, worker: WorkerId) -> list[Effect]:
@@ -411,12 +379,12 @@ class Context:
         self.state.buried.add(worker)
         effects: list[Effect] = []
         for owner in list(self.owners.values()):
-            effects += self._entries.after(owner, owner.forget(worker))
+            effects += self.entries.after(owner, owner.forget(worker))
             if not owner.created and owner.rref.creator == worker:
                 # Its creation can not arrive any more, so neither can its value.
                 effects.append(Lose(owner.rref))
         for user in list(self.users.values()):
-            effects += self._entries.after(user, user.forget(worker))
+            effects += self.entries.after(user, user.forget(worker))
         self.state.seen.pop(worker, None)
         missed = {user.owner for user in self.users.values()}
         causes = self.state.causes

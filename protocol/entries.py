@@ -140,12 +140,10 @@ class Entries:
     def hold(self, rref: RRefId) -> None:
         """One more handle of *rref* lives in this process."""
         name = self.name(rref)
-        if name is None:
-            self.entry(rref).hold()
-            return
-        self.state.names[rref] = name
-        name.handles += 1
-        self.entry(name.canonical).hold()
+        if name is not None:
+            self.state.names[rref] = name
+            name.handles += 1
+        self.entry(rref if name is None else name.canonical).handles += 1
 
     def drop(self, rref: RRefId) -> list[Effect]:
         """One handle of *rref* is gone."""
@@ -155,14 +153,20 @@ class Entries:
             if not name.handles:
                 del self.state.names[rref]
         entry = self.entry(rref if name is None else name.canonical)
-        return self.after(entry, entry.drop())
+        if entry.handles == 0:
+            raise AssertionError(f"{entry.rref} has no handle to drop")
+        entry.handles -= 1
+        return self.after(entry, entry.settle())
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """A message has been handled, and lets go of its references."""
         effects: list[Effect] = []
         for descriptor in descriptors:
             entry = self.entry(descriptor.rref)
-            effects += self.after(entry, entry.release())
+            if entry.messages == 0:
+                raise AssertionError(f"no message holds {entry.rref}")
+            entry.messages -= 1
+            effects += self.after(entry, entry.settle())
         return effects
 
     def answered(self, rref: RRefId, request: CallId) -> list[Effect]:

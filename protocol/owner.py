@@ -106,24 +106,6 @@ class Owner:
 
     # ---- what holds the object
 
-    def hold(self) -> None:
-        """Count one more handle."""
-        self.handles += 1
-
-    def drop(self) -> list[Effect]:
-        """Count one handle less."""
-        if self.handles == 0:
-            raise AssertionError(f"{self.rref} has no handle to drop")
-        self.handles -= 1
-        return self.settle()
-
-    def release(self) -> list[Effect]:
-        """A message that held the object has been handled."""
-        if self.messages == 0:
-            raise AssertionError(f"no message holds {self.rref}")
-        self.messages -= 1
-        return self.settle()
-
     def fork(self, fork: ForkId, to: WorkerId) -> None:
         """Share with *to*: the owner is the parent, so the fork is known at once (G2)."""
         self.forks[fork] = to

@@ -127,7 +127,7 @@ def names_are_right(endpoint: Endpoint) -> str | None:
             return f"{endpoint.me} counts {name.handles} handles called {rref}, not {named[rref]}"
         if not name.handles:
             return f"{endpoint.me} keeps an idle name {rref}"
-        if context._entries.find(name.canonical) is None:
+        if context.entries.find(name.canonical) is None:
             return f"{endpoint.me} knows {rref} to be {name.canonical}, and holds no such thing"
     return None
 

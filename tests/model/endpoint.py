@@ -332,7 +332,7 @@ class Endpoint:
         return [
             owner.rref
             for owner in self.context.owners.values()
-            if owner.queue and (blocker := self.context.blocker(owner.rref)) is not None
+            if owner.queue and (blocker := self.context.rings.blocker(owner.rref)) is not None
             if owner.alias is not None or self.awaited(blocker)[0] is not None
         ]
 

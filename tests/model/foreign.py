@@ -263,11 +263,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a reply to what was not asked", A, Reply(call=CallId(B, 9), cargo=Cargo())),
     ),
     (
-        _no(
-            Context,
-            "check",
-            "len(set(new)) < len(new)",
-        ),
+        _no(Context, "check", "len(set(new)) < len(new)"),
         _to_b("one fork twice", C, tell(*[reference(CONFIRMED, ForkId(C, 9), C)] * 2)),
     ),
     (
@@ -292,10 +288,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     ),
     (
         in_context(
-            "without `_check_mine`",
-            "check",
-            "self.entries.check_mine(descriptor.rref)",
-            "pass",
+            "without `_check_mine`", "check", "self.entries.check_mine(descriptor.rref)", "pass"
         ),
         _to_b(
             "a reference to what was never here",
@@ -398,10 +391,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     (
         Mutant("without `self.lent[fork]`", LendingUser, "child_ack", "or self.lent[fork]:", ":"),
         _to_b(
-            "a loan's ACK twice",
-            A,
-            ChildAck(rref=CONFIRMED, fork=ForkId(B, 5)),
-            build=acknowledged,
+            "a loan's ACK twice", A, ChildAck(rref=CONFIRMED, fork=ForkId(B, 5)), build=acknowledged
         ),
     ),
     (

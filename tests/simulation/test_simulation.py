@@ -173,9 +173,7 @@ BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("machine", "method", "wrong"),
-    BROKEN,
-    ids=[f"{m.__name__}.{n}" for m, n, _ in BROKEN],
+    ("machine", "method", "wrong"), BROKEN, ids=[f"{m.__name__}.{n}" for m, n, _ in BROKEN]
 )
 def test_a_broken_machine_is_found_and_the_plan_shrinks(
     monkeypatch: pytest.MonkeyPatch, machine: Any, method: str, wrong: Any

@@ -20,7 +20,7 @@ ALIAS = (
         "self.entries.mint_pin(about)",
         "self.entries.mint_pin(None)",
     ),
-    in_context("does not settle a creation", "stand_for", "= self._loans.made(rref)", "= []"),
+    in_context("does not settle a creation", "stand_for", "= self.loans.made(rref)", "= []"),
     in_context(
         "asks in its own name only", "_ask", "self.state.owners[alias.rref].label", "alias.rref"
     ),
@@ -62,7 +62,7 @@ ALIAS = (
     in_context(
         "tells when the value comes no more",
         "resolve",
-        "effects + self._aliases.answer_asking(owner)",
+        "effects + self.aliases.answer_asking(owner)",
         "effects",
     ),
     in_context(
@@ -193,13 +193,13 @@ ALIAS = (
     in_context(
         "does not pass an answer back",
         "_receive_reply",
-        "effects += self._aliases.pass_back(waiting.relay, message.cargo)",
+        "effects += self.aliases.pass_back(waiting.relay, message.cargo)",
         "pass",
     ),
     in_context(
         "holds what it passed back",
         "_receive_reply",
-        "effects += self._entries.release(message.cargo.descriptors)",
+        "effects += self.entries.release(message.cargo.descriptors)",
         "pass",
     ),
     in_context("tells no caller", "pass_back", "moved = self._moved(owner, caller)", "pass"),
@@ -214,10 +214,7 @@ ALIAS = (
         "if True:",
     ),
     in_context(
-        "keeps what a freed alias stood for",
-        "after",
-        "effects += self.let_go(entry.alias)",
-        "pass",
+        "keeps what a freed alias stood for", "after", "effects += self.let_go(entry.alias)", "pass"
     ),
     in_context(
         "holds what a broken alias stood for", "_break", "*self.entries.let_go(alias), ", ""
@@ -247,18 +244,8 @@ ALIAS = (
         "if",
     ),
     in_context("stands for what died", "died", "effects += self._break(alias, Loss.OWNER)", "pass"),
-    in_context(
-        "waits for a creation on the dead",
-        "died",
-        "effects += self.arrived(made)",
-        "pass",
-    ),
-    in_context(
-        "keeps questions to the dead",
-        "died",
-        "del state.asking[call]",
-        "pass",
-    ),
+    in_context("waits for a creation on the dead", "died", "effects += self.arrived(made)", "pass"),
+    in_context("keeps questions to the dead", "died", "del state.asking[call]", "pass"),
     in_context(
         "answers nobody for a dead owner",
         "died",

@@ -15,12 +15,7 @@ def _user(name: str, method: str, old: str, new: str) -> Mutant:
 
 BORROWING = (
     # ---- the owner
-    _owner(
-        "does not merge a reply's table",
-        "loan_ended",
-        "self._merge(report.borrowers)",
-        "[]",
-    ),
+    _owner("does not merge a reply's table", "loan_ended", "self._merge(report.borrowers)", "[]"),
     _owner(
         "unpins first, then merges",
         "loan_ended",

@@ -10,7 +10,7 @@ CONTEXT = (
         "owner = self.begin(rref)",
         'raise ProtocolError("unknown")',
     ),
-    in_context("starts an own object without a handle", "own", "owner.hold()", "pass"),
+    in_context("starts an own object without a handle", "own", "owner.handles = 1", "pass"),
     in_context("creates without a handle", "create", "entries.hold(rref)", "pass"),
     in_context(
         "does not hold what is being created",
@@ -60,45 +60,30 @@ CONTEXT = (
         "effects += self.references.accept_request(sender, message.call, message.cargo)",
         "pass",
     ),
-    in_context(
-        "does not acknowledge a creation",
-        "create",
-        "[Send(sender, ack)]",
-        "[]",
-    ),
-    in_context(
-        "runs a method as a function",
-        "create",
-        "if message.target is None:",
-        "if True:",
-    ),
-    in_context(
-        "does not notice an answer",
-        "answered",
-        "entry.pending.discard(request)",
-        "pass",
-    ),
+    in_context("does not acknowledge a creation", "create", "[Send(sender, ack)]", "[]"),
+    in_context("runs a method as a function", "create", "if message.target is None:", "if True:"),
+    in_context("does not notice an answer", "answered", "entry.pending.discard(request)", "pass"),
     in_context(
         "does not delete after the last answer",
         "answered",
         "return self.after(entry, entry.settle())",
         "return []",
     ),
-    in_context("does not release", "release", "self.after(entry, entry.release())", "[]"),
+    in_context("does not release", "release", "self.after(entry, entry.settle())", "[]"),
+    in_context("frees nothing at the last drop", "drop", "self.after(entry, entry.settle())", "[]"),
+    in_context(
+        "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
+    ),
+    in_context("does not count a drop", "drop", "entry.handles -= 1", "pass"),
     in_context("keeps entries that have ended", "after", "if entry.unused:", "if False:"),
     in_context("sends to the dead", "sendable", "if not dead:", "if True:"),
     in_context("speaks to the dead", "check_alive", "if worker in self.state.dead:", "if False:"),
     in_context("shares with the dead", "_shareable", "self.entries.check_alive(to)", "pass"),
-    in_context("tells the dead", "tell", "self._entries.check_alive(to)", "pass"),
+    in_context("tells the dead", "tell", "self.entries.check_alive(to)", "pass"),
     in_context("calls the dead", "call", "self.entries.check_alive(to)", "pass"),
     in_context("creates on the dead", "create", "entries.check_alive(to)", "pass"),
     in_context("asks a dead owner", "living", "isinstance(entry, User) and entry.lost", "False"),
-    in_context(
-        "undoes what a burial undid",
-        "abandon",
-        "descriptor.fork in children",
-        "True",
-    ),
+    in_context("undoes what a burial undid", "abandon", "descriptor.fork in children", "True"),
     in_context("undoes nothing", "abandon", "descriptor.fork in children", "False"),
     in_context(
         "forgets that the owner of what arrives is dead",
@@ -115,12 +100,12 @@ CONTEXT = (
         "pass",
     ),
     in_context(
-        "keeps entries of the dead", "died", "effects += self._entries.after(user, [])", "pass"
+        "keeps entries of the dead", "died", "effects += self.entries.after(user, [])", "pass"
     ),
     in_context(
         "does not release forks of the dead",
         "bury",
-        "effects += self._entries.after(owner, owner.forget(worker))",
+        "effects += self.entries.after(owner, owner.forget(worker))",
         "pass",
     ),
     in_context(
@@ -129,12 +114,7 @@ CONTEXT = (
         "effects.append(Lose(owner.rref))",
         "pass",
     ),
-    in_context(
-        "gives up creations of the living",
-        "bury",
-        "and owner.rref.creator == worker",
-        "",
-    ),
+    in_context("gives up creations of the living", "bury", "and owner.rref.creator == worker", ""),
     in_context(
         "gives up what was created in time",
         "bury",
@@ -144,7 +124,7 @@ CONTEXT = (
     in_context(
         "does not unpin what was pinned for the dead",
         "bury",
-        "effects += self._entries.after(user, user.forget(worker))",
+        "effects += self.entries.after(user, user.forget(worker))",
         "pass",
     ),
     in_context(
@@ -163,19 +143,14 @@ CONTEXT = (
         "refuses a child's ACK after it let go of a dead owner's object",
         "_receive",
         "found_user = self.users.get(message.rref)",
-        "found_user = self._entries.user(message.rref)",
+        "found_user = self.entries.user(message.rref)",
     ),
     in_context("cancels what was answered", "cancel", "if waiting is None:", "if False:"),
     in_context(
         "asks again for what was cancelled", "cancel", "if waiting.fetch is not None:", "if False:"
     ),
     in_context("runs what came cancelled", "_enqueue", "and request.cancelled", "and False"),
-    in_context(
-        "stops no function",
-        "_receive",
-        "[Stop(sender, call)]",
-        "[]",
-    ),
+    in_context("stops no function", "_receive", "[Stop(sender, call)]", "[]"),
     in_context(
         "raises when a cancel comes too late",
         "cancel",

@@ -118,12 +118,7 @@ DELIVERY = (
         "if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:",
         "if False:",
     ),
-    _channel(
-        "asks for no room",
-        "_ask",
-        "self._unsent.append(RoomAsked(flow=flow))",
-        "pass",
-    ),
+    _channel("asks for no room", "_ask", "self._unsent.append(RoomAsked(flow=flow))", "pass"),
     _channel(
         "never remembers that it asked", "_ask", "room.asked = room.messages, room.bytes", "pass"
     ),

@@ -81,10 +81,7 @@ LENDING = (
     _user("hears of no lender's death", "died", "loan.lender == worker", "False"),
     _user("asks whoever died", "died", "loan.lender == worker", "True"),
     _user(
-        "believes in a dead lender",
-        "died",
-        "self.loans[fork] = Loan(None, counted=False)",
-        "pass",
+        "believes in a dead lender", "died", "self.loans[fork] = Loan(None, counted=False)", "pass"
     ),
     _user("is covered by a dead lender", "died", "counted=False", "counted=True"),
     _user("asks though it is counted after a death", "died", "if not self.confirmed:", "if True:"),

@@ -11,12 +11,7 @@ LOANS = (
     ),
     in_context("gives back another reference", "find", "if loan.rref == rref:", "if True:"),
     in_context("gives nothing back", "find", "if loan.rref == rref:", "if False:"),
-    in_context(
-        "forks under the name of giving back",
-        "give_back",
-        "passing=Passing.BACK, ",
-        "",
-    ),
+    in_context("forks under the name of giving back", "give_back", "passing=Passing.BACK, ", ""),
     in_context(
         "serves for ever",
         "end",
@@ -74,10 +69,7 @@ LOANS = (
         "makes for ever", "made", "self.state.making.pop(rref, None)", "self.state.making.get(rref)"
     ),
     in_context(
-        "always returns a creation's loans",
-        "made",
-        "if loans else effects",
-        "if True else effects",
+        "always returns a creation's loans", "made", "if loans else effects", "if True else effects"
     ),
     in_context(
         "does not return a creation's loans",
@@ -104,7 +96,7 @@ LOANS = (
     in_context(
         "tells no borrower of a death",
         "died",
-        "effects += self._entries.after(user, user.died(worker, self._entries.mint_fork))",
+        "effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))",
         "pass",
     ),
     in_context(
@@ -120,7 +112,7 @@ LOANS = (
     in_context(
         "does not settle what a creation returned",
         "_receive",
-        "for e in self._loans.ended(sender, r.rref, r.fork, r)]",
+        "for e in self.loans.ended(sender, r.rref, r.fork, r)]",
         "for e in ()]",
     ),
     in_context("lends as if there came a reply", "lend", "replies=replies)", "replies=True)"),
@@ -128,8 +120,8 @@ LOANS = (
     in_context(
         "sends one notice for each loan",
         "_finish",
-        "batched(self._entries.sendable(effects))",
-        "self._entries.sendable(effects)",
+        "batched(self.entries.sendable(effects))",
+        "self.entries.sendable(effects)",
     ),
     # ---- creations (see `of_creations`, too)
     in_context(

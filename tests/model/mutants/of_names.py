@@ -8,7 +8,9 @@ NAMES = (
         "does not know its own aliases", "whereabouts", "return shown or rref", "return rref"
     ),
     in_context("does not count a name's handle", "hold", "name.handles += 1", "pass"),
-    in_context("counts a handle for the hop", "hold", "if name is None:", "if True:"),
+    in_context(
+        "counts a handle for the hop", "hold", "rref if name is None else name.canonical", "rref"
+    ),
     in_context("forgets a name", "hold", "self.state.names[rref] = name", "pass"),
     in_context(
         "does not take a name from a message",

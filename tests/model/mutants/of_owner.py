@@ -17,7 +17,6 @@ OWNER = (
     _owner("frees what runs a request", "unused", "not self.running", "True"),
     _owner("frees what it is asked about", "unused", "not self.asking", "True"),
     _owner("frees nothing", "settle", "if self.unused else []", "if False else []"),
-    _owner("does not free at the last drop", "drop", "return self.settle()", "return []"),
     _owner("does not free at the last delete", "delete", "return self.settle()", "return []"),
     _owner("does not free when nobody wants the value", "resolve", "or self.settle()", "or []"),
     _owner("does not free when the last request ends", "done", "or self.settle()", "or []"),
@@ -25,8 +24,6 @@ OWNER = (
     _owner("does not free after an abandoned fork", "abandon", "return self.settle()", "return []"),
     _owner("does not count a fork it makes", "fork", "self.forks[fork] = to", "pass"),
     _owner("keeps an abandoned fork", "abandon", "del self.forks[fork]", "pass"),
-    _owner("does not count a handle", "hold", "self.handles += 1", "pass"),
-    _owner("does not count a drop", "drop", "self.handles -= 1", "pass"),
     _owner("does not hold what comes home", "arrive", "self.messages += 1", "pass"),
     _owner(
         "does not acknowledge what comes home",
@@ -35,12 +32,7 @@ OWNER = (
         "[]",
     ),
     _owner("keeps its own fork", "arrive", "del self.forks[descriptor.fork]", "pass"),
-    _owner(
-        "acknowledges to itself",
-        "arrive",
-        "descriptor.parent == me",
-        "False",
-    ),
+    _owner("acknowledges to itself", "arrive", "descriptor.parent == me", "False"),
     _owner(
         "acknowledges a fork it does not count",
         "fork_request",
