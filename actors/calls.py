@@ -150,7 +150,7 @@ class Calls:
     ) -> Future[Any]:
         """Ask for a copy of the value, or with *copy* false whether there is one.
 
-        *direct* and *follow*: see `Requests.fetch`. Without *direct* the value of an alias comes by
+        *direct* and *follow*: see `Context.fetch`. Without *direct* the value of an alias comes by
         way of the alias's owner, in turn with all that was asked of it before and after.
         """
         if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:

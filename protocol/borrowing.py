@@ -102,7 +102,6 @@ class BorrowingUser(User):
     # ---- at the lender
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        """See `User.lend`."""
         self.fork(fork, to)
         return Passing.LOAN
 
@@ -119,7 +118,6 @@ class BorrowingUser(User):
     # ---- at the borrower
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
-        """See `User.borrow`."""
         if not self._covered:
             self.guardian = descriptor.fork
         return []
@@ -158,7 +156,6 @@ class BorrowingUser(User):
         return self._know(fork) + self.settle()
 
     def ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
-        """See `User.ack`."""
         if message.fork == self.requested:
             self.announcing = False
         return super().ack(sender, message)
@@ -184,12 +181,10 @@ class BorrowingUser(User):
         return [Send(self.owner, ForkRequest(rref=self.rref, fork=self.requested))]
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        """See `User.forget`."""
         self.borrowers = {fork: who for fork, who in self.borrowers.items() if who != worker}
         return super().forget(worker)
 
     def lose(self) -> None:
-        """See `User.lose`."""
         super().lose()
         self.guardian = None
         self.reported.clear()

@@ -53,7 +53,6 @@ class LendingOwner(Owner):
         """Loans for calls that have not been answered."""
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        """See `Owner.lend`."""
         self.fork(fork, to)
         if not replies:
             return Passing.FORK
@@ -61,7 +60,6 @@ class LendingOwner(Owner):
         return Passing.LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
-        """See `Owner.abandon`."""
         self.lent.pop(fork, None)
         return super().abandon(fork)
 
@@ -74,13 +72,11 @@ class LendingOwner(Owner):
         return self.settle()
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        """See `Owner.forget`."""
         self.lent = {fork: to for fork, to in self.lent.items() if to != worker}
         return super().forget(worker)
 
     @property
     def unused(self) -> bool:
-        """See `Owner.unused`."""
         return not self.lent and super().unused
 
 
@@ -108,7 +104,6 @@ class LendingUser(User):
         """Loans that brought the reference here, for calls that still run."""
 
     def create(self, fork: ForkId) -> None:
-        """See `User.create`."""
         super().create(fork)
         self.made = True
 
@@ -116,18 +111,15 @@ class LendingUser(User):
 
     @property
     def counted(self) -> bool:
-        """See `User.counted`."""
         return self.made or self.confirmed
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        """See `User.lend`."""
         self.fork(fork, to)
         if replies:
             self.lent[fork] = False
         return Passing.LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
-        """See `User.abandon`."""
         self.lent.pop(fork, None)
         return super().abandon(fork)
 
@@ -152,7 +144,6 @@ class LendingUser(User):
     # ---- at the borrower
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
-        """See `User.borrow`."""
         fork, lender = descriptor.fork, descriptor.parent
         if fork in self.children:
             return []  # lent to itself: its own pin would look like use, and have it ask
@@ -204,19 +195,16 @@ class LendingUser(User):
         return effects
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        """See `User.forget`."""
         self.lent = {fork: ack for fork, ack in self.lent.items() if self.children[fork] != worker}
         return super().forget(worker)
 
     def lose(self) -> None:
-        """See `User.lose`."""
         super().lose()
         self.lent.clear()
         self.loans.clear()
 
     @property
     def unused(self) -> bool:
-        """See `User.unused`."""
         return not self.loans and super().unused
 
     def settle(self) -> list[Effect]:

@@ -80,22 +80,13 @@ class State:
     """Those of the dead whose grace is over: they hold nothing any more."""
     causes: dict[WorkerId, str] = field(default_factory=dict)
     """How those ended who died lately, or owned an object that is used here. For errors."""
-
-    # ---- creations, and how many ids have been minted
-
     asked: dict[WorkerId, Asked] = field(default_factory=dict)
     seen: dict[WorkerId, Seen] = field(default_factory=dict)
     rrefs: int = 0
     forks: int = 0
     calls: int = 0
-
-    # ---- loans
-
     serving: dict[CallId, tuple[Descriptor, ...]] = field(default_factory=dict)
     """Requests that run or wait here: the references in each."""
-
-    # ---- names
-
     names: dict[RRefId, Name] = field(default_factory=dict)
     """Aliases that are known to be one: what their handles here stand for."""
     asking: dict[CallId, RRefId] = field(default_factory=dict)
@@ -106,14 +97,8 @@ class State:
     """The calls of all these."""
     fetching: dict[RRefId, CallId] = field(default_factory=dict)
     """Direct fetches under way, which all later requests on the handle wait for."""
-
-    # ---- requests
-
     creating: dict[RRefId, tuple[RRefId, CallId]] = field(default_factory=dict)
     """Objects being created by a method call: the object it is called on, and its pin there."""
-
-    # ---- aliases
-
     making: dict[RRefId, CallId] = field(default_factory=dict)
     """Objects that live here and are being made, and by which request."""
     aliases: dict[RRefId, Alias] = field(default_factory=dict)
@@ -122,8 +107,5 @@ class State:
     """Creations passed on: for which alias, and the acknowledgement that waits for them."""
     relayed: dict[CallId, CallId] = field(default_factory=dict)
     """Other requests passed on, by their callers' ids: under which id of our own."""
-
-    # ---- rings
-
     looking: dict[CallId, Probe] = field(default_factory=dict)
     """Probes that wait, within a step, for the shell to say what a request waits for."""
