@@ -172,7 +172,7 @@ class Deaths:
 
 
 def death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:
-    """The error for what waited for *worker*, or for its object *rref*; *how*: see `Entries.how`."""
+    """The error for what waited for *worker* or its object *rref*; *how*: see `Entries.how`."""
     if rref is not None:
         return OwnerDiedError(
             f"{worker}, the owner of {rref}, died{how}, and the value with it; create it again"

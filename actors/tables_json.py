@@ -29,7 +29,7 @@ from ..protocol.lending import LendingOwner, LendingUser, Loan
 from ..protocol.messages import KINDS, Cargo, Descriptor, Hop, Moved, Passing, Report
 from ..protocol.owner import Owner
 from ..protocol.sharing import DISCIPLINES
-from ..protocol.state import Name, Relay, State, Waiting
+from ..protocol.state import Name, Relay, Tables, Waiting
 from ..protocol.user import User
 from .tracing import spell
 
@@ -39,7 +39,7 @@ _APART = frozenset({"me", "discipline", "now", "looking"})
 A probe waits to be told something in the same step only."""
 _PLAIN = frozenset({"owners", "users", "waiting", "dead", "buried", "causes", "names"})
 _TABLES = {
-    name if name in _PLAIN else f"_{name}": name for name in State.__slots__ if name not in _APART
+    name if name in _PLAIN else f"_{name}": name for name in Tables.__slots__ if name not in _APART
 }
 """The tables, by their names in a trace."""
 _DEAD = frozenset({"dead", "buried"})
@@ -76,7 +76,7 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     """
     if sharing not in DISCIPLINES:
         raise SnapshotError(f"{sharing!r} is no discipline")
-    state = State(me, DISCIPLINES[sharing])
+    state = Tables(me, DISCIPLINES[sharing])
     if not isinstance(tables, dict) or tables.keys() != _TABLES.keys():
         raise SnapshotError("they do not have the fields that tables have")
     read = _Reader(worker)

@@ -31,7 +31,7 @@ and a test reads the list::
     references  how references leave and arrive with messages
     requests    what an endpoint asks of others, and what it answers
     aliases     objects that stand for other objects
-    serving     what others ask of the objects here
+    hosting     what others ask of the objects here
     rings       finds requests that wait for each other
     context     composes all of them, and gives each message to the right one
     rendezvous  agrees on the members of a group

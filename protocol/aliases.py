@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from .owner import Owner
     from .references import References
     from .requests import Requests
-    from .state import State
+    from .state import Tables
 
 MAX_PATH = 32
 """Ids that the way to a canonical object is told with; of longer ones the middle is left out."""
@@ -78,7 +78,7 @@ MAX_PATH = 32
 class Aliases:
     """The aliases among the objects that live here."""
 
-    state: State
+    state: Tables
     entries: Entries
     loans: Loans
     names: Names

@@ -1,6 +1,6 @@
 """Everything that one endpoint knows about references: the machines, composed.
 
-A `Context` routes every message to the machine that it is for. The machines share one `State` and
+A `Context` routes every message to the machine that it is for. The machines share one `Tables` and
 each has the machines below it (the order is in the package's docstring); only the `Context` knows
 all of them. It is sans-IO: whatever happens to the endpoint is a method call, and the answer is a
 list of effects for the shell to carry out, in order. It is not thread-safe; the shell calls it
@@ -42,6 +42,7 @@ from .borrowing import batched
 from .effects import Effect, Fail, Hand, Lose, Refusal, Refuse, Run, Send, Stop
 from .entries import Entries
 from .errors import ProtocolError
+from .hosting import Hosting
 from .loans import Loans
 from .messages import (
     Ack,
@@ -71,9 +72,8 @@ from .names import Names
 from .references import References
 from .requests import Requests
 from .rings import Rings
-from .serving import Serving
 from .sharing import DISCIPLINES, Sharing
-from .state import State
+from .state import Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,10 +87,10 @@ class Context:
     """All the reference machines of the endpoint *me*, which shares by *sharing* in calls."""
 
     def __init__(
-        self, me: WorkerId, sharing: Sharing = "lend", *, state: State | None = None
+        self, me: WorkerId, sharing: Sharing = "lend", *, state: Tables | None = None
     ) -> None:
         """With *state* the machines go on from there."""
-        self.state = state = state or State(me, DISCIPLINES[sharing])
+        self.state = state = state or Tables(me, DISCIPLINES[sharing])
         self.me = me
         self.owners, self.users = state.owners, state.users
         self.waiting, self.dead = state.waiting, state.dead
@@ -100,7 +100,7 @@ class Context:
         references = self._references = References(state, entries, loans, names)
         requests = self._requests = Requests(state, entries, loans, names, references)
         aliases = self.aliases = Aliases(state, entries, loans, names, references, requests)
-        self._serving = Serving(state, entries, references, requests, aliases)
+        self._hosting = Hosting(state, entries, references, requests, aliases)
         self.rings = Rings(state, entries)
 
     # ---- questions
@@ -280,7 +280,7 @@ class Context:
             case Ack(rref=rref):
                 user = self.entries.user(rref)
                 effects = user.ack(sender, message)
-                return self.entries.after(user, effects + self._serving.created(rref, sender))
+                return self.entries.after(user, effects + self._hosting.created(rref, sender))
             case ChildAck():
                 found_user = self.users.get(message.rref)
                 if found_user is None or found_user.lost:
@@ -288,7 +288,7 @@ class Context:
                 return self.entries.after(found_user, found_user.child_ack(sender, message))
             case Cancel(call=call, rref=on):
                 return (
-                    [Stop(sender, call)] if on is None else self._serving.cancel(sender, call, on)
+                    [Stop(sender, call)] if on is None else self._hosting.cancel(sender, call, on)
                 )
             case Returned(loans=loans):
                 return [e for r in loans for e in self.loans.ended(sender, r.rref, r.fork, r)]
@@ -302,11 +302,11 @@ class Context:
                 accepted = self._references.accept_request(sender, call, cargo)
                 return [*accepted, Run(sender, message)]
             case Create():
-                return self._serving.create(sender, message)
+                return self._hosting.create(sender, message)
             case Invoke():
-                return self._serving.invoke(sender, message)
+                return self._hosting.invoke(sender, message)
             case Fetch():
-                return self._serving.fetch(sender, message)
+                return self._hosting.fetch(sender, message)
             case Reply():
                 return self._receive_reply(sender, message)
             case AliasRef():

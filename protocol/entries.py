@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from .alias import Alias
     from .effects import Effect
     from .messages import Descriptor
-    from .state import State
+    from .state import Tables
 
 
 @dataclass(slots=True)
 class Entries:
     """The entries in the tables of one endpoint."""
 
-    state: State
+    state: Tables
 
     # ---- looking up
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .entries import Entries
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Delete, Descriptor, Message
-    from .state import State
+    from .state import Tables
 
 
 def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
@@ -38,7 +38,7 @@ def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
 class Loans:
     """What happens to loans."""
 
-    state: State
+    state: Tables
     entries: Entries
 
     # ---- at the callee

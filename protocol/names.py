@@ -2,7 +2,7 @@
 
 A handle keeps the id that it was made with. When that turns out to be an alias, the endpoint
 *learns* the canonical object: all its handles count for that one from then on, each still under
-its own name (`State.names`), and the hop is dropped: the alias's own entry ends like that of
+its own name (`Tables.names`), and the hop is dropped: the alias's own entry ends like that of
 any reference that nobody uses::
 
     handles of h --learned: h is f--> name h: f, and as many handles of f; h is deleted
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from .entries import Entries
     from .ids import CallId, RRefId, WorkerId
     from .messages import Descriptor, Message
-    from .state import State
+    from .state import Tables
 
 
 @dataclass(slots=True)
 class Names:
     """What handles are called, and the order of what is asked by them."""
 
-    state: State
+    state: Tables
     entries: Entries
 
     # ---- questions

@@ -79,7 +79,7 @@ class Owner:
     def __init__(self, rref: RRefId) -> None:
         self.rref = rref
         self.born = 0.0
-        """When the entry was made, by the shell's clock (`State.now`)."""
+        """When the entry was made, by the shell's clock (`Tables.now`)."""
         self.created = False
         self.resolved = False
         self.target: RRefId | None = None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .loans import Loans
     from .names import Names
-    from .state import State
+    from .state import Tables
 
 _NOTHING_LENT: Mapping[ForkId, RRefId] = MappingProxyType({})
 
@@ -37,7 +37,7 @@ _NOTHING_LENT: Mapping[ForkId, RRefId] = MappingProxyType({})
 class References:
     """What the message that brings a reference says of it, and what is checked of that."""
 
-    state: State
+    state: Tables
     entries: Entries
     loans: Loans
     names: Names

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .messages import Moved
     from .names import Names
     from .references import References
-    from .state import State
+    from .state import Tables
 
 
 class ElsewhereError(FarrefError):
@@ -41,7 +41,7 @@ class ElsewhereError(FarrefError):
 class Requests:
     """What waits for answers."""
 
-    state: State
+    state: Tables
     entries: Entries
     loans: Loans
     names: Names

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .entries import Entries
     from .ids import CallId, RRefId, WorkerId
     from .owner import Owner
-    from .state import State
+    from .state import Tables
 
 MAX_HOPS = 100
 """Waits that a probe follows at most; of a longer ring each wait ends by its timeout."""
@@ -79,7 +79,7 @@ MAX_HOPS = 100
 class Rings:
     """The probes that look for rings."""
 
-    state: State
+    state: Tables
     entries: Entries
 
     # ---- what the shell says and asks

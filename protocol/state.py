@@ -62,7 +62,7 @@ class Name:
 
 
 @dataclass(slots=True, eq=False)
-class State:
+class Tables:
     """The tables of the endpoint *me*, which shares in calls by *discipline*."""
 
     me: WorkerId

@@ -70,7 +70,7 @@ class User:
         self.rref = rref
         self.owner = owner
         self.born = 0.0
-        """When the entry was made, by the shell's clock (`State.now`)."""
+        """When the entry was made, by the shell's clock (`Tables.now`)."""
         self.handles = 0
         """Live handles in this process."""
         self.messages = 0

@@ -221,7 +221,7 @@ BY_PROGRAM = {
         "Entries.own_or_await: refuses what overtakes a creation",
         "Requests.create: does not hold what is being created",
         "Owner.create: acknowledges a creation whose fork it does not count",
-        "Serving.create: does not acknowledge a creation",
+        "Hosting.create: does not acknowledge a creation",
         "User.unused: deletes before it is confirmed",
         "User.ack: does not delete when confirmed late",
         "User.create: forgets that its creation is outstanding",
@@ -234,8 +234,8 @@ BY_PROGRAM = {
         "Requests.create: lets go of an object while its method is asked to create",
         "Entries.mint_pin: lets go of an object that it asked something",
         "Requests.created: holds the target of a creation for ever",
-        "Serving.create: holds the target of its own creation for ever",
-        "Serving.create: runs a method as a function",
+        "Hosting.create: holds the target of its own creation for ever",
+        "Hosting.create: runs a method as a function",
         "Entries.answered: does not notice an answer",
         "Owner.unused: frees what has no value yet",
         "Owner.unused: frees what has handles",
@@ -276,7 +276,7 @@ BY_PROGRAM = {
         "User._know: does not remember that it is counted",
     ),
     "a value that refers to another object": (
-        "Serving.create: does not accept what a creation brings",
+        "Hosting.create: does not accept what a creation brings",
     ),
     "the caller dies [lend]": (
         "Entries.sendable: sends to the dead",
@@ -330,12 +330,12 @@ BY_PROGRAM = {
     ),
     "a call on an alias, cancelled while it is held back": (
         "Names.dispatch_cancel: cancels before it asks",
-        "Serving._enqueue: runs what came cancelled",
+        "Hosting._enqueue: runs what came cancelled",
     ),
     "a cancelled function": ("Requests.cancel: cancels what was answered",),
     "a cancelled function [lend]": ("Context._receive: stops no function",),
     "a cancelled call with references [lend]": (
-        "Serving.cancel: raises when a cancel comes too late",
+        "Hosting.cancel: raises when a cancel comes too late",
     ),
     "the owner shares with itself": (
         "Owner.arrive: does not hold what comes home",
@@ -401,7 +401,7 @@ BY_PROGRAM = {
         "Loans._notified: answers no notice for what is gone",
     ),
     "lent by the owner to a creation, and kept": (
-        "Serving.create: does not serve a creation to its end",
+        "Hosting.create: does not serve a creation to its end",
     ),
     "the lender's lender dies, and the end keeps [borrow]": (
         "Loans.take_back: takes nothing back",
@@ -490,7 +490,7 @@ BY_PROGRAM = {
         "Entries._is_gone: waits for creations of the dead",
     ),
     "too late: a living creator's object": (
-        "Serving.create: does not see a creation",
+        "Hosting.create: does not see a creation",
         "Entries._is_gone: waits for what it has seen",
     ),
     "the borrower dies, and the lender keeps [lend]": (
@@ -571,7 +571,7 @@ BY_TRACE = {
         "Context._receive_reply: does not pass an answer back",
         "Aliases.pass_back: tells no caller",
         "Aliases.pass_back: tells a caller again and again",
-        "Serving.cancel: does not cancel what it passed on",
+        "Hosting.cancel: does not cancel what it passed on",
         "Entries.after: keeps what a freed alias stood for",
         "Entries.let_go: is not gone",
         "Entries.let_go: stays on the list",
@@ -614,7 +614,7 @@ BY_TRACE = {
         "Aliases.pass_on: forgets that a creation is early",
         "Aliases.pass_on: is early for ever",
         "Aliases.pass_on: keeps the handle of what it passes on",
-        "Serving.created: does not hear that a creation arrived",
+        "Hosting.created: does not hear that a creation arrived",
         "Aliases.arrived: is early after all have arrived",
         "Aliases.arrived: does not show when all have arrived",
         "Entries.unlist: leaves a list twice",

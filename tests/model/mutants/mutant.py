@@ -14,14 +14,14 @@ from typing import Any
 from farref.protocol.aliases import Aliases
 from farref.protocol.context import Context
 from farref.protocol.entries import Entries
+from farref.protocol.hosting import Hosting
 from farref.protocol.loans import Loans
 from farref.protocol.names import Names
 from farref.protocol.references import References
 from farref.protocol.requests import Requests
 from farref.protocol.rings import Rings
-from farref.protocol.serving import Serving
 
-PARTS = (Context, Entries, Loans, Names, References, Requests, Aliases, Serving, Rings)
+PARTS = (Context, Entries, Loans, Names, References, Requests, Aliases, Hosting, Rings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from .messages import Fetch, Invoke, ObjectRequest
     from .references import References
     from .requests import Requests
-    from .state import State
+    from .state import Tables
 
 
 @dataclass(slots=True)
-class Serving:
+class Hosting:
     """The requests of others on objects here."""
 
-    state: State
+    state: Tables
     entries: Entries
     references: References
     requests: Requests
