@@ -32,13 +32,13 @@ class Mutant:
     machine: type
     method: str
     old: str
-    new: str
+    new: str = "pass"
 
     def __str__(self) -> str:
         return f"{self.machine.__name__}.{self.method}: {self.name}"
 
 
-def in_context(name: str, method: str, old: str, new: str) -> Mutant:
+def in_context(name: str, method: str, old: str, new: str = "pass") -> Mutant:
     """A mutant of the part of `Context`, or of itself, whose *method* has the piece *old*."""
     parts = [part for part in PARTS if method in vars(part)]
     sources = ((part, textwrap.dedent(inspect.getsource(vars(part)[method]))) for part in parts)

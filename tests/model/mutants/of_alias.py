@@ -3,9 +3,7 @@
 from .mutant import in_context
 
 ALIAS = (
-    in_context(
-        "stands for what it does not hold", "stand_for", "self.entries.hold(target)", "pass"
-    ),
+    in_context("stands for what it does not hold", "stand_for", "self.entries.hold(target)"),
     in_context("does not ask what it stands for", "stand_for", "*self._ask(alias, target), ", ""),
     in_context(
         "does not notice that nobody wants it",
@@ -25,16 +23,12 @@ ALIAS = (
         "asks in its own name only", "_ask", "self.state.owners[alias.rref].label", "alias.rref"
     ),
     in_context(
-        "does not know its aliases",
-        "receive_alias_ref",
-        "owner.aliases[message.alias] = sender",
-        "pass",
+        "does not know its aliases", "receive_alias_ref", "owner.aliases[message.alias] = sender"
     ),
     in_context(
         "does not remember who asks",
         "receive_alias_ref",
         "owner.asking.append((sender, message.call))",
-        "pass",
     ),
     in_context(
         "answers only later",
@@ -46,7 +40,7 @@ ALIAS = (
     in_context("sees circles everywhere", "_hear", "label == owner.label", "True"),
     in_context("says every label again", "_hear", "if label <= owner.label:", "if False:"),
     in_context("says no label again", "_hear", "if alias is not None else []", "if False else []"),
-    in_context("does not learn a label", "_hear", "owner.label = label", "pass"),
+    in_context("does not learn a label", "_hear", "owner.label = label"),
     in_context(
         "answers for ever",
         "answer_asking",
@@ -69,7 +63,6 @@ ALIAS = (
         "keeps an alias that is gone on its list",
         "receive_alias_gone",
         "del owner.aliases[message.alias]",
-        "pass",
     ),
     in_context(
         "does not take what it is told",
@@ -81,13 +74,11 @@ ALIAS = (
         "does not drop the hop",
         "receive_canonical",
         "effects += self.names.learn(about, canonical, moved.path)",
-        "pass",
     ),
     in_context(
         "waits for what was answered",
         "receive_canonical",
         "del self.state.asking[message.call], alias.asked[message.call]",
-        "pass",
     ),
     in_context(
         "resolves what is gone",
@@ -96,16 +87,12 @@ ALIAS = (
         "if alias.canonical is None:",
     ),
     in_context(
-        "stays on the list of the hop",
-        "receive_canonical",
-        "effects += self.entries.unlist(alias)",
-        "pass",
+        "stays on the list of the hop", "receive_canonical", "effects += self.entries.unlist(alias)"
     ),
     in_context(
         "holds the hop for ever",
         "receive_canonical",
         "effects += self.entries.answered(about, message.call)",
-        "pass",
     ),
     in_context(
         "holds the canonical object twice",
@@ -126,7 +113,7 @@ ALIAS = (
         "for sender, request in ():",
     ),
     in_context("tells while creations are early", "_found", "alias.early = ", "_ = "),
-    in_context("shows nothing", "_found", "effects += self._show(alias)", "pass"),
+    in_context("shows nothing", "_found", "effects += self._show(alias)"),
     in_context(
         "is not freed when what waited is gone",
         "_found",
@@ -161,7 +148,7 @@ ALIAS = (
         "alias.rref, tuple(acks)\n",
         "alias.rref, ()\n    acks = [*acks]\n",
     ),
-    in_context("forgets that a creation is early", "pass_on", "alias.early.add(made)", "pass"),
+    in_context("forgets that a creation is early", "pass_on", "alias.early.add(made)"),
     in_context(
         "is early for ever",
         "pass_on",
@@ -183,7 +170,7 @@ ALIAS = (
     in_context(
         "does not hear that a creation arrived", "created", " + self.aliases.arrived(rref)", ""
     ),
-    in_context("is early after all have arrived", "arrived", "alias.early.discard(rref)", "pass"),
+    in_context("is early after all have arrived", "arrived", "alias.early.discard(rref)"),
     in_context(
         "does not show when all have arrived", "arrived", "return self._show(alias)", "return []"
     ),
@@ -194,16 +181,14 @@ ALIAS = (
         "does not pass an answer back",
         "_receive_reply",
         "effects += self.aliases.pass_back(waiting.relay, message.cargo)",
-        "pass",
     ),
     in_context(
         "holds what it passed back",
         "_receive_reply",
         "effects += self.entries.release(message.cargo.descriptors)",
-        "pass",
     ),
-    in_context("tells no caller", "pass_back", "moved = self._moved(owner, caller)", "pass"),
-    in_context("tells a caller again and again", "pass_back", "alias.told.add(caller)", "pass"),
+    in_context("tells no caller", "pass_back", "moved = self._moved(owner, caller)"),
+    in_context("tells a caller again and again", "pass_back", "alias.told.add(caller)"),
     in_context(
         "gives nothing back through", "_share_back", "references.give_back(rref, call) or", ""
     ),
@@ -214,19 +199,17 @@ ALIAS = (
         "if True:",
     ),
     in_context(
-        "keeps what a freed alias stood for", "after", "effects += self.let_go(entry.alias)", "pass"
+        "keeps what a freed alias stood for", "after", "effects += self.let_go(entry.alias)"
     ),
     in_context(
         "holds what a broken alias stood for", "_break", "*self.entries.let_go(alias), ", ""
     ),
     in_context("breaks without an error", "_break", ", Lose(alias.rref, why)", ""),
-    in_context("is not gone", "let_go", "alias.gone = True", "pass"),
+    in_context("is not gone", "let_go", "alias.gone = True"),
     in_context("stays on the list", "let_go", "effects = self.unlist(alias)", "effects = []"),
     in_context("keeps what it stood for", "let_go", "effects + self.drop(alias.target)", "effects"),
-    in_context(
-        "remembers what is gone", "unlist", "self.state.aliases.pop(alias.rref, None)", "pass"
-    ),
-    in_context("leaves a list twice", "unlist", "alias.listed.discard(about)", "pass"),
+    in_context("remembers what is gone", "unlist", "self.state.aliases.pop(alias.rref, None)"),
+    in_context("leaves a list twice", "unlist", "alias.listed.discard(about)"),
     in_context(
         "leaves a list before it is answered", "unlist", "set(alias.asked.values())", "set()"
     ),
@@ -234,7 +217,6 @@ ALIAS = (
         "leaves the canonical object's list",
         "unlist",
         "needed.add(alias.canonical or alias.target)",
-        "pass",
     ),
     in_context("waits for the dead to say", "died", "if self._pends(about, call)", ""),
     in_context(
@@ -243,9 +225,9 @@ ALIAS = (
         "if alias.gone:\n            effects += self.entries.unlist(alias)\n        elif",
         "if",
     ),
-    in_context("stands for what died", "died", "effects += self._break(alias, Loss.OWNER)", "pass"),
-    in_context("waits for a creation on the dead", "died", "effects += self.arrived(made)", "pass"),
-    in_context("keeps questions to the dead", "died", "del state.asking[call]", "pass"),
+    in_context("stands for what died", "died", "effects += self._break(alias, Loss.OWNER)"),
+    in_context("waits for a creation on the dead", "died", "effects += self.arrived(made)"),
+    in_context("keeps questions to the dead", "died", "del state.asking[call]"),
     in_context(
         "answers nobody for a dead owner",
         "died",

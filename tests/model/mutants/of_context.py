@@ -10,13 +10,10 @@ CONTEXT = (
         "owner = self.begin(rref)",
         'raise ProtocolError("unknown")',
     ),
-    in_context("starts an own object without a handle", "own", "owner.handles = 1", "pass"),
-    in_context("creates without a handle", "create", "entries.hold(rref)", "pass"),
+    in_context("starts an own object without a handle", "own", "owner.handles = 1"),
+    in_context("creates without a handle", "create", "entries.hold(rref)"),
     in_context(
-        "does not hold what is being created",
-        "create",
-        "entries.use(rref, to).create(fork)",
-        "pass",
+        "does not hold what is being created", "create", "entries.use(rref, to).create(fork)"
     ),
     in_context(
         "lets go of an object while its method is asked to create",
@@ -43,11 +40,8 @@ CONTEXT = (
         "holds what it asked for ever",
         "receive_reply",
         "effects += self.entries.answered(waiting.rref, message.call)",
-        "pass",
     ),
-    in_context(
-        "waits after the reply", "receive_reply", "del self.state.waiting[message.call]", "pass"
-    ),
+    in_context("waits after the reply", "receive_reply", "del self.state.waiting[message.call]"),
     in_context(
         "does not accept what a reply brings",
         "receive_reply",
@@ -58,11 +52,10 @@ CONTEXT = (
         "does not accept what a creation brings",
         "create",
         "effects += self.references.accept_request(sender, message.call, message.cargo)",
-        "pass",
     ),
     in_context("does not acknowledge a creation", "create", "[Send(sender, ack)]", "[]"),
     in_context("runs a method as a function", "create", "if message.target is None:", "if True:"),
-    in_context("does not notice an answer", "answered", "entry.pending.discard(request)", "pass"),
+    in_context("does not notice an answer", "answered", "entry.pending.discard(request)"),
     in_context(
         "does not delete after the last answer",
         "answered",
@@ -74,45 +67,35 @@ CONTEXT = (
     in_context(
         "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
     ),
-    in_context("does not count a drop", "drop", "entry.handles -= 1", "pass"),
+    in_context("does not count a drop", "drop", "entry.handles -= 1"),
     in_context("keeps entries that have ended", "after", "if entry.unused:", "if False:"),
     in_context("sends to the dead", "sendable", "if not dead:", "if True:"),
     in_context("speaks to the dead", "check_alive", "if worker in self.state.dead:", "if False:"),
-    in_context("shares with the dead", "_shareable", "self.entries.check_alive(to)", "pass"),
-    in_context("tells the dead", "tell", "self.entries.check_alive(to)", "pass"),
-    in_context("calls the dead", "call", "self.entries.check_alive(to)", "pass"),
-    in_context("creates on the dead", "create", "entries.check_alive(to)", "pass"),
+    in_context("shares with the dead", "_shareable", "self.entries.check_alive(to)"),
+    in_context("tells the dead", "tell", "self.entries.check_alive(to)"),
+    in_context("calls the dead", "call", "self.entries.check_alive(to)"),
+    in_context("creates on the dead", "create", "entries.check_alive(to)"),
     in_context("asks a dead owner", "living", "isinstance(entry, User) and entry.lost", "False"),
     in_context("undoes what a burial undid", "abandon", "descriptor.fork in children", "True"),
     in_context("undoes nothing", "abandon", "descriptor.fork in children", "False"),
     in_context(
-        "forgets that the owner of what arrives is dead",
-        "use",
-        "user.lost = owner in state.dead",
-        "pass",
+        "forgets that the owner of what arrives is dead", "use", "user.lost = owner in state.dead"
     ),
-    in_context("waits for the dead", "died", "del self.waiting[call]", "pass"),
-    in_context("believes in dead owners", "died", "user.lose()", "pass"),
+    in_context("waits for the dead", "died", "del self.waiting[call]"),
+    in_context("believes in dead owners", "died", "user.lose()"),
     in_context(
-        "waits for creations on the dead",
-        "died",
-        "self.state.creating.pop(user.rref, None)",
-        "pass",
+        "waits for creations on the dead", "died", "self.state.creating.pop(user.rref, None)"
     ),
-    in_context(
-        "keeps entries of the dead", "died", "effects += self.entries.after(user, [])", "pass"
-    ),
+    in_context("keeps entries of the dead", "died", "effects += self.entries.after(user, [])"),
     in_context(
         "does not release forks of the dead",
         "bury",
         "effects += self.entries.after(owner, owner.forget(worker))",
-        "pass",
     ),
     in_context(
         "waits for a creation that died with its creator",
         "bury",
         "effects.append(Lose(owner.rref))",
-        "pass",
     ),
     in_context("gives up creations of the living", "bury", "and owner.rref.creator == worker", ""),
     in_context(
@@ -125,7 +108,6 @@ CONTEXT = (
         "does not unpin what was pinned for the dead",
         "bury",
         "effects += self.entries.after(user, user.forget(worker))",
-        "pass",
     ),
     in_context(
         "buries at once",

@@ -54,16 +54,12 @@ LOANS = (
         "",
     ),
     in_context(
-        "serves no request",
-        "accept_request",
-        "self.state.serving[call] = cargo.descriptors",
-        "pass",
+        "serves no request", "accept_request", "self.state.serving[call] = cargo.descriptors"
     ),
     in_context(
         "does not serve a creation to its end",
         "create",
         "state.making[message.rref] = message.call",
-        "pass",
     ),
     in_context(
         "makes for ever", "made", "self.state.making.pop(rref, None)", "self.state.making.get(rref)"
@@ -97,18 +93,14 @@ LOANS = (
         "tells no borrower of a death",
         "died",
         "effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))",
-        "pass",
     ),
     in_context(
-        "waits for the dead to acknowledge creations",
-        "died",
-        "self.state.asked.pop(worker, None)",
-        "pass",
+        "waits for the dead to acknowledge creations", "died", "self.state.asked.pop(worker, None)"
     ),
     in_context(
         "takes back from nobody", "died", "for message in unacknowledged:", "for message in ():"
     ),
-    in_context("never buries", "bury", "self.state.buried.add(worker)", "pass"),
+    in_context("never buries", "bury", "self.state.buried.add(worker)"),
     in_context(
         "does not settle what a creation returned",
         "_receive",
@@ -124,16 +116,13 @@ LOANS = (
         "self.entries.sendable(effects)",
     ),
     # ---- creations (see `of_creations`, too)
-    in_context(
-        "remembers what the dead created", "bury", "self.state.seen.pop(worker, None)", "pass"
-    ),
+    in_context("remembers what the dead created", "bury", "self.state.seen.pop(worker, None)"),
     in_context(
         "does not see a creation",
         "create",
         "state.seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)",
-        "pass",
     ),
-    in_context("waits for acknowledged creations", "created", "del state.asked[owner]", "pass"),
+    in_context("waits for acknowledged creations", "created", "del state.asked[owner]"),
     in_context("waits for what is gone", "own_or_await", "or not self._is_gone(rref)", "or True"),
     in_context("does not wait for what comes", "own_or_await", "or not self._is_gone(rref)", ""),
     in_context("waits for its own objects", "_is_gone", "creator == self.state.me or", ""),

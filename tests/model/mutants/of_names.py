@@ -7,11 +7,11 @@ NAMES = (
     in_context(
         "does not know its own aliases", "whereabouts", "return shown or rref", "return rref"
     ),
-    in_context("does not count a name's handle", "hold", "name.handles += 1", "pass"),
+    in_context("does not count a name's handle", "hold", "name.handles += 1"),
     in_context(
         "counts a handle for the hop", "hold", "rref if name is None else name.canonical", "rref"
     ),
-    in_context("forgets a name", "hold", "self.state.names[rref] = name", "pass"),
+    in_context("forgets a name", "hold", "self.state.names[rref] = name"),
     in_context(
         "does not take a name from a message",
         "take_up",
@@ -24,7 +24,7 @@ NAMES = (
         "effects = self.learn(rref, descriptor.rref, (descriptor.rref,))",
         "effects = []",
     ),
-    in_context("does not drop a name's handle", "drop", "name.handles -= 1", "pass"),
+    in_context("does not drop a name's handle", "drop", "name.handles -= 1"),
     in_context("keeps a name without handles", "drop", "if not name.handles:", "if False:"),
     in_context(
         "drops the hop's handle", "drop", "rref if name is None else name.canonical", "rref"
@@ -37,10 +37,7 @@ NAMES = (
         "name.handles = entry.handles",
     ),
     in_context(
-        "learns and does not hold",
-        "learn",
-        "self.entries.entry(canonical).handles += name.handles",
-        "pass",
+        "learns and does not hold", "learn", "self.entries.entry(canonical).handles += name.handles"
     ),
     in_context(
         "lets a request overtake",
@@ -59,12 +56,9 @@ NAMES = (
         "lets a direct fetch be overtaken", "_must_wait", "if rref in state.fetching:", "if False:"
     ),
     in_context(
-        "does not remember a direct fetch",
-        "_send_on",
-        "state.fetching[rref] = message.call",
-        "pass",
+        "does not remember a direct fetch", "_send_on", "state.fetching[rref] = message.call"
     ),
-    in_context("waits for an answered fetch", "send_held", "del state.fetching[rref]", "pass"),
+    in_context("waits for an answered fetch", "send_held", "del state.fetching[rref]"),
     in_context("holds back for ever", "send_held", "list(state.held)", "()"),
     in_context(
         "cancels before it asks",
@@ -79,12 +73,8 @@ NAMES = (
         "",
     ),
     in_context("asks again last", "_fetch_there", ", first=True", ""),
-    in_context(
-        "waits for itself", "_fetch_there", "self.state.fetching.pop(fetch.rref, None)", "pass"
-    ),
-    in_context(
-        "does not hold what it asks again", "_fetch_there", "entry.pending.add(fetch.call)", "pass"
-    ),
+    in_context("waits for itself", "_fetch_there", "self.state.fetching.pop(fetch.rref, None)"),
+    in_context("does not hold what it asks again", "_fetch_there", "entry.pending.add(fetch.call)"),
     in_context(
         "asks a dead owner again", "_fetch_there", "isinstance(entry, User) and entry.lost", "False"
     ),
@@ -92,16 +82,14 @@ NAMES = (
         "does not ask again",
         "receive_reply",
         "effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)",
-        "pass",
     ),
     in_context(
         "learns nothing from an answer",
         "receive_reply",
         "effects += self.names.learn(waiting.rref, target, message.moved.path)",
-        "pass",
     ),
     in_context(
-        "holds where it was told", "receive_reply", "effects += self.entries.release(moved)", "pass"
+        "holds where it was told", "receive_reply", "effects += self.entries.release(moved)"
     ),
     in_context(
         "settles a fetch that is asked again",
