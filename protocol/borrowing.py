@@ -61,7 +61,7 @@ class BorrowingOwner(LendingOwner):
     __slots__ = ()
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """See `Owner.loan_ended`. Merge first, then unpin."""
+        """Merge first, then unpin."""
         if self.lent.get(fork) != sender or report is None:
             return super().loan_ended(sender, fork, report)
         effects = self._merge(report.borrowers)
@@ -70,7 +70,7 @@ class BorrowingOwner(LendingOwner):
         return effects + super().loan_ended(sender, fork, report)
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
-        """See `Owner.delete`. Whom the sender lent it to is counted before the sender goes."""
+        """The sender's borrowers are counted before the sender goes."""
         self.check_delete(sender, message)
         return self._merge(message.borrowers) + super().delete(sender, message)
 
@@ -106,7 +106,7 @@ class BorrowingUser(User):
         return Passing.LOAN
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """See `User.loan_ended`. Merge first, then unpin."""
+        """Merge first, then unpin."""
         if self.children.get(fork) == sender:
             if report is not None:
                 self.borrowers.update(report.borrowers)
@@ -130,7 +130,7 @@ class BorrowingUser(User):
         return bool(self.reported or self.requested) and not self.announcing
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
-        """See `User.end_loan`. Only the guardian has anything to report."""
+        """Only the guardian has anything to report."""
         held, table = self._hold_on() if self.guardian == fork else (False, ())
         if held:
             self.reported.add(fork)
@@ -163,7 +163,7 @@ class BorrowingUser(User):
     # ---- death and the end
 
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
-        """See `User.died`. Whoever it was, the way from the owner to here may be broken."""
+        """Whoever it was, the way from the owner to here may be broken."""
         if self.guardian is not None and self.guardian.parent == worker:
             self.guardian = None  # nobody will take its table; the announcement stands in for it
         return self._announce(mint)
@@ -193,7 +193,7 @@ class BorrowingUser(User):
 
     @property
     def unused(self) -> bool:
-        """See `User.unused`.
+        """Whether it can go.
 
         A table waits for somebody to hand it over to, and a reported loan for its notice: else a
         lender who lives long would have a new entry of this endpoint for each loan that it kept.
@@ -202,7 +202,7 @@ class BorrowingUser(User):
         return not waits and super().unused
 
     def settle(self) -> list[Effect]:
-        """See `User.settle`. Whoever leaves hands its table over."""
+        """Whoever leaves hands its table over."""
         if not self.unused or self.lost or not self.known:
             return []
         known = tuple(sorted(self.known))

@@ -64,7 +64,7 @@ class LendingOwner(Owner):
         return super().abandon(fork)
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """See `Owner.loan_ended`. A held loan is a known fork by now, or even deleted."""
+        """A held loan is a known fork by now, or even deleted."""
         if self.lent.get(fork) == sender:
             del self.lent[fork]
             if report is None or not report.held:
@@ -124,7 +124,7 @@ class LendingUser(User):
         return super().abandon(fork)
 
     def child_ack(self, sender: WorkerId, message: ChildAck) -> list[Effect]:
-        """See `User.child_ack`. What is lent stays pinned: the reply may give it back."""
+        """What is lent stays pinned: the reply may give it back."""
         fork = message.fork
         if fork not in self.lent:
             return super().child_ack(sender, message)
@@ -134,7 +134,7 @@ class LendingUser(User):
         return []
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """See `User.loan_ended`. A held loan waits for its `ChildAck` unless that was first."""
+        """A held loan waits for its `ChildAck` unless that was first."""
         if self.children.get(fork) == sender:
             acknowledged = self.lent.pop(fork, False)
             if acknowledged or report is None or not report.held:
@@ -152,7 +152,6 @@ class LendingUser(User):
         return self._know(fork) if by_owner else []
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
-        """See `User.end_loan`."""
         loan = self.loans.pop(fork, None)
         held, effects = self._hold_on(fork, loan) if loan is not None else (False, [])
         # A reply returns what it does not name; without one, a held loan's `ChildAck` follows.
@@ -185,7 +184,7 @@ class LendingUser(User):
     # ---- death and the end
 
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
-        """See `User.died`. The borrower of a dead lender asks at once."""
+        """The borrower of a dead lender asks at once."""
         effects: list[Effect] = []
         for fork, loan in self.loans.items():
             if loan.lender == worker:
@@ -208,5 +207,5 @@ class LendingUser(User):
         return not self.loans and super().unused
 
     def settle(self) -> list[Effect]:
-        """See `User.settle`. Without a known fork there is nobody to tell."""
+        """Without a known fork there is nobody to tell."""
         return super().settle() if self.known else []
