@@ -401,6 +401,6 @@ def test_what_was_to_be_awaited_when_the_loop_ended_is_closed(
 def test_a_system_that_ends_while_it_is_looked_up_is_said_to_have_ended(
     alone: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(directory, "_runs", lambda _: True)
+    monkeypatch.setattr(directory, "names", lambda: ["somebody-elses"])
     with pytest.raises(SystemDownError, match="just ended"):
         directory.find("somebody-elses")
