@@ -19,7 +19,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from . import shared
-from .pickling import Pickled, _DeepPickler, _Pickler, opened, pickle_value, unpickle
+from .pickling import Pickled, Pickler, opened, pickle_value, unpickle
 from .shared import Segment
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Frozen:
             SerializationError: something in it cannot be pickled.
             SharedMemoryFullError: there is no memory for it.
         """
-        pickled = pickle_value(value, inert, _placed, (_Freezer, _DeepFreezer))
+        pickled = pickle_value(value, inert, _placed, _Freezer)
         return cls(pickled, type(value).__name__)
 
     @classmethod
@@ -81,13 +81,13 @@ class Frozen:
         return unpickle(pickled.data, self._opened, pickled.inert, pickled.references)
 
 
-class _Contiguous:
-    """For either pickler: an array with gaps goes out of band, too, as one without."""
+class _Freezer(Pickler):
+    """An array with gaps goes out of band, too, as one without."""
 
     def reducer_override(self, obj: Any) -> Any:
         if _has_gaps(obj):
             return sys.modules["numpy"].ascontiguousarray(obj).__reduce_ex__(5)
-        return super().reducer_override(obj)  # type: ignore[misc]  # the mixed-in's
+        return super().reducer_override(obj)
 
 
 def _has_gaps(obj: Any) -> bool:
@@ -95,14 +95,6 @@ def _has_gaps(obj: Any) -> bool:
     if numpy is None or type(obj) is not numpy.ndarray or obj.dtype.hasobject:
         return False
     return not (obj.flags.c_contiguous or obj.flags.f_contiguous)
-
-
-class _Freezer(_Contiguous, _Pickler):
-    """In C."""
-
-
-class _DeepFreezer(_Contiguous, _DeepPickler):
-    """To any depth."""
 
 
 def _placed(views: list[memoryview]) -> tuple[Buffer, ...]:

@@ -20,6 +20,8 @@ from hypothesis import HealthCheck, settings
 from farref.actors.hosting import bases
 from farref.serialization import shared
 
+from .actors.scripts import family
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,6 +32,23 @@ TASTE = (
     *("TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "FARREF_LOG"),
 )
 """Environment variables by which output differs. Tests that are about them set them."""
+
+
+LONG = ("model", "hosts", "fuzz", "simulation", "faults", "wear")
+"""Folders whose tests are all marked long: `make test` leaves them to `make test-all`."""
+FIRST = (
+    "model/test_explorer.py",
+    "simulation/test_simulation.py",
+    "model/test_random_programs.py",
+    "rendezvous/test_torchrun.py",
+    "actors/limits/test_bounds.py",
+    "model/test_rendezvous.py",
+    "model/test_delivery.py",
+    "hosts/test_deaths.py",
+    "docs/test_blocks.py",
+    "commands/test_demo.py",
+)
+"""The files that take longest begin, then come the `LONG` ones: none is left alone at the end."""
 
 
 # How long an example takes says how busy the machine is, and nothing of what is tested; and every
@@ -63,6 +82,16 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    first = {tests / name: place for place, name in enumerate(FIRST)}
+    long = {item.path for item in items if item.path.relative_to(tests).parts[0] in LONG}
+    for item in items:
+        if item.path in long:
+            item.add_marker(pytest.mark.long)
+    items.sort(key=lambda item: (first.get(item.path, len(first)), item.path not in long))
+
+
 @pytest.fixture(scope="session")
 def rewrite(pytestconfig: pytest.Config) -> bool:
     """Whether a trace test corrects its expected output instead of comparing with it."""
@@ -82,7 +111,7 @@ def nothing_left_behind() -> Iterator[None]:
     gc.freeze()  # thousands of collected tests: many tests collect garbage, and actors inherit it
     yield
     end = time.monotonic() + 10
-    while (left := processes_of_run(run)) and time.monotonic() < end:
+    while (left := family(run, RUN)) and time.monotonic() < end:
         time.sleep(0.05)
     said = [f"process {p.pid}: {' '.join(p.cmdline())[:200]}" for p in left]
     for process in left:
@@ -96,20 +125,6 @@ def nothing_left_behind() -> Iterator[None]:
     os.environ.update(before)
     shutil.rmtree(runtime)
     assert not said, "the tests left behind:\n" + "\n".join(said)
-
-
-def processes_of_run(run: str) -> list[psutil.Process]:
-    """The living processes that inherited this run's mark, without this one."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            if process.environ().get(RUN) == run:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue  # it ended meanwhile, or is somebody else's
-    return found
 
 
 def listening_ports() -> set[int]:

@@ -52,7 +52,6 @@ from ..wire.settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
 if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
@@ -616,12 +615,7 @@ class System:
         enter_program(self.endpoint.core)  # the innermost from here on
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.shutdown()
 
 

@@ -4,7 +4,7 @@ When one thread receives what another one waits for, waking that costs tens of m
 times what the message itself does.  So threads take turns in running the loop; the one that does
 *leads*:
 
-- the **resident** is the thread in :meth:`.loop.Loop.run`.  It leads while nobody else wants to;
+- the **resident** is the thread in :meth:`.loop.RunLoop.run`.  It leads while nobody else wants to;
 - a **guest** leads while it waits for something, and no longer;
 - the **aide** (see :mod:`.aide`) leads while short work keeps coming in, which it does itself.
 
@@ -27,7 +27,7 @@ PATIENCE: Final = 0.001  # seconds
 
 
 class Lead:
-    """See the module's text.  Every method may be called by any thread."""
+    """Passes the lead from thread to thread.  Any thread may call every method."""
 
     __slots__ = (
         "_asleep",

@@ -32,7 +32,7 @@ from ._thespian import (
     thesplog,
 )
 from .aide import Aide, Work
-from .envelopes import Envelope
+from .envelopes import Received
 from .incoming import ACK_DELAY, InConnection
 from .interrupts import undisturbed
 from .lead import Lead
@@ -68,8 +68,8 @@ class _Raised:
         self.error = error
 
 
-class Loop:
-    """See the module's text."""
+class RunLoop:
+    """Receives, delivers and writes, in the thread that leads."""
 
     def __init__(
         self,
@@ -121,15 +121,18 @@ class Loop:
         return self._aide is not None and self._aide.here
 
     def looks(self) -> bool:
-        """Whether the calling thread, or the next that leads, will look whether there is work."""
+        """Whether the calling thread, or the next that leads, will look whether there is work.
+
+        Not the aide while another thread leads: that one may sleep already.
+        """
         return self.is_runner() or (self.is_aide() and not self._lead.taken)
 
     def take_raw(self, handler: Callable[[Raw, ActorAddress], object]) -> None:
-        """Give what is `Raw`, and from whom, to *handler* from now on."""
+        """Give what is `Raw`, and from whom, to *handler* from now on, instead of Thespian."""
         self._raw = handler
 
     def work(self, work: Work) -> None:
-        """Have an aide do *work* from now on."""
+        """Have an aide do *work* from now on; see :mod:`.aide`."""
         self._aide = Aide(work, lambda until: self.lead(until, None, yields=True))
 
     def beside(self) -> contextlib.AbstractContextManager[None]:
@@ -146,7 +149,11 @@ class Loop:
             yield
         self._poller.asleep = True
 
-    def deliver_local(self, envelope: Envelope) -> None:
+    def look(self) -> None:
+        """Have the thread that leads look around, as a guest's *until* may be true."""
+        self._poller.wake()
+
+    def deliver_local(self, envelope: Received) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
         self._local.queue.append(envelope)
         self._inbox.add(self._local)
@@ -179,7 +186,7 @@ class Loop:
     # -- in the running thread --------------------------------------------------------
 
     def run(self, handler: Any, seconds: float | None) -> Any:
-        """See :meth:`.transport.Transport.run`; the calling thread is the resident."""
+        """Thespian's main loop, as in :meth:`.transport.Transport.run`, by the resident."""
         if self.is_runner():
             raise AssertionError("a handler runs its own transport")
         end = None if seconds is None else perf_counter() + seconds
@@ -203,9 +210,10 @@ class Loop:
     def lead(
         self, until: Callable[[], bool], seconds: float | None, *, yields: bool = False
     ) -> bool:
-        """Run in the calling thread until *until*, for *seconds* at most; whether it is true.
+        """While another thread is in :meth:`run` with a handler, run in the calling thread.
 
-        False also if another thread leads, or has to: wait some other way.
+        Until *until*, for *seconds* at most; returns whether it is true.  False also if another
+        thread leads, or has to: wait some other way, :meth:`beside` it.  See :mod:`.lead`.
         """
         if self._handler is None or self.is_runner() or os.getpid() != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
@@ -290,7 +298,7 @@ class Loop:
             polled = True
         return RunTerminated()
 
-    def _deliver(self, handler: Callable[[Envelope], object] | None) -> Any:
+    def _deliver(self, handler: Callable[[Received], object] | None) -> Any:
         """Deliver up to a burst of messages; what :meth:`run` shall return, or None to go on."""
         for _ in range(BURST):
             source = self._inbox.next()
@@ -329,7 +337,7 @@ class Loop:
                 return None
         return None
 
-    def _call(self, handler: Callable[[Envelope], object], envelope: Envelope) -> object:
+    def _call(self, handler: Callable[[Received], object], envelope: Received) -> object:
         self._outbox.begin_handler()
         try:
             return handler(envelope)
@@ -340,9 +348,9 @@ class Loop:
         self.acknowledge()  # the process may exit without running again
         return RunHandlerResult(False)
 
-    def _decoded(self, connection: InConnection, frame: framing.Frame) -> Envelope | None:
+    def _decoded(self, connection: InConnection, frame: framing.Frame) -> Received | None:
         try:
-            return Envelope(connection.sender, framing.decode(frame))
+            return Received(connection.sender, framing.decode(frame))
         except (Exception, SystemExit) as error:  # unpickling may run anything
             self.rejected += 1
             thesplog(
@@ -394,7 +402,7 @@ class Loop:
                 self._take_local(message)
 
     def _take_local(self, message: object) -> None:
-        self._local.queue.append(Envelope(self._me, message))
+        self._local.queue.append(Received(self._me, message))
         self._inbox.add(self._local)
 
     def _written(self, now: float, *, confirmed: bool) -> bool:

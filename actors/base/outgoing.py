@@ -71,7 +71,7 @@ class Sender(Protocol):
 
 
 class State(enum.Enum):
-    """See the module's text."""
+    """How far the connection has come."""
 
     RETRYING = enum.auto()
     CONNECTING = enum.auto()
@@ -81,7 +81,7 @@ class State(enum.Enum):
 
 
 class OutConnection:
-    """See the module's text."""
+    """The messages for one peer, and the socket that they leave by."""
 
     __slots__ = (
         "_acked",

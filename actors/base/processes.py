@@ -36,14 +36,14 @@ from ._thespian import (
     thesplog,
     uncatchable_signals,
 )
-from .endpoints import Endpoint, abandon_inherited
+from .endpoints import Berth, abandon_inherited
 from .logs import adopt_loggers
 from .managers import Admin, Manager, Replicator, Starting
 from .transport import Transport
 
 
 def start_admin(
-    endpoint: Endpoint,
+    endpoint: Berth,
     starter: ActorAddress,
     starter_pid: int,
     capabilities: dict[str, Any],
@@ -79,7 +79,7 @@ def start_admin(
 
 def start_logger(admin: Replicator) -> None:
     """Start the process that writes the system's log."""
-    transport: Transport = admin.transport
+    transport = admin.transport
     # Not through the address manager: the logger is no child like others.
     address = ActorAddress(ActorLocalAddress(transport.myAddress, -1, None))
     admin.asLogger = None
@@ -97,7 +97,7 @@ def start_logger(admin: Replicator) -> None:
 
 def _log_aggregator(admin: Replicator) -> ActorAddress | None:
     """Where warnings are sent in addition: the leader of the convention, unless that is us."""
-    transport: Transport = admin.transport
+    transport = admin.transport
     spec = admin.capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
     try:
         leaders = transport.getConventionAddress({CONV_ADDR_IPV4_CAPABILITY: spec})
@@ -110,13 +110,13 @@ def _log_aggregator(admin: Replicator) -> ActorAddress | None:
 
 
 def run_logger(
-    admin: ActorAddress, endpoint: Endpoint, log_defs: object, aggregator: ActorAddress | None
+    admin: ActorAddress, endpoint: Berth, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
     signals.die_of_faults()
     made: list[Transport] = []
 
-    def make_transport(init: Endpoint) -> Transport:
+    def make_transport(init: Berth) -> Transport:
         made.append(Transport(init))
         return made[-1]
 
@@ -130,7 +130,7 @@ def run_logger(
 def start_actor(
     actor_class: str,
     global_name: str | None,
-    endpoint: Endpoint,
+    endpoint: Berth,
     source_hash: str | None,
     source: object,
     parent: ActorAddress,

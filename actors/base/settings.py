@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -52,7 +51,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SystemSettings:
     """One system's configuration, the same in all of its processes.
 
     ``host`` is the numeric address that peers on other hosts dial, or ``""`` when the

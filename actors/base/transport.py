@@ -2,7 +2,7 @@
 
 **Threads.**  ``scheduleTransmit`` (every send), ``addWakeup`` and ``interrupt_wait`` may be
 called by any thread.  One thread at a time runs the loop: the one in :meth:`Transport.run`, or one
-that waits, in :meth:`Transport.lead`.  Handlers and all callbacks run in that thread and in no
+that waits, in :meth:`.loop.RunLoop.lead`.  Handlers and all callbacks run in that thread and in no
 other, and so does the unpickling of messages.
 
 **One turn** of the run loop: deliver a bounded number of messages, fairly; write what handlers
@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import Any, ClassVar, cast
 
@@ -40,17 +39,16 @@ from ._thespian import (
     timePeriodSeconds,
 )
 from .addresses import Address
-from .aide import Work
-from .endpoints import CloneInit, Endpoint, abandon_inherited, register
-from .envelopes import Envelope, UserIntent
+from .endpoints import Berth, CloneInit, abandon_inherited, register
+from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
 from .inbox import Inbox, LocalSource
 from .listener import Listener, bind
-from .loop import Loop
+from .loop import RunLoop
 from .outbox import Outbox
 from .outgoing import OutConnection
 from .poller import Poller
-from .settings import Settings
+from .settings import SystemSettings
 from .timers import Timers
 
 
@@ -59,13 +57,13 @@ class Transport:
 
     # Thespian makes further transports from ``transport.__class__``; static methods that it
     # calls there find the configuration of this process here.
-    _process_settings: ClassVar[Settings | None] = None
+    _process_settings: ClassVar[SystemSettings | None] = None
 
     def __init__(self, init: object, *_: object) -> None:
-        """*init* is what a parent prepared (:class:`Endpoint`), or :class:`CloneInit`."""
+        """*init* is what a parent prepared (:class:`Berth`), or :class:`CloneInit`."""
         abandon_inherited()
         match init:
-            case Endpoint(settings=settings, sockets=sockets, admin=admin):
+            case Berth(settings=settings, sockets=sockets, admin=admin):
                 self.outside = False
             case CloneInit(settings=settings, admin=admin):
                 sockets = bind(settings, addresses.mint(settings, addresses.OUTSIDE))
@@ -85,7 +83,7 @@ class Transport:
         self._outbox = Outbox(settings, self._me, self._poller)
         self._encoder = framing.Encoder()
         self._timers = Timers()
-        self._loop = Loop(
+        self.loop = RunLoop(
             me=self.myAddress,
             poller=self._poller,
             inbox=self._inbox,
@@ -131,21 +129,21 @@ class Transport:
 
     # -- children ---------------------------------------------------------------------
 
-    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Endpoint:  # noqa: ARG002
+    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Berth:  # noqa: ARG002
         """Bind the sockets of a child that is about to be started."""
         details = address.addressDetails
         if not isinstance(details, ActorLocalAddress):
-            return Endpoint(self.settings, None, bind(self.settings, details), address)
+            return Berth(self.settings, None, bind(self.settings, details), address)
         instance = details.addressInstanceNum
         sockets = bind(self.settings, addresses.mint(self.settings, self.settings.system_id))
         if self._manager is not None and instance >= 0:
             self._manager.associateUseableAddress(
                 self.myAddress, instance, ActorAddress(sockets.address)
             )
-        return Endpoint(self.settings, instance, sockets, self._admin)
+        return Berth(self.settings, instance, sockets, self._admin)
 
     @staticmethod
-    def connectEndpoint(endpoint: Endpoint) -> None:
+    def connectEndpoint(endpoint: Berth) -> None:
         """The child has been started: its sockets are its own now."""
         endpoint.sockets.close()
 
@@ -191,10 +189,6 @@ class Transport:
         except PeerStalled as error:
             thesplog("%s", error, level=40, primary=True)
 
-    def deliver_local(self, envelope: Envelope) -> None:
-        """Deliver *envelope* to ourselves, in its turn.  Any thread."""
-        self._loop.deliver_local(envelope)
-
     def enqueue(
         self, manager: ActorAddressManager | None, intent: TransmitIntent
     ) -> OutConnection | None:
@@ -216,7 +210,7 @@ class Transport:
         if not isinstance(details, Address):
             raise CannotPickleAddress(target)
         if details.key == self._me.key:
-            self.deliver_local(Envelope(self.myAddress, intent.message))
+            self.loop.deliver_local(Received(self.myAddress, intent.message))
             self._outbox.finish(intent, SendStatus.Sent)
             return None
         # Somebody waits for the success of every intent but a user's.
@@ -245,8 +239,8 @@ class Transport:
         """Wait until *connection* has room; raises :class:`PeerStalled`."""
         if not self._flow_control:
             return
-        if self._loop.is_runner():
-            with self._loop.reading_on() as keep_reading:
+        if self.loop.is_runner():
+            with self.loop.reading_on() as keep_reading:
                 self._outbox.throttle(connection, keep_reading)
         else:
             self._outbox.throttle(connection, lambda t: self._outbox.write_alone(connection, t))
@@ -281,7 +275,7 @@ class Transport:
     @property
     def refused(self) -> int:
         """Connections closed, and messages rejected, for what came on them; so far."""
-        return self._listener.refused + self._loop.rejected
+        return self._listener.refused + self.loop.rejected
 
     def tell_refusals(self, hand_over: Callable[[logging.LogRecord], object]) -> None:
         """Give *hand_over* the lines of the log that tell of refused connections."""
@@ -324,69 +318,24 @@ class Transport:
         something falsy.  Returns ``Thespian__Run_Expired`` after *maximumDuration*.
         """
         seconds = None if maximumDuration is None else timePeriodSeconds(maximumDuration)
-        return self._loop.run(handler, seconds)
-
-    @property
-    def leads(self) -> bool:
-        """Whether the calling thread runs this transport now."""
-        return self._loop.is_runner()
-
-    @property
-    def is_aide(self) -> bool:
-        """Whether the calling thread is the one that does the work of `set_work`."""
-        return self._loop.is_aide()
-
-    def looks(self) -> bool:
-        """Whether the calling thread will look whether there is work of `set_work`.
-
-        Not the aide while another thread runs: that one may sleep already.
-        """
-        return self._loop.looks()
-
-    def lead(self, until: Callable[[], bool], seconds: float) -> bool:
-        """While another thread is in :meth:`run` with a handler: run in the calling thread.
-
-        Until *until*, for *seconds* at most; returns whether it is true.  False also if another
-        thread runs and goes on: wait some other way, :meth:`beside` it.  See :mod:`.lead`.
-        """
-        return self._loop.lead(until, seconds)
-
-    def beside(self) -> AbstractContextManager[None]:
-        """The calling thread waits for what the thread that runs brings."""
-        return self._loop.beside()
-
-    def lent(self) -> AbstractContextManager[None]:
-        """For whatever waits, maybe in a signal handler that has interrupted :meth:`lead`."""
-        return self._loop.lent()
-
-    def set_work(self, work: Work) -> None:
-        """Have the short work that messages bring done between them; see :mod:`.aide`."""
-        self._loop.work(work)
-
-    def take_raw(self, handler: Callable[[framing.Raw, ActorAddress], object]) -> None:
-        """Give what is `Raw`, and from whom, to *handler* from now on, instead of Thespian."""
-        self._loop.take_raw(handler)
-
-    def look(self) -> None:
-        """Have the thread that runs look around, as a guest's *until* may be true.  Any thread."""
-        self._poller.wake()
+        return self.loop.run(handler, seconds)
 
     def abort_run(self, drain: bool = False) -> None:
         """End :meth:`run`; with *drain* after everything was written and confirmed (bounded)."""
-        self._loop.abort(drain=drain)
+        self.loop.abort(drain=drain)
 
     def interrupt_wait(self, signal_shutdown: bool = False, check_children: bool = False) -> None:
         """Called in a signal handler: takes no lock."""
         if check_children:
-            self._loop.interrupt(ChildMayHaveDied())
+            self.loop.interrupt(ChildMayHaveDied())
         if signal_shutdown:
-            self._loop.interrupt(ActorExitRequest())
+            self.loop.interrupt(ActorExitRequest())
         self._poller.wake()
 
     def addWakeup(self, period: Duration, payload: object) -> None:
         """Deliver a ``WakeupMessage`` after *period*.  Any thread."""
         self._timers.add(period, payload)
-        if not self._loop.is_runner():
+        if not self.loop.is_runner():
             self._poller.wake()
 
     @property
@@ -417,8 +366,8 @@ class Transport:
         if self.closed:
             return
         self.closed = True
-        self._loop.stop()
-        self._loop.acknowledge()
+        self.loop.stop()
+        self.loop.acknowledge()
         self._outbox.close()
         self._listener.close(unlink=True)
         self._poller.close()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...protocol.effects import Effect
     from ...protocol.errors import FarrefError
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.room import Flow
+    from ...protocol.messages import Flow
     from ...serialization.frozen import Frozen
     from ..core.brief import Later
     from ..core.core import Core
@@ -159,7 +159,7 @@ class Calls(Internal):
     ) -> Future[Any]:
         """Ask for a copy of the value, or with *copy* false whether there is one.
 
-        *direct* and *follow*: see `Requests.fetch`. Without *direct* the value of an alias comes by
+        *direct* and *follow*: see `Context.fetch`. Without *direct* the value of an alias comes by
         way of the alias's owner, in turn with all that was asked of it before and after.
         """
         if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
@@ -239,7 +239,7 @@ class Calls(Internal):
     def _fail(self, effect: Fail, later: Later) -> None:
         future = self._waiting.pop(effect.call, None)
         if future is not None:
-            how = self._core.context.how(effect.worker)
+            how = self._core.context.entries.how(effect.worker)
             later.append(partial(future.failed, _death_of(effect.worker, effect.rref, how)))
 
     def ask_answered(self, number: int) -> Future[Any] | None:
@@ -255,7 +255,7 @@ class Calls(Internal):
             futures = [self.ask_answered(number) for number in mine]
         for future in futures:
             if future is not None:
-                future.failed(_death_of(dead, None, self._core.context.how(dead)))
+                future.failed(_death_of(dead, None, self._core.context.entries.how(dead)))
 
     def end(self) -> list[Future[Any]]:
         """The endpoint closes: the futures that nobody will complete any more. Under its lock."""
@@ -326,7 +326,7 @@ class Calls(Internal):
         core.check_open()
         with core.lock:
             if to.id in core.context.dead:
-                how = core.context.how(to.id)
+                how = core.context.entries.how(to.id)
                 raise WorkerDiedError(f"worker {to} died{how}; choose another one")
             core.peers.learn(to.id, to.address)
         handler = core.in_loop()

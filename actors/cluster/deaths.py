@@ -85,7 +85,7 @@ class Deaths:
             self.counted += len(news)
         for worker in news:
             if cause:
-                core.context.causes[worker] = cause
+                core.context.state.causes[worker] = cause
             core.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
             self._calls.died(worker)
             with core.lock:

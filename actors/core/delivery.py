@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ...protocol import room
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import is_name
-from ...protocol.messages import ABOUT_ROOM, FLOW_OF, NAMING, strangers_in
+from ...protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, strangers_in
 from ...protocol.packets import decode, encode
-from ...protocol.room import FLOWS
 from ...serialization import shared
 from ...serialization.failures import text_of
 from ...serialization.payload import Payload
@@ -47,8 +46,7 @@ if TYPE_CHECKING:
 
     from ...protocol.delivery import Packet
     from ...protocol.ids import WorkerId
-    from ...protocol.messages import Cargo, Message
-    from ...protocol.room import Flow
+    from ...protocol.messages import Cargo, Flow, Message
     from ..wire.faults import Counts
     from .brief import Later
     from .core import Core
@@ -127,7 +125,8 @@ class Delivery(Internal):
         if self._links.owing:
             self._links.give(self._full)
         packets, news = self._links.packets(now, gather=gather)
-        self._core.mints.note(self._core.context.minted, now)
+        state = self._core.context.state
+        self._core.mints.note((state.forks, state.calls), now)
         if news:
             self._core.wake()  # the mailbox thread keeps the time
         return packets
@@ -278,7 +277,7 @@ class Delivery(Internal):
             with core.lock:
                 if sender.id in core.context.dead or core.closed:
                     return
-                now = core.context.now = time.monotonic()
+                now = core.context.state.now = time.monotonic()
                 self.tally.packets_received += 1
                 core.learn(sender, *peers)
                 if core.discards:

@@ -76,7 +76,7 @@ def holdings_of(core: Core, objects: Objects, delivery: Delivery, rref: RRefId) 
         if entry is None:
             return list(_flights(core, delivery, rref))
         found = [*_tables(core, entry), *_flights(core, delivery, rref)]
-        aliases = context.standing_for(rref)
+        aliases = context.aliases.standing_for(rref)
         found += [Holding("alias", rref=spell(alias)) for alias in aliases]
         count = entry.handles - len(aliases)
     if count > 0:
@@ -111,7 +111,7 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
     def age(fork: ForkId) -> float | None:
         return core.mints.age_of_fork(fork.number, now) if fork.parent == core.me else None
 
-    brought = context.served(rref)
+    brought = context.loans.served(rref)
     for call in brought:
         yield Holding("serving", spell(call), worker=spell(call.caller))
     if entry.messages > len(brought):

@@ -180,7 +180,7 @@ def _known(
     """Every row, as far as the tables tell, and what is stored."""
     with core.lock:  # the tables change in other threads
         rrefs = [*core.context.owners, *core.context.users]
-        loans = core.context.borrowed()
+        loans = core.context.loans.borrowed()
         names = _names(core)
     known = []
     for start in range(0, len(rrefs), LOOK):  # or the protocol would wait for a long table
@@ -204,7 +204,7 @@ def _known(
 def _names(core: Core) -> dict[RRefId, dict[RRefId, int]]:
     """Of each object, the names that its handles have, if not its own."""
     names: dict[RRefId, dict[RRefId, int]] = defaultdict(dict)
-    for rref, name in core.context.names.items():
+    for rref, name in core.context.state.names.items():
         if name.handles:  # or only requests under it are not answered
             names[name.canonical][rref] = name.handles
     return names
@@ -238,7 +238,7 @@ def _row(
     now = time.monotonic()
     role: Role
     alias = entry.alias if isinstance(entry, Owner) else None
-    canonical = core.context.canonical(entry.rref)
+    canonical = core.context.names.canonical(entry.rref)
     requested: ForkId | None = None
     if isinstance(entry, BorrowingUser):
         loans = [*loans, *entry.reported]

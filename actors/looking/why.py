@@ -86,7 +86,7 @@ def why(
     *,
     attached: bool,
 ) -> Reason:
-    """See `System.why`."""
+    """The tree of reasons why the object of *rref* is still there."""
     snapshot = look(inspector, seconds, leak_age, attached=attached)
     wanted = rref if isinstance(rref, str) else _id_of(rref, snapshot)
     return _Explanation(inspector, snapshot, seconds).of(snapshot.match(wanted))

@@ -9,29 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.delivery import ACK_DELAY
 from ..calls.futures import Future
+from ..core.port import Port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..base.transport import Transport
+    from ..base.loop import RunLoop
     from .endpoint import Endpoint
 
 
-class SelfRunning:
+class SelfRunning(Port):
     """What every port has in common where actors run by themselves: whoever waits just waits."""
 
     @property
     def runs_by_itself(self) -> bool:
-        """See `Port.runs_by_itself`."""
         return True
 
     @property
     def takes_parcels(self) -> bool:
-        """See `Port.takes_parcels`."""
         return False
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`."""
         # Not `concurrent.futures.wait`, which makes an event and a lock for each of many.
         try:
             concurrent.futures.Future.exception(future, timeout)
@@ -42,14 +40,11 @@ class SelfRunning:
         return True
 
     def call_in(self) -> bool:
-        """See `Port.call_in`."""
         return False
 
 
-def lead_until(
-    transport: Transport, future: concurrent.futures.Future[Any], timeout: float
-) -> bool:
-    """Run *transport* in the calling thread until *future* is done; whether it is.
+def lead_until(loop: RunLoop, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+    """Run *loop* in the calling thread until *future* is done; whether it is.
 
     False at once if another thread runs it and goes on.
     """
@@ -57,15 +52,15 @@ def lead_until(
         return False
 
     def look(_: object) -> None:
-        if not transport.leads:  # nearly always it is that thread that brings the outcome
-            transport.look()
+        if not loop.is_runner():  # nearly always it is that thread that brings the outcome
+            loop.look()
 
     def done() -> bool:
         # Here, where no signal handler raises: it would leave the future's lock taken, for ever.
         future.tell(look)
         return future.done()
 
-    return transport.lead(done, timeout)
+    return loop.lead(done, timeout)
 
 
 class Alarm:

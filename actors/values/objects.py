@@ -60,7 +60,7 @@ class Objects(Internal):
         core.check_process()
         site = sites.here() if core.sites.wanted else None
         with core.lock:
-            core.context.now = time.monotonic()
+            core.context.state.now = time.monotonic()
             rref = core.context.own()
             self._values[rref] = Stored(value, on_delete)
             if site is not None:

@@ -1,0 +1,279 @@
+"""`farref metrics`: what Prometheus reads, once or by HTTP, of a system that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorExitRequest
+
+import farref
+from farref import Counters, RefActor, RRef, System, WorkerDiedError
+from farref.actors.looking.metrics import METRICS, text
+from farref.testing import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prometheus_client.metrics_core import Metric
+
+COMMAND = [sys.executable, "-m", "farref", "metrics"]
+
+
+def parsed(told: str) -> dict[str, Metric]:
+    """As Prometheus' own library reads it, which refuses what is no such text."""
+    parser = pytest.importorskip("prometheus_client.parser")
+    return {family.name: family for family in parser.text_string_to_metric_families(told)}
+
+
+def value(told: str, name: str, **labels: str) -> float:
+    """The one sample of *name* with these labels."""
+    found = [
+        sample.value
+        for family in parsed(told).values()
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    ]
+    assert len(found) == 1, (name, labels, found)
+    return float(found[0])
+
+
+def asked(*arguments: str) -> str:
+    run = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+@pytest.fixture
+def system() -> Iterator[System]:
+    with System() as started:
+        started.worker("B")
+        yield started
+
+
+@pytest.fixture
+def unhurried() -> Iterator[System]:
+    """Nobody is given up in it, however long a command takes to start."""
+    with System(silence=None) as started:
+        started.worker("B")
+        yield started
+
+
+# ---- the text
+
+
+def test_every_metric_has_its_help_and_type_and_prometheus_conventions() -> None:
+    told = text("s", {"B": Counters(control={"Ack": 1})}, {})
+    families = parsed(told)
+    assert {*families} == {"farref_up", *(f"farref_{metric.name}" for metric in METRICS)}
+    for metric in METRICS:
+        family = families[f"farref_{metric.name}"]
+        assert family.documentation == metric.help
+        assert family.type == ("counter" if metric.grows else "gauge")
+        assert re.fullmatch(r"[a-z_]+", metric.prometheus)
+        assert metric.prometheus.endswith("_total") == metric.grows
+        assert family.samples, metric.name
+
+
+def test_labels_may_be_any_text() -> None:
+    name = 'quote " back\\name line\nend'
+    assert (
+        value(
+            text(name, {name: Counters(deaths=7)}, {}),
+            "farref_deaths_total",
+            endpoint=name,
+            system=name,
+        )
+        == 7
+    )
+
+
+def test_who_did_not_answer_is_down() -> None:
+    told = text("s", {"B": Counters()}, {"C": "no answer in 3 s"})
+    assert value(told, "farref_up", endpoint="B") == 1
+    assert value(told, "farref_up", endpoint="C") == 0
+    assert not [
+        sample
+        for name, family in parsed(told).items()
+        for sample in family.samples
+        if name != "farref_up" and sample.labels["endpoint"] == "C"
+    ]
+
+
+# ---- what is counted
+
+
+class Sleeper(RefActor):
+    def receiveMsg_float(self, message: float, sender: Any) -> None:
+        time.sleep(message)
+
+
+def boom() -> None:
+    raise ValueError("on purpose")
+
+
+def kept(refs: list[RRef[Any]], seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def now(system: System) -> dict[str, Counters]:
+    return system.counters()
+
+
+@pytest.mark.processes
+def test_counts_of_what_is_there_now_come_and_go(system: System) -> None:
+    ref = RRef([1])
+    future = farref.rpc_async("B", kept, ([ref, ref], 1.0))
+    assert until(system, lambda: now(system)["B"].borrowed > 0)
+    there = now(system)
+    assert there["program"].in_flight == 1
+    assert there["program"].lent == there["B"].borrowed
+    future.result()
+    assert until(system, lambda: now(system)["program"].lent == now(system)["B"].borrowed == 0)
+    assert now(system)["program"].in_flight == 0
+
+    actor = system.create(Sleeper, "S")
+    for _ in range(5):
+        system.tell(actor, 0.3)
+    assert until(system, lambda: now(system)["S"].inbox > 0)
+    assert until(system, lambda: now(system)["S"].inbox == 0)
+    assert now(system)["S"].messages_received >= 5
+
+    calls = [farref.rpc_async("B", kept, ([], 0.3)) for _ in range(40)]
+    assert until(system, lambda: now(system)["B"].waiting > 0)
+    for call in calls:
+        call.result()
+    assert now(system)["B"].waiting == 0
+
+
+@pytest.mark.processes
+def test_counts_that_grow(system: System) -> None:
+    system.worker("C")
+    before = now(system)["B"]
+    with pytest.raises(ValueError, match="on purpose"):
+        farref.rpc_sync("B", boom)
+    farref.rpc_sync("B", pow, (2, 3))
+    after = now(system)["B"]
+    assert (after.served - before.served, after.errors - before.errors) == (2, 1)
+    with pytest.raises(WorkerDiedError):
+        farref.rpc_sync("C", os.kill, (farref.rpc_sync("C", os.getpid), signal.SIGKILL))
+    assert until(system, lambda: now(system)["B"].deaths == 1)
+    assert now(system)["program"].deaths == 1
+    value(asked(system.name), "farref_up", endpoint="B")  # by a program that comes and leaves
+    system.tell(system.worker("D"), ActorExitRequest())
+    assert until(system, lambda: len(system.workers()) == 2)
+    assert now(system)["program"].deaths == 1
+
+
+@pytest.mark.processes
+def test_a_process_that_stopped_has_a_backlog(unhurried: System) -> None:
+    system = unhurried
+    pid = farref.rpc_sync("B", os.getpid)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        future = farref.rpc_async("B", pow, (2, 3))
+        assert system.counters(timeout=0.2)["program"].backlog == 1
+        assert value(asked(system.name, "--timeout", "0.2"), "farref_up", endpoint="B") == 0
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert future.result() == 8
+    assert until(system, lambda: now(system)["program"].backlog == 0)
+
+
+@pytest.mark.processes
+def test_timers_are_counted_on_our_own_base() -> None:
+    with System("farrefBase") as system:
+        system.worker("B")
+        assert until(system, lambda: now(system)["B"].timers >= 1)  # its next beat
+
+
+# ---- the command
+
+
+@pytest.mark.processes
+def test_once(system: System) -> None:
+    ref = RRef([1])
+    farref.rpc_sync("B", pow, (2, 3))
+    told = asked()
+    assert value(told, "farref_up", endpoint="B", system=system.name) == 1
+    assert value(told, "farref_references", endpoint="program", role="owner") == 1
+    assert value(told, "farref_references", endpoint="B", role="owner") == 0
+    assert value(told, "farref_messages_sent_total", endpoint="program", kind="Call") >= 1
+    assert value(told, "farref_requests_served_total", endpoint="B") >= 1
+    assert "program-" not in told  # who asks is not of the system
+    said = json.loads(asked(system.name, "--json"))
+    assert said["endpoints"]["program"]["references"] == {"owner": 1}
+    del ref
+
+
+@pytest.mark.processes
+def test_by_http_on_loopback_until_the_system_ends(system: System) -> None:
+    with subprocess.Popen(
+        [*COMMAND, system.name, "--serve", "0"], stderr=subprocess.PIPE, text=True
+    ) as serving:
+        try:
+            assert serving.stderr is not None
+            line = serving.stderr.readline()
+            url = re.fullmatch(r"serving (http://127\.0\.0\.1:(\d+)/metrics)\n", line)
+            assert url, line
+            with urllib.request.urlopen(url[1], timeout=30) as answer:
+                assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+                first = answer.read().decode()
+            farref.rpc_sync("B", pow, (2, 3))
+            # Somebody who says nothing holds up nobody.
+            with socket.create_connection(("127.0.0.1", int(url[2]))):
+                second = urllib.request.urlopen(url[1], timeout=30).read().decode()
+            name = "farref_requests_served_total"
+            assert value(second, name, endpoint="B") == value(first, name, endpoint="B") + 1
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(url[1].removesuffix("metrics"), timeout=30)
+            ending = threading.Thread(target=system.shutdown)
+            ending.start()
+            assert serving.wait(30) == 0
+            ending.join()
+            assert "has ended" in serving.stderr.read()
+        finally:
+            serving.kill()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["nobody"], 1, "farref metrics: no system named 'nobody' runs"),
+        (["--json", "--serve", "0"], 2, "--serve speaks as Prometheus does"),
+        (["--serve", "70000"], 2, "65535"),
+    ],
+)
+def test_what_is_wrong(arguments: list[str], code: int, message: str) -> None:
+    run = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert run.returncode == code
+    assert message in run.stderr
+
+
+@pytest.mark.processes
+def test_a_port_that_is_taken(system: System) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        run = subprocess.run(
+            [*COMMAND, "--serve", port], capture_output=True, text=True, check=False, timeout=60
+        )
+    assert run.returncode == 1
+    assert "farref metrics: " in run.stderr
+    assert f"cannot serve at 127.0.0.1:{port}: Address already in use" in run.stderr
+    assert "--serve 0" in run.stderr

@@ -1,0 +1,251 @@
+"""What is installed, and under which names."""
+
+import importlib
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+import farref
+from farref.actors.hosting.versions import FARREF
+
+from .imports import FACADE, LAYERS, ROOT
+
+PUBLIC_NAMES = [
+    "ActorRendezvous",
+    "AliasCycleError",
+    "AwaitableStore",
+    "Counters",
+    "FarrefError",
+    "FetchTimeoutError",
+    "ForeignReferenceError",
+    "Future",
+    "GivenUpError",
+    "Group",
+    "GroupMember",
+    "HostInfo",
+    "NotAnEndpointError",
+    "OutOfBandPickleError",
+    "OverloadedError",
+    "OwnerDiedError",
+    "ProtocolError",
+    "RRef",
+    "Reason",
+    "RefActor",
+    "RefLostError",
+    "ReferenceInfo",
+    "ReferenceLostError",
+    "RemoteError",
+    "RendezvousClosedError",
+    "RendezvousConnectionError",
+    "RendezvousError",
+    "RendezvousGracefulExitError",
+    "RendezvousHandler",
+    "RendezvousHandlerRegistry",
+    "RendezvousParameters",
+    "RendezvousStateError",
+    "RendezvousTimeoutError",
+    "RendezvousTimeouts",
+    "SelfWaitError",
+    "SenderDiedError",
+    "SerializationError",
+    "SharedMemoryFullError",
+    "Snapshot",
+    "Store",
+    "System",
+    "SystemDownError",
+    "VersionError",
+    "Worker",
+    "WorkerDiedError",
+    "WorkerInfo",
+    "WorkerNotFoundError",
+    "WouldBlockError",
+    "counters",
+    "get",
+    "get_worker_info",
+    "references",
+    "remote",
+    "rendezvous",
+    "rendezvous_handler_registry",
+    "rpc_async",
+    "rpc_sync",
+    "wait",
+]
+
+
+# --- The façade ---------------------------------------------------------------------------
+
+
+def test_public_names_are_pinned() -> None:
+    assert farref.__all__ == PUBLIC_NAMES
+
+
+def test_every_public_name_exists() -> None:
+    assert [name for name in farref.__all__ if not hasattr(farref, name)] == []
+
+
+def test_the_code_knows_its_version() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == FARREF
+
+
+def test_importing_and_asking_for_versions_reads_no_metadata() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import farref.actors.hosting.versions as versions; "
+        "versions.mine(); print({'importlib.metadata', 'email'} & (set(sys.modules) - before))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers_are_importable_below_farref_only(layer: str) -> None:
+    module = importlib.import_module(f"farref.{layer}")
+    assert module.__name__ == f"farref.{layer}"
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_each_layer_is_linked_into_the_source_tree(layer: str) -> None:
+    link = FACADE / layer
+    assert link.is_symlink()
+    assert link.readlink() == Path("../..") / layer
+    assert (link / "__init__.py").is_file()
+
+
+def test_a_program_outside_the_repository_sees_one_package(tmp_path: Path) -> None:
+    program = (
+        "import importlib.util as u\n"
+        f"print([n for n in {(*LAYERS, 'tests', 'src', 'farref')!r} if u.find_spec(n)])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "['farref']"
+
+
+# --- The wheel ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    # -P: `python -m` would put the repository, and so `actors` etc., on the path.
+    subprocess.run(
+        [sys.executable, "-P", "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheel_names(wheel: Path) -> set[str]:
+    with ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert len(names) == len(set(names)), "a file is in the wheel twice"
+    return set(names)
+
+
+def test_wheel_installs_nothing_beside_farref_and_its_plug_in(wheel_names: set[str]) -> None:
+    tops = {name.split("/")[0] for name in wheel_names}
+    parts = tops - {top for top in tops if top.endswith(".dist-info")}
+    assert parts == {"farref", "pytest_farref.py"}
+
+
+def test_wheel_has_every_module_once(wheel_names: set[str]) -> None:
+    real = [(FACADE, file) for file in walk(FACADE)]
+    real += [(ROOT, file) for layer in LAYERS for file in walk(ROOT / layer)]
+    expected = {"farref/" + file.relative_to(base).as_posix() for base, file in real}
+    assert {name for name in wheel_names if name.startswith("farref/")} == expected
+    assert "farref/py.typed" in wheel_names
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """The real files under *folder*: no links, no caches."""
+    for here, _, names in os.walk(folder, followlinks=False):
+        if not here.endswith("__pycache__"):
+            yield from (Path(here, name) for name in names)
+
+
+# --- pytest's plug-in, as the wheel installs it -------------------------------------------
+
+USES = """
+import pytest
+
+@pytest.mark.farref(base="simpleSystemBase", name="mine")
+def test_it(farref_system):
+    farref_system.worker("B")
+    assert farref_system.name == "mine"
+"""
+USES_NOT = """
+import sys
+
+def test_it():
+    assert "pytest_farref" in sys.modules
+    assert not [name for name in sys.modules if name.split(".")[0] in ("farref", "thespian")]
+"""
+LINE = "pytest_plugins = ['farref.testing.fixtures']\n"
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked as an installer does it."""
+    site = tmp_path_factory.mktemp("site")
+    with ZipFile(wheel) as archive:
+        archive.extractall(site)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("test", "line"),
+    [(USES, ""), (USES, LINE), (USES_NOT, "")],
+    ids=["found", "named too", "not used"],
+)
+def test_pytest_finds_the_fixture(installed: Path, tmp_path: Path, test: str, line: str) -> None:
+    run = run_pytest(tmp_path, test, line, PYTHONPATH=str(installed))
+    assert run.returncode == 0, run.stdout
+    assert "1 passed" in run.stdout
+
+
+def test_the_wheel_names_the_plug_in(installed: Path) -> None:
+    (names,) = installed.glob("farref-*.dist-info/entry_points.txt")
+    assert "[pytest11]\nfarref = pytest_farref\n" in names.read_text()
+
+
+def test_the_line_in_conftest_is_enough(tmp_path: Path) -> None:
+    run = run_pytest(tmp_path, USES, LINE, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    assert run.returncode == 0, run.stdout
+    assert "1 passed" in run.stdout
+
+
+def run_pytest(
+    folder: Path, test: str, conftest: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text(conftest)
+    (folder / "test_one.py").write_text(test)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--strict-markers",
+            "-W",
+            "error",
+            "-p",
+            "no:cacheprovider",
+        ],
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
