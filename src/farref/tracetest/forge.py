@@ -34,7 +34,7 @@ from ..protocol.messages import (
     Returned,
     Tell,
 )
-from .world import BadCommandError
+from .errors import BadCommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
