@@ -130,9 +130,13 @@ class Shell(ABC):
     def receive(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
         """The machines get *message*, the *number*-th of *sender*."""
         effects = self.context.receive(sender, message)
+        self.taken(sender, message, number)
+        self.obey(effects)
+
+    def taken(self, sender: WorkerId, message: Message, number: int | None) -> None:
+        """Record that *message* has been received, before its effects are carried out."""
         if self.tracer:
             self.tracer.received(sender, message, number)
-        self.obey(effects)
 
     # ---- references in messages
 
