@@ -117,8 +117,7 @@ class Endpoint(Shell):
     def clone(self) -> Endpoint:
         """A copy to try a step on."""
         copy = object.__new__(Endpoint)
-        for name, value in vars(self).items():
-            setattr(copy, name, clone(value))
+        copy.__dict__ = clone(vars(self))
         return copy
 
     def freeze(self) -> Hashable:
