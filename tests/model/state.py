@@ -10,10 +10,10 @@ the order of messages on a network that has none, so it does not count.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import is_dataclass
 from enum import Enum
-from operator import attrgetter
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,7 +21,8 @@ import msgspec
 Thing = TypeVar("Thing")
 
 
-def _slots(kind: type[Any]) -> tuple[str, ...]:
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
     """The slots of *kind* and of what it inherits from."""
     return tuple(name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ()))
 
@@ -71,7 +72,7 @@ def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
         return lambda thing, _: set(thing)
     if issubclass(kind, list | deque):
         return _clone_sequence
-    return _machine_cloner(kind) if _is_machine(kind) else None
+    return _clone_machine if _is_machine(kind) else None
 
 
 def _clone_dict(thing: Any, copies: dict[int, Any]) -> Any:
@@ -87,22 +88,15 @@ def _clone_sequence(thing: Any, copies: dict[int, Any]) -> Any:
     )
 
 
-def _machine_cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any]:
-    slots = _slots(kind)
-
-    def clone_machine(thing: Any, copies: dict[int, Any]) -> Any:
-        copy = copies.get(id(thing))
-        if copy is None:
-            copy = copies[id(thing)] = object.__new__(kind)
-            if not slots:
-                copy.__dict__ = _clone_dict(thing.__dict__, copies)
-            for name in slots:
-                value = getattr(thing, name)
-                how = _CLONERS[type(value)]
-                setattr(copy, name, value if how is None else how(value, copies))
-        return copy
-
-    return clone_machine
+def _clone_machine(thing: Any, copies: dict[int, Any]) -> Any:
+    copy = copies.get(id(thing))
+    if copy is None:
+        copy = copies[id(thing)] = object.__new__(type(thing))
+        for name in _names(thing.__class__) or vars(thing):
+            value = getattr(thing, name)
+            how = _CLONERS[type(value)]
+            setattr(copy, name, value if how is None else how(value, copies))
+    return copy
 
 
 def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
@@ -113,7 +107,7 @@ def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
         return frozenset
     if issubclass(kind, list | deque):
         return lambda thing: tuple([freeze(value) for value in thing])
-    return _machine_freezer(kind) if _is_machine(kind) else None
+    return _freeze_machine if _is_machine(kind) else None
 
 
 def _freeze_dict(thing: Any) -> Hashable:
@@ -125,19 +119,13 @@ def _freeze_dict(thing: Any) -> Hashable:
     )
 
 
-def _machine_freezer(kind: type[Any]) -> Callable[[Any], Hashable]:
-    slots = _slots(kind)
-    values: Callable[[Any], Iterable[Any]] = attrgetter("__class__", *slots)
-
-    def freeze_machine(thing: Any) -> Hashable:
-        return tuple(
-            [
-                value if (how := _FREEZERS[type(value)]) is None else how(value)
-                for value in (values(thing) if slots else vars(thing).values())
-            ]
-        )
-
-    return freeze_machine
+def _freeze_machine(thing: Any) -> Hashable:
+    frozen = []
+    for name in _names(thing.__class__) or vars(thing):
+        value = getattr(thing, name)
+        how = _FREEZERS[type(value)]
+        frozen.append(value if how is None else how(value))
+    return tuple(frozen)
 
 
 _CLONERS = _Ways(_cloner)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..protocol import messages
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.messages import (
+    BY_NAME,
     Cargo,
     Delete,
     Descriptor,
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     Fields = Mapping[str, Any]
 
 Id = TypeVar("Id", RRefId, ForkId, CallId)
-
-_MESSAGES: dict[str, Any] = {each.__name__: each for each in messages.KINDS}
 
 
 class InputError(Exception):
@@ -128,7 +126,7 @@ def message_of(fields: Fields, worker: Worker) -> Message:
     """The message that a line is about, its payload a mere label. Raises `InputError`."""
     give = _Give(fields, worker)
     try:
-        kind = _MESSAGES[fields["message"]]
+        kind = BY_NAME[fields["message"]]
         given = {
             name: give.field(kind, name)
             for name in kind.__struct_fields__
