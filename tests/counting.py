@@ -45,20 +45,20 @@ class Node(Shell):
         self.world = world
 
     def post(self, to: WorkerId, message: Message) -> None:
-        """It is counted if it is a control message between two endpoints."""
+        """Send *message*, and count a control message to another endpoint."""
         self.world.send(self.me, to, message)
         if to != self.me and not isinstance(message, USER):
             self.world.control[type(message).__name__] += 1
 
     def start(self, sender: WorkerId, message: Request | Tell) -> None:
-        """A task begins; a fetch is answered at once."""
+        """Begin a task; answer a fetch at once."""
         if isinstance(message, Fetch):
             self.finish(message, brings=self.inside.get(message.rref, ()), payload="copy")
         else:
             self.world.tasks.append(Task(self, message, list(self.unpickle(message.cargo))))
 
     def settle(self, effect: Settle) -> None:
-        """The caller has what it asked for."""
+        """Keep the handles in the reply as the world's `results`."""
         self.world.results = list(self.unpickle(effect.reply.cargo))
         self.finish(effect.reply)
 
@@ -181,7 +181,7 @@ class World(Net[Node]):
     # ---- the net
 
     def send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
-        """Who is sent something is there."""
+        """Make the receiver, if this is its first message."""
         self._node(to.name)
         super().send(sender, to, message)
 

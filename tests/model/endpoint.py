@@ -1,8 +1,8 @@
 """One endpoint of a program: the shell of `farref.world`, one step at a time.
 
-It decides nothing about references. It keeps books of its own about what the program holds, which
-the properties compare with what the machines believe. Whatever it could do next is a step of its
-own, so what may run becomes a `Task` at first.
+The endpoint decides nothing about references. It keeps books of the program's handles, and the
+properties compare these with the machines' tables. Each request and reply becomes a `Task`, and
+each action of a task is a step of its own, so that anything may happen in between.
 """
 
 from __future__ import annotations
@@ -257,30 +257,30 @@ class Endpoint(Shell):
     # ---- effects
 
     def post(self, to: WorkerId, message: Message) -> None:
-        """With the step."""
+        """Collect the message; `take` returns it."""
         self._out.append(Send(to, message))
 
     def start(self, sender: WorkerId, message: Request | Tell) -> None:
-        """As a task."""
+        """Make a task of the request."""
         task = Task(sender, message)
         self._see(task)
         self._hand(task)
 
     def refuse(self, effect: Refuse) -> None:
-        """As a task."""
+        """Make a task that only answers with the error."""
         if effect.why is Refusal.RING:
             self.victims.add(effect.request.call)
         self._hand(Task(effect.sender, effect.request, refused=True))
 
     def settle(self, effect: Settle) -> None:
-        """As a task."""
+        """Make a task of the reply."""
         task = Task(effect.sender, effect.reply)
         if task.code.error:
             self.errors.add(effect.reply.call)
         self._hand(task)
 
     def stop(self, effect: Stop) -> None:
-        """Only what has not begun."""
+        """Refuse the call, unless its task has begun."""
         for task in self.tasks:
             match task:
                 case Task(sender=caller, message=Call(call=call), stage=Stage.ARRIVED) if (
@@ -289,7 +289,7 @@ class Endpoint(Shell):
                     self._replace(task, replace(task, refused=True))
 
     def lose(self, effect: Lose) -> None:
-        """An object that was never created cannot have been freed too early."""
+        """Note whether a value, or an error in its place, was ever there to be freed."""
         rref = effect.rref
         if effect.why is not Loss.CREATOR:
             self.broken[rref] = effect.why
@@ -301,7 +301,7 @@ class Endpoint(Shell):
         super().lose(effect)
 
     def free(self, rref: RRefId) -> None:
-        """Unless there was no value."""
+        """Note that the value was freed, if there was one."""
         if rref in self.lost:
             self.lost.discard(rref)
         else:

@@ -1,4 +1,4 @@
-"""What the program of an endpoint does in each act: it makes the most of the references it has."""
+"""What the program of an endpoint does in each act, with the references that it has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def improvise(node: Node, act: Act) -> bool:
-    """Whether *node* found anything to do in *act*."""
+    """Have *node* do *act*. Returns whether it had the references for it."""
     dice = random.Random(act.pick)
     program, scene = node.program, node.scene
     usable = [each for each in node.handles if not program.is_lost(each)]

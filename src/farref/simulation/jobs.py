@@ -117,7 +117,7 @@ class Asked:
 
 
 class Resident(Protocol):
-    """What the world needs to know of an endpoint: see `Node`."""
+    """An endpoint, as the oracle, the rings and the scene see it: a `Node`."""
 
     me: WorkerId
     context: Context

@@ -1,7 +1,6 @@
 """One endpoint of a simulation: the shell, in virtual time, and the functions that run there.
 
-What a function does when it runs was decided when it was sent: a `Job` travels as the payload of
-its message.
+The sender decides what a function does: a `Job` travels as the payload of the message.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ class Node(Shell):
         yield from self.graves.values()
 
     def taken(self, sender: WorkerId, message: Message, number: int | None) -> None:
-        """The books that follow what arrives."""
+        """Tell the oracle of a creation, and note requests that may have to wait."""
         self._taking = message
         if isinstance(message, Create) and sender not in self.context.dead:
             self.scene.oracle.accepted(message.rref)
@@ -157,13 +156,13 @@ class Node(Shell):
     # ---- effects
 
     def obey(self, effects: list[Effect]) -> None:
-        """Then take what it sent to itself."""
+        """Carry out *effects*, then receive the messages of the endpoint to itself."""
         super().obey(effects)
         while self._self_sent:
             self.receive(self.me, self._self_sent.pop(0))
 
     def post(self, to: WorkerId, message: Message) -> None:
-        """By the channel to *to*."""
+        """Send *message* by the channel to *to*; tell the oracle of creations and probes."""
         if isinstance(message, Create):
             self._made(message, to)
         if isinstance(message, Probe) and message.before:
@@ -182,20 +181,20 @@ class Node(Shell):
                 self.scene.oracle.aliased(each.rref, rref)
 
     def lose(self, effect: Lose) -> None:
-        """For a reason."""
+        """Have the oracle check the loss, and store the error."""
         self.scene.oracle.lost(effect.rref, effect.why, self)
         self.scene.done[f"lost: {effect.why.name}"] += 1
         self.store(effect.rref, Error(effect.why.name, effect.rref))
         super().lose(effect)
 
     def free(self, rref: RRefId) -> None:
-        """Nobody may hold it."""
+        """Have the oracle check that nobody holds *rref*, and drop its value."""
         self.values.pop(rref, None)
         self.scene.freed(rref)
         super().free(rref)
 
     def refuse(self, effect: Refuse) -> None:
-        """For a reason."""
+        """Have the oracle check the refusal, and answer with the error."""
         request, why = effect.request, effect.why
         if why is Refusal.RING:
             self.scene.rings.refused(request, effect.ring)
@@ -212,7 +211,7 @@ class Node(Shell):
         self.reject(request, error)
 
     def settle(self, effect: Settle) -> None:
-        """The task that waits for the answer goes on; else it is the program's."""
+        """Have the oracle check the answer; the task that waits for it, if any, goes on."""
         call, cargo = effect.reply.call, effect.reply.cargo
         asked = self.asked.pop(call)
         match cargo.payload:
@@ -228,15 +227,15 @@ class Node(Shell):
         self._go_on(call, asked)
 
     def fail(self, effect: Fail) -> None:
-        """The task that waits for the answer goes on."""
+        """Have the oracle check the failure; the task that waits for it, if any, goes on."""
         asked = self.asked.pop(effect.call)
         self.scene.oracle.failed(asked, effect.worker)
         self._go_on(effect.call, asked)
 
     # ---- functions that run here
 
-    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - as good as any
-        """A fetch is answered at once; a function takes its time."""
+    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - no function asks for its sender
+        """Answer a fetch at once; begin a function, which takes the time that its job says."""
         if isinstance(message, Fetch):
             value = self.values[message.rref]
             copied = message.copy and isinstance(value, Value)

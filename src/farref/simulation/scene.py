@@ -1,4 +1,4 @@
-"""What the endpoints of a simulation share: virtual time, a network, and what all must be true to.
+"""What the endpoints of a simulation share: virtual time, the network, the oracle, and the rings.
 
 Time jumps from one event to the next.
 """
@@ -55,7 +55,7 @@ class Scene:
         self.oracle.freed(rref, self.living())
 
     def too_early(self, rref: RRefId, owner: WorkerId) -> None:
-        """Somebody stops counting the dead for *rref*: too early, if not all have announced."""
+        """An endpoint stops counting a dead one for *rref*: tell the oracle if too early."""
         others = self.living()
         unaware = any(dead not in each.context.dead for each in others for dead in self.oracle.dead)
         if unaware or any(each.announces(rref, owner) for each in others):
@@ -69,7 +69,7 @@ class Scene:
         return not self._events
 
     def later(self, seconds: float, who: Resident | None, do: Callable[[], object]) -> None:
-        """Do something in so many seconds; if *who* does it, unless it dies before."""
+        """Call *do* in so many seconds, unless *who*, if given, has died by then."""
         heapq.heappush(self._events, (self.now + seconds, next(self._order), who, do))
 
     def wake_at(self, who: Resident, due: float | None, tick: Callable[[], object]) -> None:

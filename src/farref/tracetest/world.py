@@ -86,7 +86,7 @@ class Endpoint(Shell):
             self.world.say(why_kept(self.context, rref))
 
     def receive(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
-        """See `Shell.receive`; a refused message has to change nothing."""
+        """Give *message* to the machines; a message that they refuse has to change nothing."""
         before, said = _snapshot(self.machines), len(self.world.lines)
         try:
             super().receive(sender, message, number)
@@ -105,12 +105,12 @@ class Endpoint(Shell):
     # ---- effects
 
     def note(self, effect: Effect) -> None:
-        """Show it, too."""
+        """Show and record *effect*."""
         self.world.say(effect_text(self.me, effect))
         super().note(effect)
 
     def carry_out(self, effect: Effect) -> None:
-        """Where a recording says what the shell does, nothing follows by itself."""
+        """Carry out *effect*; in a recording the shell's own steps are commands instead."""
         if self.world.recorded and not isinstance(effect, Send | Free):
             return
         said = len(self.world.lines)
@@ -120,23 +120,23 @@ class Endpoint(Shell):
             self.world.say(f"({self.me}'s {run} waits for nothing that has not been answered)")
 
     def post(self, to: WorkerId, message: Message) -> None:
-        """It is in flight until a command delivers it."""
+        """Send *message*; a command delivers it."""
         self.world.send(self.me, to, message)
 
-    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - it is shown
-        """It runs until a command ends it."""
+    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - `note` has shown it
+        """Note the request; a command ends it."""
         if not isinstance(message, Tell):
             self.running[run_key(message)] = message
         elif message.cargo.descriptors:
             self.handled.append(message.cargo.descriptors)
 
     def settle(self, effect: Settle) -> None:
-        """What came in it is there until `release`."""
+        """Note the references in the reply; `release` lets them go."""
         if descriptors := effect.reply.cargo.descriptors:
             self.handled.append(descriptors)
 
     def free(self, rref: RRefId) -> None:
-        """Point at every violation of G4, whether a trace expects it or not."""
+        """Free *rref*, and show every endpoint that still holds it (against G4)."""
         for endpoint in self.world.endpoints.values():
             user = endpoint.context.users.get(rref)
             if endpoint.alive and user and not user.lost and (user.handles or user.messages):
@@ -144,7 +144,7 @@ class Endpoint(Shell):
         super().free(rref)
 
     def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
-        """As `blocked` has said."""
+        """The wait that the command `blocked` set."""
         call, number = self.blocked.get(run, (None, 0))
         return call, number, f"{run} waits for {call}"
 
@@ -302,7 +302,7 @@ class World(Net[Endpoint]):
         self._links = Links(self.flight, self.say, lambda name: self.endpoints[name].alive)
 
     def send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
-        """Into the channel, where there are channels."""
+        """Put *message* in the channel, if there are channels; else in flight."""
         if self._links is not None and sender != to:
             self._links.send(sender, to, message)
             return
@@ -310,7 +310,7 @@ class World(Net[Endpoint]):
         self.flight[-1].text = f"{sender} -> {to}  {message_text(message)}"
 
     def arrive(self, transit: Transit) -> None:
-        """At the living."""
+        """Give *transit* to its receiver, if that is alive."""
         self.delivered.append(transit)
         endpoint = self.endpoints[transit.to.name]
         if not endpoint.alive:

@@ -1,6 +1,6 @@
 """A net in memory: endpoints by name, and the messages between them.
 
-A message stays in flight until somebody delivers it; so who uses the net decides the order.
+A message stays in flight until the caller delivers it, so the caller decides the order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Transit:
 
 
 class Net(Generic[ShellT]):
-    """Endpoints, and what they have sent and nobody has got."""
+    """Endpoints, and the messages that have left one and not reached the other."""
 
     def __init__(self) -> None:
         self.endpoints: dict[str, ShellT] = {}
@@ -42,17 +42,17 @@ class Net(Generic[ShellT]):
         self._sent: Counter[tuple[WorkerId, WorkerId]] = Counter()
 
     def send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
-        """*message* is in flight from now on."""
+        """Put *message* in flight."""
         self.flight.append(Transit(sender, to, message, number=self._sent[sender, to]))
         self._sent[sender, to] += 1
 
     def deliver(self, transit: Transit) -> None:
-        """What is in flight arrives."""
+        """Take *transit* out of flight and give it to its receiver."""
         self.flight.remove(transit)
         self.arrive(transit)
 
     def arrive(self, transit: Transit) -> None:
-        """The receiver gets what is in *transit*, a message."""
+        """Give the message in *transit* to its receiver."""
         if isinstance(transit.what, Packet):
             raise TypeError("there are no channels in this net")
         receiver = self.endpoints[transit.to.name]

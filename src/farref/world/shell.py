@@ -1,11 +1,11 @@
 """An endpoint in memory: the shipped machines, and a shell that carries out their effects.
 
-The actors are the other shell. This one has no thread, process, socket or clock. A subclass says
-how a message leaves (`post`), and what the program does with a request that may run (`start`) and
-with a reply (`settle`). It may do so at once, later, or one step at a time.
+The actors are the other shell. This one has no thread, process, socket or clock. A subclass decides
+how a message leaves (`post`), and how the program handles a request (`start`) and a reply
+(`settle`): at once, later, or one step at a time.
 
-The order in a step is that of the actors: a handler's handles go first; then its answer leaves,
-which lets the references in its request go; then the object is free for the next request.
+At the end of a handler everything happens in the order of the actors. First its handles go. Then
+its answer leaves, and the references in its request go. Then the object takes the next request.
 """
 
 from __future__ import annotations
