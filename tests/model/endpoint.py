@@ -8,7 +8,7 @@ each action of a task is a step of its own, so that anything may happen in betwe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
@@ -503,6 +503,19 @@ class Endpoint(Shell):
         if rref is None:
             raise AssertionError(f"{self.me} has no {name}")
         return rref
+
+    def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
+        """Give a loan back once: further handles of it are forked, so that both are explored."""
+        backs: set[Descriptor] = set()
+
+        def one(rref: RRefId) -> Descriptor:
+            back = self.context.give_back(rref, call)
+            if back is None or back in backs:
+                return self.context.fork(rref, call.caller)
+            backs.add(back)
+            return back
+
+        return self._share(rrefs, one)
 
     def _lent(self, task: Task | None, code: Code, to: WorkerId, *, replies: bool = True) -> Cargo:
         """Pickle a request."""
