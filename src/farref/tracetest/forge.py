@@ -22,6 +22,7 @@ from ..protocol.messages import (
     Report,
     Tell,
 )
+from ..protocol.room import Flow
 from .errors import BadCommandError
 
 
@@ -203,5 +204,6 @@ READERS: dict[Any, Callable[[Fields, str], Any]] = {
     tuple[tuple[RRefId, ForkId], ...]: Fields.notices,
     tuple[Delete, ...]: Fields.removed,
     tuple[Hop, ...]: Fields.hops,
+    Flow: Fields.value,
 }
 """How a field is given, by its type; the others have their defaults."""
