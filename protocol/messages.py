@@ -361,8 +361,42 @@ ObjectRequest = Create | Invoke | Fetch
 UserMessage = Tell | Reply | Request
 Message = Control | UserMessage
 
-KINDS: tuple[type, ...] = get_args(Message)
+KINDS: tuple[type[Message], ...] = get_args(Message)
 """All of them."""
+BY_NAME: dict[str, type[Message]] = {kind.__name__: kind for kind in KINDS}
+
+WORDS: dict[type[Message], tuple[str, ...]] = {
+    ForkRequest: ("fork request", "fork request {fork}", "fork req {fork}", "fork {fork}"),
+    Ack: ("ACK", "ACK {fork}", "ACK"),
+    ChildAck: ("child ACK", "child ACK {fork}", "cACK {fork}", "cACK"),
+    NotifyRefRemoved: (
+        "notify",
+        "notify at the end of {loans}",
+        "notify of {loans}",
+        "notify {loans}",
+        "notify",
+    ),
+    RefRemoved: ("removed",),
+    AliasRef: ("alias", "{alias} aliases {rref}", "{alias}->{rref}", "aliases {rref}", "alias"),
+    Canonical: ("canonical", "{rref} is canonical", "canonical"),
+    AliasGone: ("no alias", "{alias} no alias of {rref}", "no alias of {rref}", "no alias", "gone"),
+    Probe: ("probe", "probe {before}for a ring by {start}", "probe {before}by {start}", "probe"),
+    Create: ("remote",),
+    Invoke: ("method call",),
+    Fetch: ("to_here",),
+}
+"""What people call a message that they do not call by the name of its class; then the ways in which
+a trace says it, the longest first, with its fields in braces."""
+
+
+def word_for(kind: type[Message]) -> str:
+    """What people call a message of *kind*."""
+    return WORDS.get(kind, (kind.__name__.lower(),))[0]
+
+
+def ways_for(kind: type[Message]) -> tuple[str, ...]:
+    """How a trace says a message of *kind*, the longest first."""
+    return WORDS.get(kind, ())[1:] or (word_for(kind),)
 
 
 def check_message(message: object) -> None:

@@ -10,40 +10,31 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from farref.protocol.context import Context
 from farref.protocol.effects import Free
 from farref.protocol.errors import ProtocolError
-from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from farref.protocol.messages import (
     FLOWS,
-    Ack,
-    AliasGone,
-    AliasRef,
+    KINDS,
     Call,
-    Cancel,
-    Canonical,
     Cargo,
-    ChildAck,
     Create,
     Delete,
     Descriptor,
     Fetch,
+    Flow,
     ForkRequest,
     Hop,
     Invoke,
     Message,
     Moved,
-    NotifyRefRemoved,
     Passing,
     Probe,
-    RefRemoved,
-    Reply,
     Report,
-    Returned,
-    RoomAsked,
-    RoomGiven,
     Tell,
 )
 from farref.protocol.sharing import DISCIPLINES, Sharing
@@ -166,7 +157,7 @@ class Maker:
         return Delete(rref=self.one(RRefId), forks=forks, borrowers=self.some(self.loan))
 
     def moved(self) -> Moved | None:
-        if self.rng.random() < 0.3:
+        if self.rng.random() < 0.6:
             return None
         return Moved(fork=self.descriptor(), path=self.some(lambda: self.one(RRefId)))
 
@@ -174,62 +165,34 @@ class Maker:
         run, call = self.one(CallId), self.one(CallId)
         return Hop(run=run, call=call, number=self.rng.randint(0, 9))
 
-    def probe(self) -> Probe:
-        path = self.some(self.hop)
-        return Probe(
-            start=self.one(RRefId),
-            call=self.one(CallId),
-            rref=self.rng.choice((None, self.one(RRefId))),
-            path=path,
-            before=self.rng.choice(((), path)),
-        )
-
     def message(self) -> Message:
-        rref, fork, call = self.one(RRefId), self.one(ForkId), self.one(CallId)
-        chain = self.some(lambda: self.one(RRefId))
-        makers: list[Callable[[], Message]] = [
-            lambda: ForkRequest(rref=rref, fork=fork),
-            lambda: Ack(rref=rref, fork=fork),
-            lambda: ChildAck(rref=rref, fork=fork),
-            self.delete,
-            lambda: Returned(loans=self.some(self.report)),
-            lambda: NotifyRefRemoved(loans=self.some(lambda: (self.one(RRefId), self.one(ForkId)))),
-            lambda: RefRemoved(removed=self.some(self.delete)),
-            lambda: AliasRef(call=call, rref=rref, alias=self.one(RRefId), label=self.one(RRefId)),
-            lambda: Canonical(call=call, rref=rref, moved=self.moved()),
-            lambda: AliasGone(rref=rref, alias=self.one(RRefId)),
-            lambda: RoomAsked(flow=self.rng.choice(FLOWS)),
-            lambda: RoomGiven(flow=self.rng.choice(FLOWS)),
-            lambda: Cancel(call=call, rref=self.rng.choice((None, rref))),
-            self.probe,
-            lambda: Tell(cargo=self.cargo()),
-            lambda: Call(call=call, cargo=self.cargo(), chain=chain),
-            lambda: Create(
-                call=call,
-                rref=rref,
-                fork=fork,
-                cargo=self.cargo(),
-                target=self.rng.choice((None, self.one(RRefId))),
-                settled=self.rng.randint(0, 9),
+        kind = self.rng.choice(KINDS)
+        made = {each.name: self.field(each.type) for each in msgspec.structs.fields(kind)}
+        if kind is Probe and made["before"]:
+            made["path"] = made["before"]
+        return kind(**made)
+
+    def field(self, kind: Any) -> Any:
+        """Something of the type of a message's field."""
+        makers: dict[Any, Callable[[], Any]] = {
+            Cargo: self.cargo,
+            bool: lambda: self.rng.random() < 0.2,
+            Number: lambda: self.rng.randint(0, 9),
+            Flow: lambda: self.rng.choice(FLOWS),
+            RRefId | None: lambda: self.rng.choice((None, self.one(RRefId))),
+            CallId | None: lambda: self.one(CallId),
+            Moved | None: self.moved,
+            tuple[RRefId, ...]: lambda: self.some(lambda: self.one(RRefId)),
+            tuple[ForkId, ...]: lambda: self.some(lambda: self.one(ForkId)),
+            tuple[Hop, ...]: lambda: self.some(self.hop),
+            tuple[Report, ...]: lambda: self.some(self.report),
+            tuple[Delete, ...]: lambda: self.some(self.delete),
+            tuple[tuple[ForkId, WorkerId], ...]: lambda: self.some(self.loan),
+            tuple[tuple[RRefId, ForkId], ...]: lambda: self.some(
+                lambda: (self.one(RRefId), self.one(ForkId))
             ),
-            lambda: Invoke(call=call, rref=rref, cargo=self.cargo(), chain=chain),
-            lambda: Fetch(
-                call=call,
-                rref=rref,
-                copy=self.rng.random() < 0.5,
-                direct=self.rng.random() < 0.5,
-                chain=chain,
-            ),
-            lambda: Reply(
-                call=call,
-                cargo=self.cargo(),
-                loans=self.some(self.report),
-                relayed=self.rng.random() < 0.1,
-                refused=self.rng.random() < 0.1,
-                moved=self.moved() if self.rng.random() < 0.2 else None,
-            ),
-        ]
-        return self.rng.choice(makers)()
+        }
+        return makers[kind]() if kind in makers else self.one(kind)
 
 
 # ---- what is not the sender's

@@ -1,35 +1,21 @@
-"""One endpoint of a program: the shipped `Context`, and a shell that obeys its effects.
+"""One endpoint of a program: the shell of `farref.world`, one step at a time.
 
-The shell is to the explorer what the actors are to the library. It decides nothing about
-references; it keeps books of its own about what the program holds, which the properties
-compare with what the machines believe. Whatever it could do next is a step of its own.
+The endpoint decides nothing about references. It keeps books of the program's handles, and the
+properties compare these with the machines' tables. Each request and reply becomes a `Task`, and
+each action of a task is a step of its own, so that anything may happen in between.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
 
 from farref.protocol.context import Context
 from farref.protocol.dead import Dead
-from farref.protocol.effects import (
-    Confirmed,
-    Effect,
-    Fail,
-    Free,
-    Hand,
-    Look,
-    Lose,
-    Loss,
-    Refusal,
-    Refuse,
-    Run,
-    Send,
-    Settle,
-    Stop,
-)
+from farref.protocol.effects import Lose, Loss, Refusal, Refuse, Send, Settle, Stop
 from farref.protocol.errors import ReferenceLostError, WorkerDiedError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
@@ -39,14 +25,15 @@ from farref.protocol.messages import (
     Descriptor,
     Fetch,
     Hop,
-    Invoke,
     Message,
     Passing,
     Reply,
+    Request,
     Returned,
     Tell,
 )
 from farref.protocol.sharing import Sharing
+from farref.world.shell import Shell
 
 from . import script as do
 from .script import Action, Code, Script
@@ -74,7 +61,7 @@ def hands_over(message: Message) -> bool:
     return isinstance(message, Reply | Returned) and any(it.borrowers for it in message.loans)
 
 
-class Endpoint:
+class Endpoint(Shell):
     """The endpoint *me*, running *script*; it shares by *sharing* in calls."""
 
     def __init__(
@@ -86,16 +73,13 @@ class Endpoint:
         *,
         ordered: bool = False,
     ) -> None:
-        self.me = me
-        self.context = Context(me, sharing)
+        super().__init__(Context(me, sharing))
         self.sharing = sharing
         self.mortal = mortal
         self.script = script
         self.variables: dict[str, RRefId] = {}
         self.tasks: tuple[Task, ...] = ()
         self.calls: dict[str, CallId] = {}
-        self.values: dict[RRefId, tuple[RRefId, ...]] = {}
-        """The objects that live here, with the references that each value contains."""
         self.freed: set[RRefId] = set()
         self.unfinished: tuple[Descriptor, ...] = ()
         """Forks of a message that is being pickled."""
@@ -133,14 +117,13 @@ class Endpoint:
     def clone(self) -> Endpoint:
         """A copy to try a step on."""
         copy = object.__new__(Endpoint)
-        for name, value in vars(self).items():
-            setattr(copy, name, clone(value))
+        copy.__dict__ = clone(vars(self))
         return copy
 
     def freeze(self) -> Hashable:
         """Equal for endpoints that will behave the same."""
         books = (
-            *(self.variables, self.calls, self.values, self.freed, self.handed, self.buried),
+            *(self.variables, self.calls, self.inside, self.freed, self.handed, self.buried),
             *(self.lost, self.late, self.borrowed, self.took_back, self.over),
             *(self.stood, self.broken, self.errors, self.ran, self.victims, self.laps),
         )
@@ -164,7 +147,7 @@ class Endpoint:
     def named(self) -> Counter[RRefId]:
         """The handles by what they are called: an alias has one of what it stands for."""
         held = Counter(self.variables.values())
-        for inside in self.values.values():
+        for inside in self.inside.values():
             held.update(inside)
         for task in self.tasks:
             held.update(rref for _, rref in task.frame)
@@ -204,7 +187,7 @@ class Endpoint:
         match step:
             case Deliver(sender=sender, message=message):
                 self._note(message)
-                self._obey(self.context.receive(sender, message))
+                self.obey(self.context.receive(sender, message))
             case Act(task=task) if task is not None:
                 self._advance(task)
             case Act():
@@ -219,13 +202,13 @@ class Endpoint:
                     if isinstance(message, Reply | Returned)
                     for report in message.loans
                 )
-                self._obey(self.context.died(dead, unacknowledged))
+                self.obey(self.context.died(dead, unacknowledged))
             case Bury(worker=dead):
                 self.buried.add(dead)
-                self._obey(self.context.bury(dead))
+                self.obey(self.context.bury(dead))
             case Suspect(rref=rref, early=early):
                 self.suspicions += early
-                self._obey(self.context.suspect(rref))
+                self.obey(self.context.suspect(rref))
             case _:
                 assert_never(step)
         for alias in self.context.state.aliases.values():
@@ -273,59 +256,66 @@ class Endpoint:
 
     # ---- effects
 
-    def _obey(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Send():
-                    self._out.append(effect)
-                case Run(sender=sender, request=request):
-                    task = Task(sender, request)
-                    self._see(task)
-                    self._hand(task)
-                case Refuse(sender=sender, request=request, why=why):
-                    if why is Refusal.RING:
-                        self.victims.add(request.call)
-                    self._hand(Task(sender, request, refused=True))
-                case Hand(sender=sender, message=message):
-                    self._hand(Task(sender, message))
-                case Settle(sender=sender, reply=reply):
-                    task = Task(sender, reply)
-                    if task.code.error:
-                        self.errors.add(reply.call)
-                    self._hand(task)
-                case Stop(sender=sender, call=call):
-                    self._stop(sender, call)
-                case Look(run=run):
-                    self._obey(self.context.waits(run, *self.awaited(run), ""))
-                case Lose(rref=rref, why=why) if why is not Loss.CREATOR:
-                    self.broken[rref] = why
-                    self._obey(self.context.resolve(rref))
-                case Lose(rref=rref):
-                    self.lost.add(rref)
-                    if rref in self.freed:
-                        self.late.add(rref)
-                        self.freed.discard(rref)
-                    self._obey(self.context.resolve(rref))
-                case Free(rref=rref):
-                    if rref in self.lost:
-                        self.lost.discard(rref)  # there was no value to be freed too early
-                    else:
-                        self.freed.add(rref)
-                    for inside in self.values.pop(rref, ()):
-                        self._obey(self.context.drop(inside))
-                case Fail() | Confirmed():
-                    pass
-                case _:
-                    assert_never(effect)
+    def post(self, to: WorkerId, message: Message) -> None:
+        """Collect the message; `take` returns it."""
+        self._out.append(Send(to, message))
 
-    def awaited(self, run: CallId) -> tuple[CallId | None, int]:
-        """Which call the task of the request *run* is blocked in, and the number of that wait."""
+    def start(self, sender: WorkerId, message: Request | Tell) -> None:
+        """Make a task of the request."""
+        task = Task(sender, message)
+        self._see(task)
+        self._hand(task)
+
+    def refuse(self, effect: Refuse) -> None:
+        """Make a task that only answers with the error."""
+        if effect.why is Refusal.RING:
+            self.victims.add(effect.request.call)
+        self._hand(Task(effect.sender, effect.request, refused=True))
+
+    def settle(self, effect: Settle) -> None:
+        """Make a task of the reply."""
+        task = Task(effect.sender, effect.reply)
+        if task.code.error:
+            self.errors.add(effect.reply.call)
+        self._hand(task)
+
+    def stop(self, effect: Stop) -> None:
+        """Refuse the call, unless its task has begun."""
+        for task in self.tasks:
+            match task:
+                case Task(sender=caller, message=Call(call=call), stage=Stage.ARRIVED) if (
+                    caller == effect.sender and call == effect.call
+                ):
+                    self._replace(task, replace(task, refused=True))
+
+    def lose(self, effect: Lose) -> None:
+        """Note whether a value, or an error in its place, was ever there to be freed."""
+        rref = effect.rref
+        if effect.why is not Loss.CREATOR:
+            self.broken[rref] = effect.why
+        else:
+            self.lost.add(rref)
+            if rref in self.freed:
+                self.late.add(rref)
+                self.freed.discard(rref)
+        super().lose(effect)
+
+    def free(self, rref: RRefId) -> None:
+        """Note that the value was freed, if there was one."""
+        if rref in self.lost:
+            self.lost.discard(rref)
+        else:
+            self.freed.add(rref)
+        super().free(rref)
+
+    def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
+        """The call that the task of the request *run* is blocked in."""
         for task in self.tasks:
             if getattr(task.message, "call", None) == run and not isinstance(task.message, Reply):
                 match task.todo:
                     case (do.Wait(call=name), *_) if self.calls.get(name) in self.context.waiting:
-                        return self.calls[name], len(task.todo)
-        return None, 0
+                        return self.calls[name], len(task.todo), ""
+        return None, 0, ""
 
     def suspects(self) -> list[RRefId]:
         """The objects in whose queues something waits for something that waits."""
@@ -352,14 +342,6 @@ class Endpoint:
         self.handed.add(key(task))
         self.tasks = (*self.tasks, task)
 
-    def _stop(self, sender: WorkerId, call: CallId) -> None:
-        for task in self.tasks:
-            match task:
-                case Task(sender=caller, message=Call(call=other), stage=Stage.ARRIVED) if (
-                    caller == sender and other == call
-                ):
-                    self._replace(task, replace(task, refused=True))
-
     def _replace(self, task: Task, *new: Task) -> None:
         index = self.tasks.index(task)
         self.tasks = (*self.tasks[:index], *new, *self.tasks[index + 1 :])
@@ -381,76 +363,45 @@ class Endpoint:
 
     def _begin(self, task: Task) -> None:
         """Unpickle: handles come into being."""
-        code, descriptors = task.code, task.cargo.descriptors
+        code = task.code
         if not code.readable:
             self._replace(task, replace(task, stage=Stage.BEGUN))
             return
-        taken = [self.context.take_up(descriptor) for descriptor in descriptors]
-        called = (descriptor.name or descriptor.rref for descriptor in descriptors)
-        frame = tuple(zip(code.names, called, strict=True))
+        frame = tuple(zip(code.names, self.unpickle(task.cargo), strict=True))
         self._replace(task, replace(task, stage=Stage.BEGUN, todo=code.body, frame=frame))
-        for effects in taken:
-            self._obey(effects)
 
     def _end(self, task: Task) -> None:
-        """Let go of the handler's handles, answer, and free the object for the next."""
-        works = task.code.readable and not task.refused
-        names = task.code.returns if works else ()
-        match task.message:
-            case Call(call=call) | Invoke(call=call):
-                rrefs = tuple(it for name in names if (it := self._find(task, name)) is not None)
-                code = Code(names=names if rrefs else (), body=task.code.then)
-                self._answer(task, call, code, rrefs)
-            case Fetch(call=call, rref=rref):
-                inside = self.values.get(rref, ()) if works else ()
-                kept = tuple(f"inside{index}" for index, _ in enumerate(inside))
-                code = Code(names=kept, body=tuple(do.Keep(name) for name in kept))
-                self._answer(task, call, code, inside)
-            case Create(rref=rref):
-                target = self._find(task, task.code.alias) if works and task.code.alias else None
-                if target is None:
-                    self._created(rref, task, names)
-                else:
-                    self._obey(self.context.stand_for(rref, target))
-                    self._leave(task)
-            case Tell() | Reply():
-                self._leave(task)
-                self._obey(self.context.release(task.cargo.descriptors))
-        if task.occupies is not None:
-            self._obey(self.context.done(task.occupies))
-
-    def _leave(self, task: Task) -> None:
-        """The handler returns: its handles go, before anything else can be told."""
+        """The handler returns: its handles go, it answers, and the object is free."""
+        names = task.code.returns if task.code.readable and not task.refused else ()
+        found = tuple(it for name in names if (it := self._find(task, name)) is not None)
+        alias = self._find(task, task.code.alias) if task.code.alias else None
         self._replace(task)
-        self._obey(self.context.drop(*(handle for _, handle in task.frame)))
+        handles = tuple(handle for _, handle in task.frame)
+        match task.message:
+            case Tell() | Reply():
+                self.finish(task.message, handles)
+            case _ if task.refused:
+                self.reject(task.message, Code())
+            case Create() if alias is not None and task.code.readable:
+                self.finish(task.message, handles, (alias,), bare=True)
+            case Create():
+                self.finish(task.message, handles, found)
+            case Fetch(rref=rref):
+                inside = self.inside.get(rref, ()) if task.code.readable else ()
+                kept = tuple(f"inside{index}" for index, _ in enumerate(inside))
+                self._answer(task, Code(names=kept, body=tuple(map(do.Keep, kept))), inside)
+            case _:
+                code = Code(names=names if found else (), body=task.code.then)
+                self._answer(task, code, found)
 
-    def _answer(self, task: Task, call: CallId, code: Code, rrefs: tuple[RRefId, ...]) -> None:
-        if not rrefs:
-            code = Code()
-        made: list[Descriptor] = []
+    def _answer(self, task: Task, code: Code, rrefs: tuple[RRefId, ...]) -> None:
+        nothing = Code(error=task.occupies in self.broken)
+        handles = tuple(handle for _, handle in task.frame)
         try:
-            for rref in rrefs:
-                back = self.context.give_back(rref, call)
-                if back is not None and back in made:
-                    back = None
-                made.append(back or self.context.fork(rref, call.caller))
+            answer = replace(code, error=nothing.error) if rrefs else nothing
+            self.finish(task.message, handles, rrefs, answer)
         except (ReferenceLostError, WorkerDiedError):
-            self._obey(self.context.abandon(made))
-            made, code = [], Code()
-        self._leave(task)
-        if task.occupies in self.broken:
-            code = replace(code, error=True)
-        cargo = Cargo(payload=code, descriptors=tuple(made))
-        answer = self.context.refuse if task.refused else self.context.reply
-        self._obey(answer(call, cargo))
-
-    def _created(self, rref: RRefId, task: Task, names: tuple[str, ...]) -> None:
-        inside = tuple(found for name in names if (found := self._find(task, name)) is not None)
-        for each in inside:
-            self.context.hold(each)
-        self.values[rref] = inside
-        self._leave(task)
-        self._obey(self.context.resolve(rref))
+            self.finish(task.message, handles, (), nothing)
 
     # ---- names
 
@@ -463,7 +414,7 @@ class Endpoint:
             older = self.variables.get(name)
             self.variables[name] = rref
             if older is not None:
-                self._obey(self.context.drop(older))
+                self.obey(self.context.drop(older))
         else:
             self._replace(task, replace(task, frame=(*task.frame, (name, rref))))
 
@@ -478,20 +429,16 @@ class Endpoint:
     # ---- actions
 
     def _perform(self, task: Task | None, action: Action) -> None:
-        forks: list[Descriptor] = []
-        try:
-            self._try(task, action, forks)
-        except (ReferenceLostError, WorkerDiedError):
-            # The program sees the error and goes on; what was forked for it is undone.
-            self._obey(self.context.abandon(forks))
+        with suppress(ReferenceLostError, WorkerDiedError):  # the program goes on
+            self._try(task, action)
 
-    def _try(self, task: Task | None, action: Action, forks: list[Descriptor]) -> None:
+    def _try(self, task: Task | None, action: Action) -> None:
         context = self.context
         match action:
             case do.Own(name=name, inside=inside):
                 rref = context.own()
-                self.values[rref] = tuple(self._needed(task, each) for each in inside)
-                for each in self.values[rref]:
+                self.inside[rref] = tuple(self._needed(task, each) for each in inside)
+                for each in self.inside[rref]:
                     context.hold(each)
                 self._bind(task, name, rref)
             case do.Remote(name=name, to=to):
@@ -499,38 +446,39 @@ class Endpoint:
                 code = Code(action.refs, action.body, action.returns, readable=action.readable)
                 code = replace(code, alias=action.alias, issued=self._issue())
                 owner = worker(to) if target is None else context.owner_of(target)
-                cargo = self._pack(task, code, owner, forks, replies=False)
+                cargo = self._lent(task, code, owner, replies=False)
                 rref, effects = context.create(owner, cargo, target)
                 self._bind(task, name, rref)
-                self._obey(effects)
+                self.obey(effects)
             case do.Say(to=to, refs=refs, body=body, readable=readable):
                 self.serial += 1
                 code = Code(refs, body, readable=readable, serial=self.serial)
-                self._obey(context.tell(worker(to), self._pack(task, code, worker(to), forks)))
+                forks = self.fork(worker(to), (self._needed(task, each) for each in refs))
+                self.obey(context.tell(worker(to), Cargo(payload=code, descriptors=forks)))
             case do.Ask(call=name, to=to, refs=refs, body=body, returns=returns, then=then):
                 code = Code(refs, body, returns, then, action.readable)
-                cargo = self._pack(task, code, worker(to), forks, replies=True)
+                cargo = self._lent(task, code, worker(to))
                 call, effects = context.call(worker(to), cargo, self._chain(task, name))
                 self.calls[name] = call
-                self._obey(effects)
+                self.obey(effects)
             case do.Method(call=name, name=target_name, refs=refs, body=body):
                 on = self._needed(task, target_name)
                 code = Code(refs, body, action.returns, action.then, issued=self._issue())
-                cargo = self._pack(task, code, context.owner_of(on), forks, replies=True)
+                cargo = self._lent(task, code, context.owner_of(on))
                 call, effects = context.invoke(on, cargo, self._chain(task, name))
                 self.calls[name] = call
-                self._obey(effects)
+                self.obey(effects)
             case do.Get(call=name, name=of, direct=direct, copy=copy):
                 chain = self._chain(task, name)
                 rref = self._needed(task, of)
                 call, effects = context.fetch(rref, chain, copy=copy, direct=direct)
                 self.calls[name] = call
-                self._obey(effects)
+                self.obey(effects)
             case do.Revoke(call=name):
-                self._obey(context.cancel(self.calls[name]))
+                self.obey(context.cancel(self.calls[name]))
             case do.Drop(name=name):
                 rref = self._unbind(task, name)
-                self._obey(context.drop(rref))
+                self.obey(context.drop(rref))
             case do.Keep(name=name, under=under):
                 self._bind(None, under or name, self._unbind(task, name))
             case do.Pickle(name=name, to=to, for_call=for_call):
@@ -538,7 +486,7 @@ class Endpoint:
                 self.unfinished = (*self.unfinished, share(self._needed(task, name), worker(to)))
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
-                self._obey(context.abandon(undone))
+                self.obey(context.abandon(undone))
             case do.Wait() | do.Need():
                 pass
             case do.Take(name=name):
@@ -556,23 +504,23 @@ class Endpoint:
             raise AssertionError(f"{self.me} has no {name}")
         return rref
 
-    def _pack(
-        self,
-        task: Task | None,
-        code: Code,
-        to: WorkerId,
-        forks: list[Descriptor],
-        *,
-        replies: bool | None = None,
-    ) -> Cargo:
-        """Pickle: fork for a one-way message (*replies* None), lend for a request."""
-        for name in code.names:
-            rref = self._needed(task, name)
-            if replies is None:
-                forks.append(self.context.fork(rref, to))
-            else:
-                forks.append(self.context.lend(rref, to, replies=replies))
-        return Cargo(payload=code, descriptors=tuple(forks))
+    def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
+        """Give a loan back once: further handles of it are forked, so that both are explored."""
+        backs: set[Descriptor] = set()
+
+        def one(rref: RRefId) -> Descriptor:
+            back = self.context.give_back(rref, call)
+            if back is None or back in backs:
+                return self.context.fork(rref, call.caller)
+            backs.add(back)
+            return back
+
+        return self._share(rrefs, one)
+
+    def _lent(self, task: Task | None, code: Code, to: WorkerId, *, replies: bool = True) -> Cargo:
+        """Pickle a request."""
+        lent = self.lend(to, (self._needed(task, each) for each in code.names), replies=replies)
+        return Cargo(payload=code, descriptors=lent)
 
     def _chain(self, task: Task | None, call: str) -> tuple[RRefId, ...]:
         """The objects that wait for *call*: those whose task does."""

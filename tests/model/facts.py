@@ -122,7 +122,7 @@ def facts(endpoint: Endpoint) -> Facts:
             owner.rref
             for owner in owners
             if owner.resolved
-            and owner.rref not in endpoint.values.keys() | endpoint.lost | endpoint.broken.keys()
+            and owner.rref not in endpoint.inside.keys() | endpoint.lost | endpoint.broken.keys()
         ),
         stood=endpoint.stood,
         broken=endpoint.broken,

@@ -238,7 +238,7 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "no value holds another object")
 def _(taken: Taken) -> bool:
     return len(taken.after.freed - taken.before.freed) > 1 or any(
-        taken.before.values.get(rref) for rref in taken.after.freed - taken.before.freed
+        taken.before.inside.get(rref) for rref in taken.after.freed - taken.before.freed
     )
 
 

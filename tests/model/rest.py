@@ -113,7 +113,7 @@ def freed_when_unheld(living: Living, *, deaths: bool) -> str | None:
         for rref in endpoint.context.owners:
             if rref not in held:
                 return f"nobody holds {rref}, and it was not freed"
-        if endpoint.values.keys() - endpoint.context.owners.keys():
+        if endpoint.inside.keys() - endpoint.context.owners.keys():
             return f"{endpoint.me} keeps values of objects that are gone"
     return None
 

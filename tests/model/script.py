@@ -179,3 +179,7 @@ class Code:
     """In programs that are `Program.ordered`: who asked, and as which of its requests."""
     error: bool = False
     """The reply says that the object is lost."""
+
+    def __str__(self) -> str:
+        """Nothing: the steps of whoever gets it say what it does."""
+        return ""

@@ -83,12 +83,12 @@ def test_a_mistake_is_told_by_its_shortest_trace() -> None:
     assert str(caught.value).splitlines() == [
         "a: 'nobody deletes' does not hold: somebody did",
         "  1  A does Remote('x', to='B')",
-        "       A -> B  Create(A/1 fork A/1)",
-        "  2  B gets Create(A/1 fork A/1) from A",
-        "       B -> A  Ack(A/1 fork A/1)",
-        "  3  A gets Ack(A/1 fork A/1) from B",
+        "       A -> B  Create(call=A/1, rref=A/1, fork=A/1)",
+        "  2  B gets Create(call=A/1, rref=A/1, fork=A/1) from A",
+        "       B -> A  Ack(rref=A/1, fork=A/1)",
+        "  3  A gets Ack(rref=A/1, fork=A/1) from B",
         "  4  A does Drop('x')",
-        "       A -> B  Delete(A/1 forks A/1)",
+        "       A -> B  Delete(rref=A/1, forks=[A/1])",
     ]
 
 

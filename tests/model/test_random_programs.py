@@ -13,34 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from farref.protocol.errors import ProtocolError
-from farref.protocol.ids import CallId, ForkId, RRefId
+from farref.protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from farref.protocol.messages import (
-    Ack,
-    Call,
-    Cancel,
+    FLOWS,
+    KINDS,
     Cargo,
-    ChildAck,
-    Create,
     Delete,
     Descriptor,
-    Fetch,
-    ForkRequest,
+    Flow,
     Hop,
-    Invoke,
     Message,
-    NotifyRefRemoved,
     Passing,
-    Probe,
-    RefRemoved,
-    Reply,
-    Returned,
-    Tell,
 )
 from farref.protocol.messages import Report as MessageReport
 from farref.protocol.sharing import DISCIPLINES, Sharing
@@ -281,31 +272,31 @@ CARGOES = st.builds(
     lambda references: Cargo(descriptors=tuple(references)), st.lists(DESCRIPTORS, max_size=2)
 )
 HOPS = st.lists(st.builds(Hop, run=CALLS, call=CALLS), max_size=1).map(tuple)
-MESSAGES: st.SearchStrategy[Message] = st.one_of(
-    st.builds(ForkRequest, rref=RREFS, fork=FORKS),
-    st.builds(Ack, rref=RREFS, fork=FORKS),
-    st.builds(ChildAck, rref=RREFS, fork=FORKS),
-    DELETES,
-    st.builds(Returned, loans=LOANS),
-    st.builds(NotifyRefRemoved, loans=st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple)),
-    st.builds(RefRemoved, removed=st.lists(DELETES, max_size=2).map(tuple)),
-    st.builds(Cancel, call=CALLS, rref=st.none() | RREFS),
-    st.builds(Probe, start=RREFS, call=CALLS, rref=st.none() | RREFS, path=HOPS, before=HOPS),
-    st.builds(Tell, cargo=CARGOES),
-    st.builds(Call, call=CALLS, cargo=CARGOES),
-    st.builds(
-        Create,
-        call=CALLS,
-        rref=RREFS,
-        fork=FORKS,
-        cargo=CARGOES,
-        target=st.none() | RREFS,
-        settled=st.integers(0, 4),
-    ),
-    st.builds(Invoke, call=CALLS, rref=RREFS, cargo=CARGOES),
-    st.builds(Fetch, call=CALLS, rref=RREFS),
-    st.builds(Reply, call=CALLS, cargo=CARGOES, loans=LOANS),
-)
+FIELDS: dict[Any, st.SearchStrategy[Any]] = {
+    RRefId: RREFS,
+    RRefId | None: st.none() | RREFS,
+    ForkId: FORKS,
+    tuple[ForkId, ...]: st.lists(FORKS, max_size=3).map(tuple),
+    CallId: CALLS,
+    CallId | None: CALLS,
+    Cargo: CARGOES,
+    Number: st.integers(0, 4),
+    Flow: st.sampled_from(FLOWS),
+    tuple[tuple[ForkId, WorkerId], ...]: BORROWERS,
+    tuple[MessageReport, ...]: LOANS,
+    tuple[Delete, ...]: st.lists(DELETES, max_size=2).map(tuple),
+    tuple[tuple[RRefId, ForkId], ...]: st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple),
+    tuple[Hop, ...]: HOPS,
+}
+"""What to fill a message's field with, by its type; the others have their defaults."""
+
+
+def messages_of(kind: type[Message]) -> st.SearchStrategy[Message]:
+    fields = [each for each in msgspec.structs.fields(kind) if each.type in FIELDS]
+    return st.builds(kind, **{each.name: FIELDS[each.type] for each in fields})
+
+
+MESSAGES: st.SearchStrategy[Message] = st.one_of(*map(messages_of, KINDS))
 
 
 @settings(QUICK, max_examples=100)

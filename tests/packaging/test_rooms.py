@@ -38,10 +38,6 @@ PURE_MODULES = {
     "typing",
 }
 
-# Parts in which modules still import each other in a circle. It only gets shorter: a part that
-# has none any more must leave the list.
-CIRCLES = {"simulation", "trace", "tracetest"}
-
 
 def foreign(layer: str, module: str) -> bool:
     """Whether *layer* may not import *module*."""
@@ -64,22 +60,12 @@ def imported(room: str) -> set[str]:
     return {name.partition(".")[0] for name in names} - {room}
 
 
-def inside(edges: dict[str, set[str]], part: str) -> dict[str, set[str]]:
-    """What the modules of *part* import of each other."""
-    mine = {module for module in edges if f"{module}.".startswith(f"farref.{part}.")}
-    return {module: edges[module] & mine for module in mine}
-
-
 # --- Circles ------------------------------------------------------------------------------
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     edges = graph(all_imports(FACADE, *(ROOT / layer for layer in LAYERS)))
     assert len(edges) > 200
-    assert {part for part in CIRCLES if circle(inside(edges, part))} == CIRCLES
-    for part in CIRCLES:
-        mine = inside(edges, part)
-        edges |= {module: edges[module] - set(mine) for module in mine}
     assert circle(edges) == []
 
 

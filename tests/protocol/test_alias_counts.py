@@ -28,7 +28,7 @@ def chained(world: World, links: int) -> None:
     before = world.control.copy()
     world.fetch("A", ref, direct=True)
     assert world.control == before
-    alive = {at for at, context in world.contexts.items() if context.owners}
+    alive = {at for at, node in world.endpoints.items() if node.context.owners}
     assert alive == {f"B{links}"}  # the hops are gone while the object lives
     world.drop("A", ref)
     assert world.left() == []

@@ -19,9 +19,10 @@ from farref.protocol.lending import LendingOwner
 from farref.protocol.loans import Loans
 from farref.protocol.owner import Owner
 from farref.protocol.user import User
+from farref.tracetest.errors import BadCommandError
 from farref.tracetest.files import differences, parse
 from farref.tracetest.language import run
-from farref.tracetest.world import BadCommandError, World
+from farref.tracetest.world import World
 
 from ..model.mutants import Mutant, mutated
 

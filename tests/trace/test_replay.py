@@ -37,8 +37,7 @@ def played(plan: Plan, folder: Path) -> World:
     """*plan*, up to its last act: much is held, and much on its way."""
     world = World(plan, folder)
     for act in plan.acts:
-        world._run_until(act.at)
-        world._act(act)
+        world.act(act)
     return world
 
 
@@ -53,7 +52,7 @@ def test_replayed_tables_are_those_that_were(plan: Plan, tmp_path: Path) -> None
     for record in merge(load(tmp_path)):
         player.take(record)
     assert player.broken == {}
-    nodes = [node for node in world._nodes if node is not None]
+    nodes = [node for node in world.nodes if node is not None]
     assert any(node.context.owners for node in nodes)
     for node in nodes:
         mine = player.contexts[spell(node.me)]
@@ -66,7 +65,7 @@ def test_replayed_tables_are_those_that_were(plan: Plan, tmp_path: Path) -> None
 @pytest.mark.parametrize("plan", PLANS[::2], ids=lambda plan: f"{plan.sharing}-{plan.weather}")
 def test_tables_are_read_back_as_they_were_written(plan: Plan, tmp_path: Path) -> None:
     world = played(plan, tmp_path)
-    for node in world._nodes:
+    for node in world.nodes:
         if node is not None:
             tables = normal(tables_of(node.context))
             again = context_of(node.me, plan.sharing, tables, worker_of)
@@ -89,7 +88,7 @@ def test_tables_are_read_back_as_they_were_written(plan: Plan, tmp_path: Path) -
 )
 def test_tables_that_nobody_wrote_are_refused(change: Any, tmp_path: Path) -> None:
     world = played(PLANS[0], tmp_path)
-    node = next(node for node in world._nodes if node is not None)
+    node = next(node for node in world.nodes if node is not None)
     tables = normal(tables_of(node.context))
     change(tables)
     with pytest.raises(SnapshotError):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..protocol.messages import Call, Create, Invoke, Reply, Tell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..protocol.context import Context
+    from ..protocol.delivery import Packet
     from ..protocol.ids import CallId, RRefId, WorkerId
 
 
@@ -110,3 +114,25 @@ class Asked:
     cancelled: bool = False
     task: Task | None = field(default=None, repr=False)
     """The task that waits for the answer; None if it is the program's own request."""
+
+
+class Resident(Protocol):
+    """An endpoint, as the oracle, the rings and the scene see it: a `Node`."""
+
+    me: WorkerId
+    context: Context
+    asked: dict[CallId, Asked]
+    tasks: list[Task]
+    asleep_until: float
+
+    def take(self, sender: WorkerId, packet: Packet) -> None:
+        """A packet came in."""
+
+    def held(self) -> Iterator[RRefId]:
+        """Every handle in this process."""
+
+    def announces(self, rref: RRefId, owner: WorkerId) -> bool:
+        """It has asked *owner* to be counted for *rref*, and that may not have come."""
+
+    def give_up(self, call: CallId) -> None:
+        """The wait for *call* ends by its timeout."""

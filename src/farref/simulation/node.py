@@ -1,33 +1,18 @@
-"""One endpoint of a simulation: the shipped machines, a shell, and a program that improvises.
+"""One endpoint of a simulation: the shell, in virtual time, and the functions that run there.
 
-The shell obeys effects as the actors do, in virtual time. What a function does when it runs was
-decided when it was sent: a `Job` travels as the payload of its message.
+The sender decides what a function does: a `Job` travels as the payload of the message.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 from ..actors.calls.queues import Queues
 from ..actors.core.links import Links
-from ..protocol.effects import (
-    Confirmed,
-    Fail,
-    Free,
-    Hand,
-    Look,
-    Lose,
-    Loss,
-    Refusal,
-    Refuse,
-    Run,
-    Send,
-    Settle,
-    Stop,
-)
+from ..protocol.context import Context
+from ..protocol.effects import Lose, Loss, Refusal
 from ..protocol.messages import (
     Call,
-    Cargo,
     Create,
     Fetch,
     ForkRequest,
@@ -37,33 +22,35 @@ from ..protocol.messages import (
     chain_of,
     target_of,
 )
+from ..world.shell import Shell
 from .jobs import CARRYING, Asked, Error, Job, Task, Value
 from .program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..actors.recording.tracing import Tracer
     from ..protocol.delivery import Packet
-    from ..protocol.effects import Effect
+    from ..protocol.effects import Effect, Fail, Refuse, Settle
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Descriptor, Message, Request
-    from .world import World
+    from ..protocol.messages import Message, Request
+    from .scene import Scene
 
 
-class Node(Program):
-    """The endpoint *me*: its shell, around the machines and its program."""
+class Node(Shell):
+    """The endpoint *me*."""
 
-    def __init__(self, me: WorkerId, world: World, tracer: Tracer | None) -> None:
-        super().__init__(me, world, tracer)
+    def __init__(self, me: WorkerId, scene: Scene, tracer: Tracer | None) -> None:
+        super().__init__(Context(me, scene.plan.sharing), tracer)
+        self.scene = scene
         self.links = Links()
+        self.values: dict[RRefId, Value | Error] = {}
+        self.program = Program(self, scene)
+        self.handles, self.asked = self.program.handles, self.program.asked
         self.tasks: list[Task] = []
-        self.queues = Queues(self.context, lambda call: self._awaited(call) is not None)
-        self.inside: dict[RRefId, list[RRefId]] = {}
-        """The handles in the values of objects that live here."""
+        self.queues = Queues(self.context, lambda call: self._awaits(call) is not None)
         self.graves: dict[WorkerId, float] = {}
         self.asleep_until = 0.0
-        self.tracer = tracer
         self._self_sent: list[Message] = []
         self._taking: Message | None = None
 
@@ -81,32 +68,33 @@ class Node(Program):
         """A packet came in."""
         if sender in self.context.dead:
             return
-        for message in self.links.receive(sender, packet, self.world.now):
-            self._receive(sender, message)
-        self.world.send(self, self.links.urgent(sender, self.world.now))
+        for message in self.links.receive(sender, packet, self.scene.now):
+            self.receive(sender, message)
+        self.scene.send(self.me, self.links.urgent(sender, self.scene.now))
         self._post()
 
     def tick(self) -> None:
         """Whatever is due."""
-        now = self.world.now
+        now = self.scene.now
         for worker in [each for each, due in self.graves.items() if due <= now]:
             del self.graves[worker]
-            self.world.burying(self, worker)
+            for rref, owner in self._counts(worker):
+                self.scene.too_early(rref, owner)
             self.do(self.context.bury(worker))
         for rref in self.queues.look(now) if self.queues.due(now) else ():
-            self._obey(self.context.suspect(rref))
-        self.world.send(self, self.links.due(now))
+            self.obey(self.context.suspect(rref))
+        self.scene.send(self.me, self.links.due(now))
         self._post()
 
     def do(self, effects: list[Effect]) -> None:
-        """Carry out *effects*."""
-        self._obey(effects)
+        """Carry out *effects* of a step, and send what it has to say."""
+        self.obey(effects)
         self._post()
 
     def _post(self) -> None:
-        packets, _ = self.links.packets(self.world.now)
-        self.world.send(self, packets)
-        self.world.wake_at(self, min(self._dues(), default=None))
+        packets, _ = self.links.packets(self.scene.now)
+        self.scene.send(self.me, packets)
+        self.scene.wake_at(self, min(self._dues(), default=None), self.tick)
 
     def _dues(self) -> Iterator[float]:
         deadline = self.links.deadline()
@@ -116,16 +104,14 @@ class Node(Program):
             yield self.queues.look_at
         yield from self.graves.values()
 
-    def _receive(self, sender: WorkerId, message: Message) -> None:
-        effects = self.context.receive(sender, message)
+    def taken(self, sender: WorkerId, message: Message, number: int | None) -> None:
+        """Tell the oracle of a creation, and note requests that may have to wait."""
         self._taking = message
         if isinstance(message, Create) and sender not in self.context.dead:
-            self.world.oracle.accepted(message.rref)
+            self.scene.oracle.accepted(message.rref)
         if isinstance(message, Create | Fetch | Invoke):
-            self.queues.arrived(message, lambda: self.world.now)
-        if self.tracer:
-            self.tracer.received(sender, message)
-        self._obey(effects)
+            self.queues.arrived(message, lambda: self.scene.now)
+        super().taken(sender, message, number)
 
     # ---- deaths
 
@@ -137,11 +123,11 @@ class Node(Program):
         effects = self.context.died(worker, self.links.unacknowledged(worker))
         for each in effects:
             if isinstance(each, Lose) and each.why is Loss.OWNER and each.rref in known:
-                self.world.oracle.spared(each.rref, known[each.rref], self)
-        self._obey(effects)
+                self.scene.oracle.spared(each.rref, known[each.rref], self)
+        self.obey(effects)
         self.links.forget(worker)
         self.graves[worker] = 0.0
-        self.graves = dict.fromkeys(self.graves, self.world.now + self.world.grace)
+        self.graves = dict.fromkeys(self.graves, self.scene.now + self.scene.plan.grace)
         self._post()
 
     def _known(self) -> dict[RRefId, RRefId]:
@@ -153,7 +139,7 @@ class Node(Program):
             if alias.canonical is not None
         }
 
-    def counts(self, worker: WorkerId) -> Iterator[tuple[RRefId, WorkerId]]:
+    def _counts(self, worker: WorkerId) -> Iterator[tuple[RRefId, WorkerId]]:
         """The objects that *worker* is counted for here, with their owners."""
         for owner in self.context.owners.values():
             if worker in owner.forks.values():
@@ -169,98 +155,111 @@ class Node(Program):
 
     # ---- effects
 
-    def _obey(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            if self.tracer:
-                self.tracer.effect(effect)
-            match effect:
-                case Send(to=to, message=message):
-                    if self.tracer:
-                        self.tracer.sent(to, message)
-                    if isinstance(message, Create):
-                        self._made(message, to)
-                    if isinstance(message, Probe) and message.before:
-                        self.world.rings.second_lap(message.before)
-                    if to == self.me:
-                        self._self_sent.append(message)
-                    else:
-                        self.links.send(to, message)
-                case Run(request=request):
-                    self._run(request)
-                case Hand(message=message):
-                    self._start(message)
-                case Refuse(request=request, why=why, ring=ring):
-                    if why is Refusal.RING:
-                        self.world.rings.refused(request, ring)
-                    else:
-                        self._excuse(request, why)
-                    self._refuse(request, why)
-                case Settle(reply=reply):
-                    self._settle(reply.call, reply.cargo)
-                case Fail(call=call, worker=worker):
-                    asked = self.asked.pop(call)
-                    self.world.oracle.failed(asked, worker)
-                    self._go_on(call, asked)
-                case Lose(rref=rref, why=loss):
-                    self.world.oracle.lost(rref, loss, self)
-                    self.world.done[f"lost: {loss.name}"] += 1
-                    self._store(rref, Error(loss.name, rref))
-                    self._obey(self.context.resolve(rref))
-                case Free(rref=rref):
-                    self.values.pop(rref, None)
-                    self.world.freed(rref)
-                    inside = self.inside.pop(rref, [])
-                    self._obey(self.context.drop(*inside))
-                case Look(run=run):
-                    awaited = self._awaited(run)
-                    number = awaited.number if awaited is not None else 0
-                    self._obey(self.context.waits(run, awaited, number, ""))
-                case Stop() | Confirmed():
-                    pass
-                case _:
-                    assert_never(effect)
+    def obey(self, effects: list[Effect]) -> None:
+        """Carry out *effects*, then receive the messages of the endpoint to itself."""
+        super().obey(effects)
         while self._self_sent:
-            self._receive(self.me, self._self_sent.pop(0))
+            self.receive(self.me, self._self_sent.pop(0))
+
+    def post(self, to: WorkerId, message: Message) -> None:
+        """Send *message* by the channel to *to*; tell the oracle of creations and probes."""
+        if isinstance(message, Create):
+            self._made(message, to)
+        if isinstance(message, Probe) and message.before:
+            self.scene.rings.second_lap(message.before)
+        if to == self.me:
+            self._self_sent.append(message)
+        else:
+            self.links.send(to, message)
 
     def _made(self, message: Create, owner: WorkerId) -> None:
         """A creation leaves: asked for here, or passed on for an alias that is asked for it."""
         rref = message.rref
-        self.world.oracle.made(rref, owner, message.target)
+        self.scene.oracle.made(rref, owner, message.target)
         for each in self.context.owners.values():
             if each.alias is not None and each.alias.target == rref:
-                self.world.oracle.aliased(each.rref, rref)
+                self.scene.oracle.aliased(each.rref, rref)
 
-    def _run(self, request: Request) -> None:
-        match request:
-            case Fetch(rref=rref, copy=copy):
-                value = self.values[rref]
-                copied = copy and isinstance(value, Value)
-                self._answer(request, value, self.inside.get(rref, []) if copied else [])
-                self._done(request)
-            case Call() | Create() | Invoke():
-                target = target_of(request)
-                value = self.values[target] if target is not None else Value(None)
-                if isinstance(value, Error):
-                    self._answer(request, value, [])
-                    self._done(request)
-                else:
-                    self._start(request)
+    def lose(self, effect: Lose) -> None:
+        """Have the oracle check the loss, and store the error."""
+        self.scene.oracle.lost(effect.rref, effect.why, self)
+        self.scene.done[f"lost: {effect.why.name}"] += 1
+        self.store(effect.rref, Error(effect.why.name, effect.rref))
+        super().lose(effect)
 
-    def _start(self, request: Call | Create | Invoke | Tell) -> None:
-        task = Task(request, self._unpickled(request.cargo))
+    def free(self, rref: RRefId) -> None:
+        """Have the oracle check that nobody holds *rref*, and drop its value."""
+        self.values.pop(rref, None)
+        self.scene.freed(rref)
+        super().free(rref)
+
+    def refuse(self, effect: Refuse) -> None:
+        """Have the oracle check the refusal, and answer with the error."""
+        request, why = effect.request, effect.why
+        if why is Refusal.RING:
+            self.scene.rings.refused(request, effect.ring)
+        else:
+            cargoes = [it.cargo for it in (request, self._taking) if isinstance(it, CARRYING)]
+            about = {each.rref for cargo in cargoes for each in cargo.descriptors}
+            target = target_of(request)
+            about |= {target} if target is not None else set()
+            self.scene.oracle.refused(request, why, about, self)
+        self.scene.done[f"refused: {why.name}"] += 1
+        error = Error(why.name, request.rref if isinstance(request, Create) else None)
+        if isinstance(request, Create):
+            self.store(request.rref, error)
+        self.reject(request, error)
+
+    def settle(self, effect: Settle) -> None:
+        """Have the oracle check the answer; the task that waits for it, if any, goes on."""
+        call, cargo = effect.reply.call, effect.reply.cargo
+        asked = self.asked.pop(call)
+        match cargo.payload:
+            case Error() as error:
+                self.scene.oracle.got(asked, error)
+            case Value(of=of):
+                self.scene.oracle.answered(asked, of)
+            case _:
+                pass  # a wait that an alias's owner passed on says only that it is over
+        handles = asked.task.handles if asked.task is not None else self.handles
+        handles += self.unpickle(cargo)
+        self.finish(effect.reply)
+        self._go_on(call, asked)
+
+    def fail(self, effect: Fail) -> None:
+        """Have the oracle check the failure; the task that waits for it, if any, goes on."""
+        asked = self.asked.pop(effect.call)
+        self.scene.oracle.failed(asked, effect.worker)
+        self._go_on(effect.call, asked)
+
+    # ---- functions that run here
+
+    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - no function asks for its sender
+        """Answer a fetch at once; begin a function, which takes the time that its job says."""
+        if isinstance(message, Fetch):
+            value = self.values[message.rref]
+            copied = message.copy and isinstance(value, Value)
+            self._return(message, value, self.inside.get(message.rref, ()) if copied else ())
+            return
+        target = None if isinstance(message, Tell) else target_of(message)
+        there = self.values[target] if target is not None else None
+        if isinstance(there, Error) and not isinstance(message, Tell):
+            self._return(message, there)
+            return
+        task = Task(message, list(self.unpickle(message.cargo)))
         job = task.job
-        if not isinstance(request, Tell):
+        if not isinstance(message, Tell):
             running = [each.request for each in self.tasks if not isinstance(each.request, Tell)]
-            self.world.oracle.occupied(request, running)
+            self.scene.oracle.occupied(message, running)
         self.tasks.append(task)
         if job.turn is not None:
-            self.world.oracle.ran(job.turn)
+            self.scene.oracle.ran(job.turn)
         if job.onward is not None:
-            self.lend(job.onward, task.handles, Job("read", job.seconds))
+            self.program.call(job.onward, task.handles, Job("read", job.seconds))
         for other in self.tasks if job.into is not None else ():
             if isinstance(other.request, Create) and other.request.rref == job.into:
                 self._keep(task.handles, other.handles)
-        self.world.later(job.seconds, self, lambda: self._ask_or_end(task))
+        self.scene.later(job.seconds, self, lambda: self._ask_or_end(task))
 
     def _keep(self, handles: list[RRefId], where: list[RRefId]) -> None:
         """One more handle of each of *handles*."""
@@ -279,29 +278,33 @@ class Node(Program):
             return False
         on = task.handles[ask.place % len(task.handles)]
         if ask.how == "function":
-            call = self.lend(ask.to, task.handles, ask.job, chain)
-        elif self.is_lost(on):
+            call = self.program.call(ask.to, task.handles, ask.job, chain)
+        elif self.program.is_lost(on):
             return False
         elif ask.how == "method":
-            call = self.invoke(on, task.handles, ask.job, chain)
+            call = self.program.invoke(on, task.handles, ask.job, chain)
         elif ask.how == "creation":
-            made = self.make(self.context.owner_of(on), task.handles, ask.job, on)
+            made = self.program.make(self.context.owner_of(on), task.handles, ask.job, on)
             if made is None:
                 return False
-            call = self.fetch(made, chain, copy=True, direct=ask.place % 2 == 0)
+            call = self.program.fetch(made, chain, copy=True, direct=ask.place % 2 == 0)
         else:
-            call = self.fetch(on, chain, copy=ask.how == "fetch", direct=ask.place % 2 == 0)
+            call = self.program.fetch(on, chain, copy=ask.how == "fetch", direct=ask.place % 2 == 0)
         if call not in self.asked:  # it was not asked at all, or it is answered already
             return False
         asked = self.asked[call]
         asked.task, task.waits = task, call
         if asked.on is not None:
-            self.world.oracle.waits(call, chain, asked.on)
+            self.scene.oracle.waits(call, chain, asked.on)
         self._post()
         return True
 
-    def _awaited(self, run: CallId) -> CallId | None:
+    def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
         """The request that the task of *run* waits for."""
+        call = self._awaits(run)
+        return call, call.number if call is not None else 0, ""
+
+    def _awaits(self, run: CallId) -> CallId | None:
         for task in self.tasks:
             if not isinstance(task.request, Tell) and task.request.call == run:
                 return task.waits
@@ -309,25 +312,17 @@ class Node(Program):
 
     def _go_on(self, call: CallId, asked: Asked) -> None:
         """*call* is answered: who waits for it may go on."""
-        self.world.oracle.settled(call)
+        self.scene.oracle.settled(call)
         if asked.task is not None:
             task, asked.task.waits = asked.task, None
-            self.world.later(0.0, self, lambda: self._end(task))
+            self.scene.later(0.0, self, lambda: self._end(task))
 
     def give_up(self, call: CallId) -> None:
         """The wait for *call* ends by its timeout."""
-        self.world.done["timeout"] += 1
+        self.scene.done["timeout"] += 1
         asked = self.asked[call]
         self._go_on(call, asked)
         asked.task = None
-
-    def _unpickled(self, cargo: Cargo) -> list[RRefId]:
-        for each in cargo.descriptors:
-            if each.name is None:
-                self.context.hold(each.rref)
-            else:
-                self._obey(self.context.take_up(each))
-        return [each.name or each.rref for each in cargo.descriptors]
 
     def _end(self, task: Task) -> None:
         """The function returns."""
@@ -335,84 +330,33 @@ class Node(Program):
         self.tasks.remove(task)
         if job.keep:
             self._keep(handles, self.handles)
-        if isinstance(request, Tell):
-            self._obey(self.context.drop(*handles))
-            self.do(self.context.release(request.cargo.descriptors))
-            return
         if isinstance(request, Create) and job.bare and handles:
-            self.world.oracle.aliased(request.rref, handles[-1])
-            self._obey(self.context.stand_for(request.rref, handles[-1]))
-            self._obey(self.context.drop(*handles))
+            self.scene.oracle.aliased(request.rref, handles[-1])
+            self.finish(request, handles, (handles[-1],), bare=True)
+        elif isinstance(request, Tell):
+            self.finish(request, handles)
         else:
             value = Value(None if isinstance(request, Call) else request.rref)
-            self._answer(request, value, handles if job.back else [], handles)
-        self._done(request)
+            self._return(request, value, handles if job.back else (), handles)
         self._post()
 
-    def _answer(
+    def _return(
         self,
         request: Request,
         value: Value | Error,
-        brings: Sequence[RRefId],
+        brings: Iterable[RRefId] = (),
         drops: Sequence[RRefId] = (),
     ) -> None:
-        context = self.context
         if isinstance(request, Create):
-            self._store(request.rref, value)
-            inside = self.inside[request.rref] = []
-            self._keep(list(brings), inside)
-            self._obey(context.drop(*drops))
-            self._obey(context.resolve(request.rref))
+            self.store(request.rref, value)
         else:
-            forks = self._shared(request.call, brings)
-            self._obey(context.drop(*drops))
-            cargo = Cargo(
-                payload=value if forks is not None else Error("LOST"), descriptors=forks or ()
-            )
-            self._obey(context.reply(request.call, cargo))
+            brings = tuple(dict.fromkeys(brings))
+            caller = request.call.caller
+            if caller in self.context.dead or any(self.program.is_lost(each) for each in brings):
+                value, brings = Error("LOST"), ()
+        self.finish(request, drops, tuple(brings), value)
 
-    def _excuse(self, request: Request, why: Refusal) -> None:
-        cargoes = [each.cargo for each in (request, self._taking) if isinstance(each, CARRYING)]
-        about = {each.rref for cargo in cargoes for each in cargo.descriptors}
-        target = target_of(request)
-        if target is not None:
-            about.add(target)
-        self.world.oracle.refused(request, why, about, self)
-
-    def _refuse(self, request: Request, why: Refusal) -> None:
-        self.world.done[f"refused: {why.name}"] += 1
-        if isinstance(request, Create):
-            self._answer(request, Error(why.name, request.rref), [])
-        else:
-            refusal = Cargo(payload=Error(why.name))
-            self._obey(self.context.refuse(request.call, refusal))
-
-    def _shared(self, call: CallId, brings: Sequence[RRefId]) -> tuple[Descriptor, ...] | None:
-        context = self.context
-        if call.caller in context.dead or any(self.is_lost(each) for each in brings):
-            return None
-        return tuple(
-            context.give_back(each, call) or context.fork(each, call.caller)
-            for each in dict.fromkeys(brings)
-        )
-
-    def _done(self, request: Request) -> None:
-        """An object's request has ended: the next one may run."""
-        target = target_of(request)
-        owner = self.context.owners.get(target) if target is not None else None
-        if owner is not None and owner.running:
-            self._obey(self.context.done(owner.rref))
-
-    def _settle(self, call: CallId, cargo: Cargo) -> None:
-        asked = self.asked.pop(call)
-        match cargo.payload:
-            case Error() as error:
-                self.world.oracle.got(asked, error)
-            case Value(of=of):
-                self.world.oracle.answered(asked, of)
-            case _:
-                pass  # a wait that an alias's owner passed on says only that it is over
-        handles = asked.task.handles if asked.task is not None else self.handles
-        handles += self._unpickled(cargo)
-        self._obey(self.context.release(cargo.descriptors))
-        self._go_on(call, asked)
+    def store(self, rref: RRefId, value: Value | Error) -> None:
+        """*rref* has a value."""
+        self.values[rref] = value
+        self.scene.oracle.valued(rref)

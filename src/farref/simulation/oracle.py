@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Request
-    from .jobs import Asked, Error, Turn
-    from .node import Node
+    from .jobs import Asked, Error, Resident, Turn
 
 
 class WrongError(Exception):
@@ -104,7 +103,7 @@ class Oracle:
         """*rref* has a value, or an error for one."""
         self._valued.add(rref)
 
-    def lost(self, rref: RRefId, why: Loss, node: Node) -> None:
+    def lost(self, rref: RRefId, why: Loss, node: Resident) -> None:
         """*node* gives *rref* up. Raises `WrongError` unless that is explained."""
         match why:
             case Loss.CREATOR:
@@ -120,7 +119,7 @@ class Oracle:
                 "G4", f"{node.me} gives up {rref} ({why.name}), and nothing explains it"
             )
 
-    def spared(self, rref: RRefId, canonical: RRefId, node: Node) -> None:
+    def spared(self, rref: RRefId, canonical: RRefId, node: Resident) -> None:
         """*node*, which knew *canonical*, lost *rref*. Raises `WrongError` without a reason."""
         if not self._died({canonical}, node):
             raise WrongError("G4", f"{node.me} knew that {rref} is {canonical}, and gives it up")
@@ -129,7 +128,7 @@ class Oracle:
         """A dead endpoint counts no more for *rref*, and somebody may come too late."""
         self._too_early.add(rref)
 
-    def freed(self, rref: RRefId, nodes: Iterable[Node]) -> None:
+    def freed(self, rref: RRefId, nodes: Iterable[Resident]) -> None:
         """Its owner freed *rref*. Raises `WrongError` if somebody alive holds it (G4)."""
         self._freed.add(rref)
         if rref in self._too_early or rref not in self._accepted:
@@ -150,7 +149,7 @@ class Oracle:
         self._nested.pop(call, None)
 
     def refused(
-        self, request: Request, why: Refusal, about: Collection[RRefId], node: Node
+        self, request: Request, why: Refusal, about: Collection[RRefId], node: Resident
     ) -> None:
         """*node* refuses *request*, which is *about* these. Raises `WrongError` if it may not."""
         match why:
@@ -249,7 +248,7 @@ class Oracle:
 
         return _reached(rref, waits_for)
 
-    def _died(self, rrefs: Iterable[RRefId], node: Node) -> bool:
+    def _died(self, rrefs: Iterable[RRefId], node: Resident) -> bool:
         """Whether *node* knows of the death of somebody who owned one of *rrefs*."""
         owners = filter(None, map(self._owners.get, rrefs))
         return any(owner in node.context.dead for owner in owners)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import CallId
     from ..protocol.messages import Hop, Request
-    from .jobs import Asked, Task
-    from .node import Node
+    from .jobs import Asked, Resident, Task
     from .oracle import Oracle
 
 SOON = 15.0
@@ -33,7 +32,7 @@ SOON = 15.0
 class Rings:
     """Which tasks wait for each other, and which of the requests may be refused for that."""
 
-    def __init__(self, oracle: Oracle, living: Callable[[], Iterable[Node]]) -> None:
+    def __init__(self, oracle: Oracle, living: Callable[[], Iterable[Resident]]) -> None:
         self._oracle = oracle
         self._living = living
         self._there: set[tuple[Hop, ...]] = set()

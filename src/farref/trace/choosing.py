@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from .names import Names
     from .records import Record
-    from .story import Row
     from .view import Fork, Object, View
 
 
@@ -52,10 +51,10 @@ class Chosen:
         """Whether it is less than everything."""
         return bool(self._refs or self._workers)
 
-    def row(self, row: Row) -> bool:
-        """Whether *row* is shown."""
-        return (not self._refs or not self._refs.isdisjoint(row.about)) and (
-            not self._workers or not self._workers.isdisjoint(row.ends)
+    def shows(self, rrefs: Iterable[str], ends: Iterable[str]) -> bool:
+        """Whether a row about *rrefs*, at *ends*, is shown."""
+        return (not self._refs or not self._refs.isdisjoint(rrefs)) and (
+            not self._workers or not self._workers.isdisjoint(ends)
         )
 
     def objects(self) -> dict[str, Object]:

@@ -6,36 +6,27 @@ caller's affair: ``A@6f3a`` in a recording, ``A`` in a trace test; *worker* read
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
-from ..protocol import messages
-from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ..protocol.messages import (
-    Cargo,
-    Delete,
-    Descriptor,
-    Hop,
-    Message,
-    Moved,
-    NotifyRefRemoved,
-    Passing,
-    Report,
-    Returned,
-)
+import msgspec
+
+from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
+from ..protocol.messages import BY_NAME, Cargo, Descriptor, Part, Passing, Report, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..protocol.context import Context
     from ..protocol.effects import Effect
+    from ..protocol.messages import Message
     from .records import Record
 
     Worker = Callable[[str], WorkerId]
     Fields = Mapping[str, Any]
 
 Id = TypeVar("Id", RRefId, ForkId, CallId)
-
-_MESSAGES: dict[str, Any] = {each.__name__: each for each in messages.KINDS}
 
 
 class InputError(Exception):
@@ -128,16 +119,15 @@ def message_of(fields: Fields, worker: Worker) -> Message:
     """The message that a line is about, its payload a mere label. Raises `InputError`."""
     give = _Give(fields, worker)
     try:
-        kind = _MESSAGES[fields["message"]]
-        given = {
-            name: give.field(kind, name)
-            for name in kind.__struct_fields__
-            if name in fields or name == "cargo"
+        kind = BY_NAME[fields["message"]]
+        given: dict[str, Any] = {
+            name: give.cargo() if type_ is Cargo else give.value(type_, fields[name])
+            for name, type_ in _types(kind)
+            if type_ is Cargo or name in fields
         }
-        message: Message = kind(**given)
+        return kind(**given)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"a {fields.get('message')} lacks {error}") from error
-    return message
 
 
 def input_of(record: Record) -> dict[str, Any] | None:
@@ -155,7 +145,11 @@ def input_of(record: Record) -> dict[str, Any] | None:
 
 def _lost(fields: Fields, give: _Give) -> list[Message]:
     """Of a death: the tables in messages that the dead may not have got."""
-    return [Returned(loans=give.reports(fields["lost"]))] if fields.get("lost") else []
+    return (
+        [Returned(loans=give.value(tuple[Report, ...], fields["lost"]))]
+        if fields.get("lost")
+        else []
+    )
 
 
 def worker_of(spelling: str) -> WorkerId:
@@ -171,38 +165,31 @@ class _Give:
         self._fields = fields
         self._worker = worker
 
-    def field(self, kind: type, name: str) -> Any:
-        """A field of a message of this *kind*."""
-        value = self._fields.get(name)
-        match name:
-            case "cargo":
-                return self.cargo()
-            case "rref" | "alias" | "label" | "target" | "start":
-                return self.rref(name)
-            case "path" | "before":
-                return tuple(self.hop(each) for each in self._list(name))
-            case "chain":
-                return self.rrefs(name)
-            case "fork":
-                return self._id(ForkId, value)
-            case "forks":
-                return tuple(self._id(ForkId, each) for each in self._list(name))
-            case "call":
-                return self.call()
-            case "borrowers":
-                return self.borrowers(self._list(name))
-            case "loans" if kind is NotifyRefRemoved:
-                pairs = self._list(name)
-                return tuple((self._id(RRefId, r), self._id(ForkId, f)) for r, f in pairs)
-            case "loans":
-                return self.reports(self._list(name))
-            case "removed":
-                return tuple(self.removed(each) for each in self._list(name))
-            case "moved" if isinstance(value, dict):
-                path = tuple(self._id(RRefId, each) for each in value["path"])
-                return Moved(fork=self._descriptor(*value["fork"]), path=path)
-            case _:
-                return value
+    def value(self, kind: Any, value: Any) -> Any:
+        """What *value* means in a field of the type *kind*."""
+        origin, parts = get_origin(kind), get_args(kind)
+        if kind in (RRefId, ForkId, CallId):
+            return self._id(kind, value)
+        if kind is WorkerId:
+            return self._worker(value)
+        if kind is Descriptor:
+            return self._descriptor(*value)
+        if kind == Number:
+            return int(value)
+        if origin is UnionType:  # of something and None
+            return self.value(parts[0], value) if value else None
+        if origin is tuple:
+            if not isinstance(value or [], list):
+                raise TypeError(f"{value!r} is no list")
+            values: list[Any] = value or []
+            each = parts[:1] * len(values) if parts[-1] is Ellipsis else parts
+            return tuple(self.value(*pair) for pair in zip(each, values, strict=True))
+        if isinstance(kind, type) and issubclass(kind, Part):
+            types = _types(kind)
+            return kind(
+                **{name: self.value(it, value[name]) for name, it in types if name in value}
+            )
+        return value
 
     def to(self) -> WorkerId:
         """Who is asked: of a sent message its receiver."""
@@ -222,7 +209,8 @@ class _Give:
         return self.rref(name) if self._fields.get(name) else None
 
     def rrefs(self, name: str) -> tuple[RRefId, ...]:
-        return tuple(self._id(RRefId, each) for each in self._list(name))
+        found: tuple[RRefId, ...] = self.value(tuple[RRefId, ...], self._fields.get(name))
+        return found
 
     def call(self, name: str = "call") -> CallId:
         return self._id(CallId, self._fields[name])
@@ -230,36 +218,10 @@ class _Give:
     def maybe_call(self) -> CallId | None:
         return self.call() if self._fields.get("call") else None
 
-    def hop(self, each: Any) -> Hop:
-        run, call = self._id(CallId, each["run"]), self._id(CallId, each["call"])
-        return Hop(run=run, call=call, number=int(each["number"]), what=str(each.get("what", "")))
-
     def cargo(self) -> Cargo:
         label = None if self._fields.get("elsewhere") else self._fields.get("label") or None
-        carries = tuple(self._descriptor(*each) for each in self._list("carries"))
+        carries = self.value(tuple[Descriptor, ...], self._fields.get("carries"))
         return Cargo(payload=label if carries or label else None, descriptors=carries)
-
-    def borrowers(self, pairs: list[Any]) -> tuple[tuple[ForkId, WorkerId], ...]:
-        return tuple((self._id(ForkId, fork), self._worker(who)) for fork, who in pairs)
-
-    def reports(self, values: list[Any]) -> tuple[Report, ...]:
-        return tuple(
-            Report(
-                rref=self._id(RRefId, each["rref"]),
-                fork=self._id(ForkId, each["fork"]),
-                owner=self._worker(each["owner"]),
-                held=bool(each["held"]),
-                borrowers=self.borrowers(each["borrowers"]),
-            )
-            for each in values
-        )
-
-    def removed(self, each: Any) -> Delete:
-        return Delete(
-            rref=self._id(RRefId, each["rref"]),
-            forks=tuple(self._id(ForkId, fork) for fork in each["forks"]),
-            borrowers=self.borrowers(each.get("borrowers", [])),
-        )
 
     def _descriptor(self, rref: str, fork: str, owner: str, *more: str) -> Descriptor:
         passing, name, counted = (*more, "", "")[:3]
@@ -280,8 +242,8 @@ class _Give:
             raise ValueError(f"{text!r} is no id")
         return kind(self._worker(minter), int(number))
 
-    def _list(self, name: str) -> list[Any]:
-        value = self._fields.get(name) or []
-        if not isinstance(value, list):
-            raise TypeError(f"{name!r} is no list")
-        return value
+
+@cache
+def _types(kind: type[Part]) -> tuple[tuple[str, Any], ...]:
+    """The fields of *kind*, and their types."""
+    return tuple((each.name, each.type) for each in msgspec.structs.fields(kind))

@@ -1,9 +1,29 @@
-"""What an arrow says: a few ways for each kind of message, the longest first."""
+"""What an arrow says: a few ways for each kind of message, the longest first.
+
+Most messages have these beside their fields (`ways_for`). Others say what they carry, or answer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..protocol.messages import (
+    BY_NAME,
+    Call,
+    Canonical,
+    Create,
+    Delete,
+    Fetch,
+    Invoke,
+    Message,
+    RefRemoved,
+    Reply,
+    Returned,
+    Tell,
+    ways_for,
+    word_for,
+)
 from .facts import stands_for
 
 if TYPE_CHECKING:
@@ -27,49 +47,21 @@ class Labels:
 
     def of(self, record: Record) -> tuple[str, ...]:
         """The labels of a message; they name what fits in the picture, which takes the first."""
-        fork = self._names.id(record.text("fork"))
-        match record.message:
-            case "ForkRequest":
-                return f"fork request {fork}", f"fork req {fork}", f"fork {fork}"
-            case "Ack":
-                return f"ACK {fork}", "ACK"
-            case "ChildAck":
-                return f"child ACK {fork}", f"cACK {fork}", "cACK"
-            case "Delete":
-                return self._removed(record, "delete")
-            case "RefRemoved":
-                return self._removed(record, "removed")
-            case "Returned":
-                reports = self._reports(record)
-                return reports, *reports.split("; "), "returned"
-            case "NotifyRefRemoved":
-                which = self._list([loan for _, loan in record.notices])
-                return (
-                    f"notify at the end of {which}",
-                    f"notify of {which}",
-                    f"notify {which}",
-                    "notify",
-                )
-            case "AliasRef" | "AliasGone" | "Canonical":
-                return self._alias(record)
-            case "Create" | "Call" | "Invoke":
-                return self._passed_on(record, self._request(record))
-            case "Reply":
-                return self._reply(record)
-            case _:
-                return self._other(record)
+        kind = BY_NAME.get(record.message)
+        if kind is None:
+            return (record.message.lower(),)  # of an older farref
+        return _OWN.get(kind, Labels._ways)(self, record)
+
+    def _ways(self, record: Record) -> tuple[str, ...]:
+        fields = {name: self._names.id(record.text(name)) for name in record.fields}
+        fields["loans"] = self._list([loan for _, loan in record.notices])
+        fields["before"] = "again " if record.fields.get("before") else ""
+        return tuple(way.format_map(fields) for way in ways_for(BY_NAME[record.message]))
 
     # ---- what the protocol says for itself
 
-    def _alias(self, record: Record) -> tuple[str, ...]:
-        rref, alias = self._names.id(record.text("rref")), self._names.id(record.text("alias"))
-        match record.message:
-            case "AliasRef":
-                return f"{alias} aliases {rref}", f"{alias}->{rref}", f"aliases {rref}", "alias"
-            case "AliasGone":
-                return f"{alias} no alias of {rref}", f"no alias of {rref}", "no alias", "gone"
-            case _:
-                return self._moved(record) or (f"{rref} is canonical", "canonical")
+    def _canonical(self, record: Record) -> tuple[str, ...]:
+        return self._moved(record) or self._ways(record)
 
     def _moved(self, record: Record) -> tuple[str, ...]:
         """What an alias turned out to be; nothing, if the message says nothing of one."""
@@ -80,14 +72,18 @@ class Labels:
         is_it = f"{alias} is {found}"
         return f"{is_it}, fork {self._names.id(fork.fork)}", is_it, f"is {found}"
 
-    def _removed(self, record: Record, verb: str) -> tuple[str, ...]:
-        removals = record.removals
+    def _removed(self, record: Record) -> tuple[str, ...]:
+        verb, removals = word_for(BY_NAME[record.message]), record.removals
         which = self._list([fork for removal in removals for fork in removal.forks])
         borrowers = self._borrowers(pair for removal in removals for pair in removal.borrowers)
         if not borrowers:
             return f"{verb} {which}", verb
         passed_on = borrowers.removeprefix("borrowers: ")
         return f"{verb} {which}; {borrowers}", borrowers, f"{verb}; {passed_on}", verb
+
+    def _returned(self, record: Record) -> tuple[str, ...]:
+        reports = self._reports(record)
+        return reports, *reports.split("; "), "returned"
 
     def _reports(self, record: Record) -> str:
         """What a `Reply` or a `Returned` says of the loans of its call."""
@@ -124,6 +120,9 @@ class Labels:
         return *(f"passes on {way.removeprefix('call ')}" for way in ways), *ways[-1:]
 
     def _request(self, record: Record) -> tuple[str, ...]:
+        return self._passed_on(record, self._asks(record))
+
+    def _asks(self, record: Record) -> tuple[str, ...]:
         name, rref = record.text("label"), self._names.id(record.text("rref"))
         brings = self._brings(record.carries)
         made = f"{name}({brings})"
@@ -172,25 +171,17 @@ class Labels:
             return (*(f"{way}, {reports}" for way in said), first, *said)
         return (*(f"{way}, {reports}" for way in said), reports, first, "holds")
 
-    def _other(self, record: Record) -> tuple[str, ...]:
-        name, rref = record.text("label"), self._names.id(record.text("rref"))
-        brings = self._brings(record.carries)
-        match record.message:
-            case "Fetch":
-                wanted = "to_here" if record.fields.get("copy", True) else "wait"
-                self._asked[record.text("call")] = f"{wanted} {rref}"
-                return self._passed_on(record, (f"{wanted} {rref}", wanted))
-            case "Probe":
-                start = self._names.id(record.text("start"))
-                lap = "again " if record.fields.get("before") else ""
-                return f"probe {lap}for a ring by {start}", f"probe {lap}by {start}", "probe"
-            case "Tell":
-                said = name if name.startswith(("ask ", "answer ")) else f"tell {name}".rstrip()
-                brings = f"({brings})" if brings else ""
-                short = said.partition(" ")[2] or said
-                return f"{said}{brings}", f"{short}{brings}", short
-            case other:
-                return (other.lower(),)
+    def _fetch(self, record: Record) -> tuple[str, ...]:
+        wanted = "to_here" if record.fields.get("copy", True) else "wait"
+        said = self._asked[record.text("call")] = f"{wanted} {self._names.id(record.text('rref'))}"
+        return self._passed_on(record, (said, wanted))
+
+    def _tell(self, record: Record) -> tuple[str, ...]:
+        name, brings = record.text("label"), self._brings(record.carries)
+        said = name if name.startswith(("ask ", "answer ")) else f"tell {name}".rstrip()
+        brings = f"({brings})" if brings else ""
+        short = said.partition(" ")[2] or said
+        return f"{said}{brings}", f"{short}{brings}", short
 
     def _brings(self, carries: tuple[Carried, ...]) -> str:
         """References; one that goes under the name of an alias is said to be what it is."""
@@ -203,3 +194,18 @@ class Labels:
         if len(ids) > FEW:
             return f"{len(ids)} references"
         return ", ".join(self._names.id(each) for each in ids)
+
+
+_OWN: dict[type[Message], Callable[[Labels, Record], tuple[str, ...]]] = {
+    Delete: Labels._removed,
+    RefRemoved: Labels._removed,
+    Returned: Labels._returned,
+    Canonical: Labels._canonical,
+    Call: Labels._request,
+    Create: Labels._request,
+    Invoke: Labels._request,
+    Fetch: Labels._fetch,
+    Tell: Labels._tell,
+    Reply: Labels._reply,
+}
+"""The messages of which more is to be said than `ways_for` does."""

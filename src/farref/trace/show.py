@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ..plurals import counted, plural
+from ..protocol.messages import BY_NAME, word_for
 from .lanes import part, plan
 from .listing import item
 from .look import QUIET, STAGE, glyphs
@@ -26,20 +27,6 @@ NAMED = 20
 """Things that are left, or lost, which are named where the rows are limited, too."""
 NARROW = 60
 """Cells below which a trace is a list."""
-WORDS = {
-    "Create": "remote",
-    "Invoke": "method call",
-    "Fetch": "to_here",
-    "ForkRequest": "fork request",
-    "Ack": "ACK",
-    "ChildAck": "child ACK",
-    "NotifyRefRemoved": "notify",
-    "RefRemoved": "removed",
-    "AliasRef": "alias",
-    "AliasGone": "no alias",
-}
-
-
 ALIASES = "h aliases g, h->g: h stands for g   g is f: f has the value   canonical: its own"
 
 
@@ -150,4 +137,5 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
 
 
 def _counts(counts: Counter[str], dot: str) -> str:
-    return dot.join(f"{n} {WORDS.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))
+    words = {name: word_for(kind) for name, kind in BY_NAME.items()}
+    return dot.join(f"{n} {words.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))

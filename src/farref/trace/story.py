@@ -213,7 +213,7 @@ class _Teller:
         ends_at = [*self.starts, len(self.records)][1:]
         told = list(zip(rows, zip(self.starts, ends_at, strict=True), strict=True))
         chosen = Chosen(self.only, self.names, ends, self.view)
-        told = [(row, span) for row, span in told if chosen.row(row)]
+        told = [(row, span) for row, span in told if chosen.shows(row.about, row.ends)]
         lanes = {end for row, _ in told for end in row.ends} if chosen.some else ends
         return Story(
             self.records,

@@ -5,8 +5,8 @@ The modules, from the file down to the machines:
 
 * `files`: blocks of comments, commands, ``----`` and expected output; comparing, rewriting;
 * `language`: what each command means; `words` and `forge` understand its words;
-* `world`: named endpoints (each a real `Context`), and the messages between them;
-* `links`: the same world over `Channel` packets, with a virtual clock;
+* `world`: named endpoints (each a shell of `farref.world`), and the messages between them;
+* `links`: the same over `Channel` packets, with a virtual clock;
 * `show`: effects, messages and tables as text, with runs of equal lines summarized;
 * `reasons`: why a command had no effect, read from the machines' state.
 """

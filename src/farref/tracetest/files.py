@@ -16,9 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .errors import BadCommandError
 from .language import run
 from .show import summarize
-from .world import BadCommandError, World
+from .world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from ..protocol.delivery import Packet
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.messages import (
-    Ack,
-    AliasGone,
-    AliasRef,
-    Call,
-    Cancel,
-    Canonical,
+    BY_NAME,
     Cargo,
-    ChildAck,
-    Create,
     Delete,
     Descriptor,
-    Fetch,
-    ForkRequest,
+    Flow,
     Hop,
-    Invoke,
     Message,
     Moved,
-    NotifyRefRemoved,
     Passing,
-    Probe,
-    RefRemoved,
-    Reply,
     Report,
-    Returned,
     Tell,
 )
-from .world import BadCommandError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from .errors import BadCommandError
 
 
 class Fields:
@@ -57,20 +43,20 @@ class Fields:
             raise BadCommandError(f"the field {name}= is missing")
         return self._values.pop(name)
 
-    def rref(self, name: str = "rref") -> RRefId:
+    def rref(self, name: str) -> RRefId:
         return RRefId(*self._id(self.value(name)))
 
     def maybe_rref(self, name: str) -> RRefId | None:
         return self.rref(name) if name in self._values else None
 
-    def fork(self) -> ForkId:
-        return ForkId(*self._id(self.value("fork")))
+    def fork(self, name: str) -> ForkId:
+        return ForkId(*self._id(self.value(name)))
 
-    def forks(self) -> tuple[ForkId, ...]:
-        return tuple(ForkId(*self._id(each)) for each in self.value("forks").split(",") if each)
+    def forks(self, name: str) -> tuple[ForkId, ...]:
+        return tuple(ForkId(*self._id(each)) for each in self.value(name).split(",") if each)
 
-    def call(self) -> CallId:
-        return CallId(*self._id(self.value("call")))
+    def call(self, name: str) -> CallId:
+        return CallId(*self._id(self.value(name)))
 
     def items(self, name: str, form: str, *, more: bool = False) -> list[list[str]]:
         """The items of a list, joined by ``+``, each of the *form* ``what,what``, or longer."""
@@ -81,7 +67,7 @@ class Fields:
                 raise BadCommandError(f"{name}={','.join(item)}: give {form}")
         return found
 
-    def cargo(self) -> Cargo:
+    def cargo(self, _: str) -> Cargo:
         """``child=A/1,A/2,B,A``: a descriptor's reference, fork, owner, parent, and *passing*."""
         descriptors = []
         for item in self.items("child", "reference,fork,owner,parent", more=True):
@@ -97,12 +83,12 @@ class Fields:
             )
         return Cargo(descriptors=tuple(descriptors))
 
-    def moved(self) -> Moved | None:
+    def moved(self, name: str) -> Moved | None:
         """``moved=A/1,A/2,B,A``: a descriptor as in ``child=``."""
-        if "moved" not in self._values:
+        if name not in self._values:
             return None
-        self._values["child"] = self._values.pop("moved")
-        (fork,) = self.cargo().descriptors
+        self._values["child"] = self._values.pop(name)
+        (fork,) = self.cargo(name).descriptors
         return Moved(fork=fork, path=(fork.rref,))
 
     def borrowers(self, items: list[str]) -> tuple[tuple[ForkId, WorkerId], ...]:
@@ -110,13 +96,13 @@ class Fields:
         pairs = [item.partition(":") for item in items]
         return tuple((ForkId(*self._id(fork)), self._worker(who)) for fork, _, who in pairs)
 
-    def table(self) -> tuple[tuple[ForkId, WorkerId], ...]:
-        return self.borrowers([item for (item,) in self.items("borrowers", "fork:endpoint")])
+    def table(self, name: str) -> tuple[tuple[ForkId, WorkerId], ...]:
+        return self.borrowers([item for (item,) in self.items(name, "fork:endpoint")])
 
-    def reports(self) -> tuple[Report, ...]:
+    def reports(self, name: str) -> tuple[Report, ...]:
         """``loans=B/1,A/1,B,held,C/1:D``: reference, fork, owner, held or returned, borrowers."""
         reports = []
-        for item in self.items("loans", "reference,fork,owner,held", more=True):
+        for item in self.items(name, "reference,fork,owner,held", more=True):
             rref, fork, owner, held, *borrowers = item
             reports.append(
                 Report(
@@ -129,12 +115,12 @@ class Fields:
             )
         return tuple(reports)
 
-    def notices(self) -> tuple[tuple[RRefId, ForkId], ...]:
+    def notices(self, name: str) -> tuple[tuple[RRefId, ForkId], ...]:
         """``loans=B/1,A/1``: reference and fork."""
-        pairs = self.items("loans", "reference,fork")
+        pairs = self.items(name, "reference,fork")
         return tuple((RRefId(*self._id(r)), ForkId(*self._id(f))) for r, f in pairs)
 
-    def removed(self) -> tuple[Delete, ...]:
+    def removed(self, name: str) -> tuple[Delete, ...]:
         """``removed=B/1,A/1,C/1:D``: reference, fork and borrowers."""
         return tuple(
             Delete(
@@ -142,7 +128,7 @@ class Fields:
                 forks=(ForkId(*self._id(fork)),),
                 borrowers=self.borrowers(borrowers),
             )
-            for rref, fork, *borrowers in self.items("removed", "reference,fork", more=True)
+            for rref, fork, *borrowers in self.items(name, "reference,fork", more=True)
         )
 
     def hops(self, name: str) -> tuple[Hop, ...]:
@@ -186,12 +172,17 @@ def parse_id(text: str, worker: Callable[[str], WorkerId]) -> tuple[WorkerId, in
 def forged(name: str, words: list[str], worker: Callable[[str], WorkerId]) -> Message | Packet:
     """The message, or packet, that the words describe."""
     give = Fields(words, worker)
-    builder = BUILDERS.get(name)
-    if builder is None:
-        raise BadCommandError(f"{name!r} is none of {', '.join(BUILDERS)}")
-    message = builder(give)
+    if name == "Packet":
+        made: Message | Packet = _packet(give)
+    elif name in BY_NAME:
+        fields = msgspec.structs.fields(BY_NAME[name])
+        made = BY_NAME[name](
+            **{it.name: READERS[it.type](give, it.name) for it in fields if it.type in READERS}
+        )
+    else:
+        raise BadCommandError(f"{name!r} is none of {', '.join([*BY_NAME, 'Packet'])}")
     give.finish()
-    return message
+    return made
 
 
 def _packet(give: Fields) -> Packet:
@@ -199,40 +190,20 @@ def _packet(give: Fields) -> Packet:
     return Packet(give.number("first"), tells, give.number("expects"))
 
 
-BUILDERS: dict[str, Callable[[Fields], Message | Packet]] = {
-    "ForkRequest": lambda give: ForkRequest(rref=give.rref(), fork=give.fork()),
-    "Ack": lambda give: Ack(rref=give.rref(), fork=give.fork()),
-    "ChildAck": lambda give: ChildAck(rref=give.rref(), fork=give.fork()),
-    "Delete": lambda give: Delete(rref=give.rref(), forks=give.forks(), borrowers=give.table()),
-    "Returned": lambda give: Returned(loans=give.reports()),
-    "NotifyRefRemoved": lambda give: NotifyRefRemoved(loans=give.notices()),
-    "RefRemoved": lambda give: RefRemoved(removed=give.removed()),
-    "Cancel": lambda give: Cancel(call=give.call(), rref=give.maybe_rref("rref")),
-    "Tell": lambda give: Tell(cargo=give.cargo()),
-    "Call": lambda give: Call(call=give.call(), cargo=give.cargo()),
-    "Create": lambda give: Create(
-        call=give.call(),
-        rref=give.rref(),
-        fork=give.fork(),
-        cargo=give.cargo(),
-        target=give.maybe_rref("target"),
-    ),
-    "Invoke": lambda give: Invoke(call=give.call(), rref=give.rref(), cargo=give.cargo()),
-    "Fetch": lambda give: Fetch(call=give.call(), rref=give.rref()),
-    "Reply": lambda give: Reply(
-        call=give.call(), cargo=give.cargo(), loans=give.reports(), moved=give.moved()
-    ),
-    "AliasRef": lambda give: AliasRef(
-        call=give.call(), rref=give.rref(), alias=give.rref("alias"), label=give.rref("label")
-    ),
-    "Canonical": lambda give: Canonical(call=give.call(), rref=give.rref(), moved=give.moved()),
-    "AliasGone": lambda give: AliasGone(rref=give.rref(), alias=give.rref("alias")),
-    "Probe": lambda give: Probe(
-        start=give.rref("start"),
-        call=give.call(),
-        rref=give.maybe_rref("rref"),
-        path=give.hops("path"),
-        before=give.hops("before"),
-    ),
-    "Packet": _packet,
+READERS: dict[Any, Callable[[Fields, str], Any]] = {
+    RRefId: Fields.rref,
+    RRefId | None: Fields.maybe_rref,
+    ForkId: Fields.fork,
+    tuple[ForkId, ...]: Fields.forks,
+    CallId: Fields.call,
+    CallId | None: Fields.call,
+    Cargo: Fields.cargo,
+    Moved | None: Fields.moved,
+    tuple[tuple[ForkId, WorkerId], ...]: Fields.table,
+    tuple[Report, ...]: Fields.reports,
+    tuple[tuple[RRefId, ForkId], ...]: Fields.notices,
+    tuple[Delete, ...]: Fields.removed,
+    tuple[Hop, ...]: Fields.hops,
+    Flow: Fields.value,
 }
+"""How a field is given, by its type; the others have their defaults."""

@@ -14,11 +14,11 @@ from ..protocol.delivery import Packet
 from ..protocol.messages import Cargo, Passing
 from ..protocol.sharing import DISCIPLINES
 from ..trace.inputs import InputError, perform
+from ..world.net import Transit
+from .errors import BadCommandError, Stopped
 from .forge import forged
-from .links import Links, links_of
 from .show import table_lines
 from .words import Words
-from .world import BadCommandError, Stopped, Transit, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId
     from ..protocol.sharing import Sharing
+    from .world import World
 
 # ---- setting the scene
 
@@ -59,7 +60,7 @@ def given(world: World, words: Words) -> None:
 
 def channels(world: World, words: Words) -> None:
     """channels - from now on messages travel in packets of `Channel`s."""
-    world.links = Links(world)
+    world.connect()
 
 
 # ---- what the user's code does
@@ -79,16 +80,24 @@ def remote(world: World, words: Words) -> None:
     """remote A B [with REF...] [on REF] - `remote(B, f, args)` on A; *on*: a method of REF."""
     endpoint, to = words.endpoint(), words.worker()
     target = next(iter(words.clause_rrefs("on")), None)
-    lent = world.loans(endpoint, to, words.clause_rrefs("with"), replies=False)
-    cargo = Cargo(descriptors=lent)
-    world.act(endpoint, lambda: endpoint.context.create(to, cargo, target)[1])
+    rrefs = words.clause_rrefs("with")
+
+    def send_it() -> list[Effect]:
+        cargo = Cargo(descriptors=endpoint.lend(to, rrefs, replies=False))
+        return endpoint.context.create(to, cargo, target)[1]
+
+    endpoint.act(send_it)
 
 
 def tell(world: World, words: Words) -> None:
     """tell A C REF... - A sends C a one-way message with these references."""
     endpoint, to = words.endpoint(), words.worker()
-    cargo = Cargo(descriptors=world.forks(endpoint, to, words.rrefs()))
-    world.act(endpoint, lambda: endpoint.context.tell(to, cargo))
+    rrefs = words.rrefs()
+
+    def send_it() -> list[Effect]:
+        return endpoint.context.tell(to, Cargo(descriptors=endpoint.fork(to, rrefs)))
+
+    endpoint.act(send_it)
 
 
 def send(world: World, words: Words) -> None:
@@ -96,15 +105,19 @@ def send(world: World, words: Words) -> None:
     endpoint, to = words.endpoint(), words.worker()
     for word in words.rest():
         cargo = Cargo(payload=word)
-        world.act(endpoint, lambda cargo=cargo: endpoint.context.tell(to, cargo))  # type: ignore[misc]
+        endpoint.act(lambda cargo=cargo: endpoint.context.tell(to, cargo))  # type: ignore[misc]
 
 
 def call(world: World, words: Words) -> None:
     """call A C [REF...] [within REF...] - `rpc_async(C, f, args)`; *within*: its chain."""
     endpoint, to = words.endpoint(), words.worker()
-    cargo = Cargo(descriptors=world.loans(endpoint, to, words.rrefs() if words.more() else []))
+    rrefs = words.rrefs() if words.more() else []
     chain = tuple(words.clause_rrefs("within"))
-    world.act(endpoint, lambda: endpoint.context.call(to, cargo, chain)[1])
+
+    def send_it() -> list[Effect]:
+        return endpoint.context.call(to, Cargo(descriptors=endpoint.lend(to, rrefs)), chain)[1]
+
+    endpoint.act(send_it)
 
 
 def invoke(world: World, words: Words) -> None:
@@ -114,29 +127,29 @@ def invoke(world: World, words: Words) -> None:
 
     def send_it() -> list[Effect]:
         to = endpoint.context.owner_of(rref)
-        cargo = Cargo(descriptors=world.loans(endpoint, to, arguments))
+        cargo = Cargo(descriptors=endpoint.lend(to, arguments))
         return endpoint.context.invoke(rref, cargo, chain)[1]
 
-    world.act(endpoint, send_it)
+    endpoint.act(send_it)
 
 
 def fetch(world: World, words: Words) -> None:
     """fetch C REF [direct] [within REF...] - `rref.to_here()` on C; *direct*: by no detour."""
     endpoint, rref, chain = words.endpoint(), words.rref(), tuple(words.clause_rrefs("within"))
     direct = words.flag("direct")
-    world.act(endpoint, lambda: endpoint.context.fetch(rref, chain, direct=direct)[1])
+    endpoint.act(lambda: endpoint.context.fetch(rref, chain, direct=direct)[1])
 
 
 def wait(world: World, words: Words) -> None:
     """wait C REF - `wait([rref])` on C: is there a value?"""
     endpoint, rref = words.endpoint(), words.rref()
-    world.act(endpoint, lambda: endpoint.context.fetch(rref, copy=False)[1])
+    endpoint.act(lambda: endpoint.context.fetch(rref, copy=False)[1])
 
 
 def cancel(world: World, words: Words) -> None:
     """cancel A CALL - A's code cancels its call."""
     endpoint, which = words.endpoint(), words.call()
-    if not world.act(endpoint, lambda: endpoint.context.cancel(which)):
+    if not endpoint.act(lambda: endpoint.context.cancel(which)):
         waits = which in endpoint.context.waiting
         world.say(
             f"({endpoint.me} {'holds both back' if waits else f'does not wait for call {which}'})"
@@ -148,9 +161,10 @@ def pickle(world: World, words: Words) -> None:
     endpoint, to = words.endpoint(), words.worker()
     rrefs, kind = words.rrefs(), words.clause("for")
     if not kind:
-        endpoint.pickled = world.forks(endpoint, to, rrefs)
+        endpoint.pickled = endpoint.attempt(lambda: endpoint.fork(to, rrefs))
     elif kind in (["call"], ["creation"]):
-        endpoint.pickled = world.loans(endpoint, to, rrefs, replies=kind == ["call"])
+        replies = kind == ["call"]
+        endpoint.pickled = endpoint.attempt(lambda: endpoint.lend(to, rrefs, replies=replies))
     else:
         raise BadCommandError(f"{' '.join(kind)!r} is neither call nor creation")
     for each in endpoint.pickled:
@@ -164,7 +178,7 @@ def abandon(world: World, words: Words) -> None:
     pickled, endpoint.pickled = endpoint.pickled, ()
     if not pickled:
         raise BadCommandError(f"{endpoint.me} pickles nothing; `pickle` begins")
-    world.act_on(endpoint, pickled[0].rref, lambda: endpoint.context.abandon(pickled))
+    endpoint.act_on(pickled[0].rref, lambda: endpoint.context.abandon(pickled))
 
 
 def hold(world: World, words: Words) -> None:
@@ -173,9 +187,9 @@ def hold(world: World, words: Words) -> None:
     for rref in words.rrefs():
 
         def take(rref: RRefId = rref) -> list[Effect]:
-            return world.take_up(endpoint, rref)
+            return endpoint.take_up(rref)
 
-        world.act(endpoint, take)
+        endpoint.act(take)
         context = endpoint.context
         where = context.whereabouts(rref)
         entry = context.owners.get(where) or context.users[where]
@@ -185,20 +199,19 @@ def hold(world: World, words: Words) -> None:
 
 def drop(world: World, words: Words) -> None:
     """drop C REF... - one handle of each dies on C, all in one step."""
-    endpoint = words.endpoint()
-    world.drop(endpoint, words.rrefs())
+    words.endpoint().drop_each(words.rrefs())
 
 
 def release(world: World, words: Words) -> None:
     """release C - the handler of the oldest message with references that C got ends."""
-    world.release(words.endpoint())
+    words.endpoint().release()
 
 
 def resolve(world: World, words: Words) -> None:
     """resolve B REF... - the function that makes each of these objects returns."""
     endpoint = words.endpoint()
     for rref in words.rrefs():
-        world.resolve(endpoint, rref)
+        endpoint.end(f"creation {rref}")
 
 
 def alias(world: World, words: Words) -> None:
@@ -206,13 +219,13 @@ def alias(world: World, words: Words) -> None:
     endpoint, rref, target = words.endpoint(), words.rref(), words.clause_rrefs("is")
     if len(target) != 1:
         raise BadCommandError("what does it stand for? say `is REF`")
-    world.alias(endpoint, rref, target[0])
+    endpoint.alias(rref, target[0])
 
 
 def reply(world: World, words: Words) -> None:
     """reply B CALL [with REF...] - the call that runs on B returns, and its arguments go."""
     endpoint, which = words.endpoint(), words.call()
-    world.reply(endpoint, f"call {which}", words.clause_rrefs("with"))
+    endpoint.end(f"call {which}", words.clause_rrefs("with"))
 
 
 def blocked(world: World, words: Words) -> None:
@@ -227,7 +240,7 @@ def blocked(world: World, words: Words) -> None:
 def suspect(world: World, words: Words) -> None:
     """suspect B REF - requests have been queued on REF for long: look for a ring."""
     endpoint, rref = words.endpoint(), words.rref()
-    world.act_on(endpoint, rref, lambda: endpoint.context.suspect(rref))
+    endpoint.act_on(rref, lambda: endpoint.context.suspect(rref))
 
 
 def does(world: World, words: Words) -> None:
@@ -242,7 +255,7 @@ def does(world: World, words: Words) -> None:
     if not world.recorded:
         raise BadCommandError("only after `recorded` does a shell do nothing by itself")
     try:
-        world.act(endpoint, lambda: perform(endpoint.context, fields, world.worker))
+        endpoint.act(lambda: perform(endpoint.context, fields, world.worker))
     except InputError as error:
         raise BadCommandError(str(error)) from error
 
@@ -263,25 +276,12 @@ def _value(text: str) -> Any:
 def deliver(world: World, words: Words) -> None:
     """deliver [all] [A->B] [WORD...] - the oldest such message, or all of them, arrive."""
     for transit in _selected(world, words.rest()):
-        _deliver(world, transit)
-
-
-def _deliver(world: World, transit: Transit) -> None:
-    world.flight.remove(transit)
-    world.delivered.append(transit)
-    endpoint = world.endpoints[transit.to.name]
-    if not endpoint.alive:
-        world.say(f"({transit.to} is dead: nobody gets it)")
-    elif isinstance(transit.what, Packet):
-        links_of(world).receive(endpoint, transit.sender, transit.what)
-    else:
-        world.receive(endpoint, transit.sender, transit.what, transit.number)
+        world.deliver(transit)
 
 
 def settle(world: World, words: Words) -> None:
     """settle - deliver, oldest first, until nothing is in flight."""
-    while world.flight:
-        _deliver(world, world.flight[0])
+    world.settle()
 
 
 def lose(world: World, words: Words) -> None:
@@ -320,7 +320,7 @@ def _in(word: str, transit: Transit) -> bool:
 def packet(world: World, words: Words) -> None:
     """packet A->B... - what waits in these channels leaves, in one packet each."""
     while words.more():
-        links_of(world).packet(*words.route())
+        world.links.packet(*words.route())
 
 
 def tick(world: World, words: Words) -> None:
@@ -328,7 +328,7 @@ def tick(world: World, words: Words) -> None:
     seconds = words.next("a number of seconds")
     if re.fullmatch(r"\d+(\.\d+)?", seconds) is None:
         raise BadCommandError(f"{seconds!r} is not a number of seconds")
-    links_of(world).tick(float(seconds))
+    world.links.tick(float(seconds))
 
 
 def forge(world: World, words: Words) -> None:
@@ -337,9 +337,9 @@ def forge(world: World, words: Words) -> None:
     message = forged(words.next("a message"), words.rest(), world.worker)
     endpoint = world.living(to.name)
     if isinstance(message, Packet):
-        links_of(world).receive(endpoint, sender, message)
+        world.links.receive(endpoint, sender, message)
     else:
-        world.receive(endpoint, sender, message)
+        endpoint.receive(sender, message)
 
 
 # ---- death
@@ -365,14 +365,14 @@ def died(world: World, words: Words) -> None:
         raise BadCommandError(f"{worker} has got nothing like that")
     for endpoint in told:
         mine = [each.what for each in arrived if each.sender == endpoint.me]
-        world.died(endpoint, worker, [each for each in mine if not isinstance(each, Packet)])
+        endpoint.told_of_death(worker, [each for each in mine if not isinstance(each, Packet)])
 
 
 def bury(world: World, words: Words) -> None:
     """bury X [at B...] - the orphan grace ends: B, or everybody, releases what X held."""
     worker = words.worker()
     for endpoint in words.at(worker):
-        world.bury(endpoint, worker)
+        endpoint.bury(worker)
 
 
 # ---- looking
@@ -398,7 +398,7 @@ def inflight(world: World, words: Words) -> None:
 
 def status(world: World, words: Words) -> None:
     """status - both halves of every channel that has been used."""
-    links_of(world).status()
+    world.links.status()
 
 
 def expect(world: World, words: Words) -> None:

@@ -12,20 +12,28 @@ from typing import TYPE_CHECKING
 from ..plurals import plural
 from ..protocol.delivery import Channel, Packet
 from ..protocol.errors import ProtocolError
+from ..world.net import Transit
 from .reasons import why_dropped
 from .show import listed, message_text
-from .world import BadCommandError, Endpoint, Transit, World
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..protocol.ids import WorkerId
     from ..protocol.messages import Message
+    from ..world.shell import Shell
 
 
 class Links:
     """A `Channel` for each direction of each pair that has talked, and a clock."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(
+        self, flight: list[Transit], say: Callable[[str], None], lives: Callable[[str], bool]
+    ) -> None:
+        """Packets leave for *flight*; *say* shows a line, *lives* knows an endpoint by its name."""
+        self._flight = flight
+        self._say = say
+        self._lives = lives
         self.now = 0.0
         self.channels: dict[tuple[WorkerId, WorkerId], Channel] = {}
         self._packets = 0
@@ -45,19 +53,19 @@ class Links:
             self._fly(sender, to, packet)
         elif channel.backlog:
             flying = len(channel._flight)
-            self.world.say(
+            self._say(
                 f"(nothing leaves {sender}: {_messages(flying)} in flight, "
                 f"{channel.backlog - flying:,} more wait)"
             )
         else:
-            self.world.say(f"(nothing leaves {sender}: it has nothing new for {to})")
+            self._say(f"(nothing leaves {sender}: it has nothing new for {to})")
 
     def tick(self, seconds: float) -> None:
         """Let time pass; show what has become due."""
         self.now = round(self.now + seconds, 6)
         due = False
         for (sender, to), channel in self.channels.items():
-            if not self.world.endpoints[sender.name].alive:
+            if not self._lives(sender.name):
                 continue
             sent = channel.retransmissions
             packet = channel.tick(self.now)
@@ -65,7 +73,7 @@ class Links:
                 due = True
                 self._fly(sender, to, packet, again=channel.retransmissions > sent)
         if not due:
-            self.world.say(f"(nothing is due at {self.now:g} s; {self._next_deadline()})")
+            self._say(f"(nothing is due at {self.now:g} s; {self._next_deadline()})")
 
     def _next_deadline(self) -> str:
         deadlines = [c.deadline for c in self.channels.values() if c.deadline is not None]
@@ -74,10 +82,10 @@ class Links:
     def _fly(self, sender: WorkerId, to: WorkerId, packet: Packet, *, again: bool = False) -> None:
         self._packets += 1
         text = packet_text(f"p{self._packets}", sender, to, packet, again=again)
-        self.world.flight.append(Transit(sender, to, packet, text))
-        self.world.say(text)
+        self._flight.append(Transit(sender, to, packet, text))
+        self._say(text)
 
-    def receive(self, endpoint: Endpoint, sender: WorkerId, packet: Packet) -> None:
+    def receive(self, endpoint: Shell, sender: WorkerId, packet: Packet) -> None:
         """Give *packet* to the channel, and what it hands over to the endpoint."""
         me = endpoint.me
         channel = self.channel(me, sender)
@@ -85,14 +93,14 @@ class Links:
         try:
             handed = channel.receive(packet, self.now)
         except ProtocolError as error:
-            self.world.say(f"{me} raises ProtocolError: {error}")
+            self._say(f"{me} raises ProtocolError: {error}")
             return
         if forgotten := backlog - channel.backlog:
-            self.world.say(f"{me} forgets {_messages(forgotten)} that {sender} has")
+            self._say(f"{me} forgets {_messages(forgotten)} that {sender} has")
         for message in handed:
-            self.world.receive(endpoint, sender, message)
+            endpoint.receive(sender, message)
         if not handed and (packet.messages or not forgotten):
-            self.world.say(why_dropped(me, sender, packet, channel))
+            self._say(why_dropped(me, sender, packet, channel))
 
     def unacknowledged(self, me: WorkerId, peer: WorkerId) -> list[Message]:
         """What *me* has for *peer*, who may not have received it."""
@@ -104,21 +112,15 @@ class Links:
             backlog = _messages(channel.backlog)
             again = f", {channel.retransmissions:,} sent again" if channel.retransmissions else ""
             due = "nothing due" if channel.deadline is None else f"due at {channel.deadline:g} s"
-            self.world.say(f"{me} to {peer}: {backlog} not acknowledged{again}, {due}")
+            self._say(f"{me} to {peer}: {backlog} not acknowledged{again}, {due}")
 
     def leftovers(self) -> list[str]:
         """Conversations in which something is not acknowledged, or an acknowledgement due."""
         return [
             f"{me} to {peer}: {_messages(channel.backlog)} not acknowledged"
             for (me, peer), channel in self.channels.items()
-            if channel.deadline is not None and self.world.endpoints[me.name].alive
+            if channel.deadline is not None and self._lives(me.name)
         ]
-
-
-def links_of(world: World) -> Links:
-    if world.links is None:
-        raise BadCommandError("there are no channels here; `channels` makes them")
-    return world.links
 
 
 def packet_text(

@@ -23,6 +23,8 @@ from ..protocol.messages import (
     RefRemoved,
     Reply,
     Returned,
+    RoomAsked,
+    RoomGiven,
 )
 from .show import lent_by_owner, listed, request_name
 
@@ -132,6 +134,8 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
             return [f"({me} knows {_aliases_of(context, rref)})"]
         case Reply(call=call):
             return [f"({me} has nobody to tell of {call})"]
+        case RoomAsked() | RoomGiven():
+            return [f"({me} leaves it to delivery)"]
         case Returned(loans=reports):
             rrefs = [report.rref for report in reports]
         case NotifyRefRemoved(loans=loans):

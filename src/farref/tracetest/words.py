@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ..protocol.ids import CallId, RRefId
+from .errors import BadCommandError
 from .forge import parse_id
-from .world import BadCommandError
 
 if TYPE_CHECKING:
     from ..protocol.ids import WorkerId

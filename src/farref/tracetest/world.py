@@ -1,108 +1,250 @@
 """Named endpoints, each a real `Context`, and what is in flight between them.
 
-A message stays in flight until a command delivers it, so that a trace can tell every order.
-The world is also the *shell* of its endpoints: it carries out effects and decides nothing,
-as the actors do. What a shell always does follows by itself: a refused request is answered,
-an object that can get no value any more is resolved with an error, a reply ends the
-request that it answers, and the news of a death come with the messages that the dead may not
-have received. Like the actors' shell it records what its endpoints do, if it is told where: so a
-trace can be drawn (`draw`).
+A message stays in flight until a command delivers it, so that a trace can tell every order. The
+endpoints are shells (see `farref.world`) that show all that they do. What a shell always does
+follows by itself: a refused request is answered, an object that can get no value any more is
+resolved with an error, a reply ends the request that it answers, and the news of a death come with
+the messages that the dead may not have received. Like the actors' shell it records what its
+endpoints do, if it is told where: so a trace can be drawn (`draw`).
 """
 
 from __future__ import annotations
 
 import pickle
-from collections import Counter, deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, TypeVar
 
 from ..actors.recording.tables_json import SnapshotError, context_of
 from ..actors.recording.tracefile import FileSink
 from ..actors.recording.tracing import Tracer
 from ..protocol.context import Context
 from ..protocol.delivery import Packet
-from ..protocol.effects import Effect, Free, Hand, Look, Lose, Refuse, Run, Send, Settle
+from ..protocol.effects import Free, Look, Send
 from ..protocol.errors import FarrefError, ProtocolError
-from ..protocol.ids import RRefId, WorkerId
-from ..protocol.messages import (
-    Cargo,
-    Create,
-    Delete,
-    Descriptor,
-    Fetch,
-    Invoke,
-    Message,
-    RefRemoved,
-    Request,
-)
+from ..protocol.ids import WorkerId
+from ..protocol.messages import Create, Delete, Fetch, RefRemoved, Tell
+from ..world.net import Net
+from ..world.shell import Shell
+from .errors import BadCommandError, Stopped
+from .links import Links
 from .reasons import why_kept, why_queued, why_silent
 from .show import effect_text, message_text, name_text, owner_text, table_lines, user_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ..protocol.ids import CallId
+    from ..protocol.effects import Effect, Settle
+    from ..protocol.ids import CallId, RRefId
+    from ..protocol.messages import Descriptor, Message, Request
     from ..protocol.sharing import Sharing
-    from .links import Links
+    from ..world.net import Transit
+
+T = TypeVar("T")
 
 
-class BadCommandError(Exception):
-    """A command that the language does not know, or that makes no sense here."""
-
-
-@dataclass(slots=True)
-class Transit:
-    """A message, or a packet of messages, on its way."""
-
-    sender: WorkerId
-    to: WorkerId
-    what: Message | Packet
-    text: str
-    number: int | None = None
-    """A message's number between the two, from 0; those in packets come in order."""
-
-
-@dataclass(slots=True)
-class Endpoint:
+class Endpoint(Shell):
     """One endpoint: its machines, and what its user's code has been handed."""
 
-    context: Context
-    tracer: Tracer | None = None
-    alive: bool = True
-    running: dict[str, Run] = field(default_factory=dict)
-    """Requests that were started and not answered, by the id that `reply` names."""
-    handled: deque[tuple[Descriptor, ...]] = field(default_factory=deque)
-    """The references of each message handed over whose handler has not ended."""
-    pickled: tuple[Descriptor, ...] = ()
-    """Forks made for a message that is being pickled."""
-    blocked: dict[CallId, tuple[CallId, int]] = field(default_factory=dict)
-    """Which call the code of a request waits for, and the number of that wait."""
-    waits: int = 0
-    """Waits so far."""
+    def __init__(self, world: World, machines: Context, tracer: Tracer | None = None) -> None:
+        super().__init__(machines, tracer)
+        self.world = world
+        self.machines = machines
+        self.alive = True
+        self.running: dict[str, Request] = {}
+        """Requests that were started and not answered, by the id that `reply` names."""
+        self.handled: deque[tuple[Descriptor, ...]] = deque()
+        """The references of each message handed over whose handler has not ended."""
+        self.pickled: tuple[Descriptor, ...] = ()
+        """Forks made for a message that is being pickled."""
+        self.blocked: dict[CallId, tuple[CallId, int]] = {}
+        """Which call the code of a request waits for, and the number of that wait."""
+        self.waits = 0
+        """Waits so far."""
 
-    @property
-    def me(self) -> WorkerId:
-        return self.context.me
+    # ---- one input to its machines
+
+    def attempt(self, action: Callable[[], T]) -> T:
+        """Let the user's code, or the shell, do something; show the error that it gets, if any."""
+        try:
+            return action()
+        except FarrefError as error:
+            self.world.say(f"{self.me} gets {type(error).__name__}: {error}")
+            raise Stopped from error
+        except AssertionError as error:
+            raise BadCommandError(f"no shell may do this: {error}") from error
+
+    def act(self, action: Callable[[], list[Effect]]) -> bool:
+        """The same for one input to the machines. Returns whether anything follows."""
+        before = len(self.world.lines)
+        self.attempt(lambda: self.obey(action()))
+        return len(self.world.lines) > before
+
+    def act_on(self, rref: RRefId, action: Callable[[], list[Effect]]) -> None:
+        """The same for an action on one reference; say why, if nothing follows."""
+        if not self.act(action):
+            self.world.say(why_kept(self.context, rref))
+
+    def receive(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
+        """Give *message* to the machines; a message that they refuse has to change nothing."""
+        before, said = _snapshot(self.machines), len(self.world.lines)
+        try:
+            super().receive(sender, message, number)
+        except ProtocolError as error:
+            self.world.say(f"{self.me} raises ProtocolError: {error}")
+            if _snapshot(self.machines) != before:
+                raise AssertionError("the refused message changed something") from error
+            return
+        queued = why_queued(self.context, message)
+        if queued is not None:
+            self.world.say(queued)
+        elif len(self.world.lines) == said:
+            for line in why_silent(self.context, sender, message):
+                self.world.say(line)
+
+    # ---- effects
+
+    def note(self, effect: Effect) -> None:
+        """Show and record *effect*."""
+        self.world.say(effect_text(self.me, effect))
+        super().note(effect)
+
+    def carry_out(self, effect: Effect) -> None:
+        """Carry out *effect*; in a recording the shell's own steps are commands instead."""
+        if self.world.recorded and not isinstance(effect, Send | Free):
+            return
+        said = len(self.world.lines)
+        super().carry_out(effect)
+        if isinstance(effect, Look) and len(self.world.lines) == said:
+            run = effect.run
+            self.world.say(f"({self.me}'s {run} waits for nothing that has not been answered)")
+
+    def post(self, to: WorkerId, message: Message) -> None:
+        """Send *message*; a command delivers it."""
+        self.world.send(self.me, to, message)
+
+    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - `note` has shown it
+        """Note the request; a command ends it."""
+        if not isinstance(message, Tell):
+            self.running[run_key(message)] = message
+        elif message.cargo.descriptors:
+            self.handled.append(message.cargo.descriptors)
+
+    def settle(self, effect: Settle) -> None:
+        """Note the references in the reply; `release` lets them go."""
+        if descriptors := effect.reply.cargo.descriptors:
+            self.handled.append(descriptors)
+
+    def free(self, rref: RRefId) -> None:
+        """Free *rref*, and show every endpoint that still holds it (against G4)."""
+        for endpoint in self.world.endpoints.values():
+            user = endpoint.context.users.get(rref)
+            if endpoint.alive and user and not user.lost and (user.handles or user.messages):
+                self.world.say(f"(but {endpoint.me} still holds {rref}!)")
+        super().free(rref)
+
+    def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
+        """The wait that the command `blocked` set."""
+        call, number = self.blocked.get(run, (None, 0))
+        return call, number, f"{run} waits for {call}"
+
+    # ---- what the user's code does
+
+    def drop_each(self, rrefs: Sequence[RRefId]) -> None:
+        """One handle of each of *rrefs* dies, all in one step, as the finalizers' are."""
+        objects = [self.context.whereabouts(rref) for rref in rrefs]
+        effects: list[Effect] = []
+
+        def drop() -> list[Effect]:
+            effects.extend(self.context.drop(*rrefs))
+            return effects
+
+        self.act(drop)
+        done = {rref for effect in effects for rref in _ended_by(effect)}
+        for rref in objects:
+            if rref not in done:
+                self.world.say(why_kept(self.context, rref))
+
+    def end(self, key: str, brings: Sequence[RRefId] = ()) -> None:
+        """What runs under *key* returns *brings*, and lets its arguments go."""
+        request = self._ended(key)
+        said = len(self.world.lines)
+        self.attempt(lambda: self.finish(request, brings=tuple(brings)))
+        if len(self.world.lines) > said:
+            return
+        if isinstance(request, Create):
+            self.world.say(why_kept(self.context, request.rref))
+        else:
+            self.world.say(f"(nothing leaves {self.me}: {request.call.caller} is dead)")
+
+    def alias(self, rref: RRefId, target: RRefId) -> None:
+        """A creation's function has returned the reference *target*: its own handle goes."""
+        request = self._ended(f"creation {rref}")
+        self.attempt(lambda: self.finish(request, (target,), (target,), bare=True))
+
+    def take_up(self, rref: RRefId) -> list[Effect]:
+        """One more handle called *rref*, maybe of what came under this name."""
+        brought = [
+            *self.handled,
+            *(it.cargo.descriptors for it in self.running.values() if not isinstance(it, Fetch)),
+        ]
+        for descriptors in brought:
+            for each in descriptors:
+                if rref == each.name:
+                    return self.context.take_up(each)
+        self.context.hold(rref)
+        return []
+
+    def _ended(self, key: str) -> Request:
+        if key not in self.running:
+            running = ", ".join(self.running) or "nothing"
+            raise BadCommandError(f"{self.me} does not run {key}; it runs {running}")
+        return self.running.pop(key)
+
+    def release(self) -> None:
+        """The oldest handler of a message with references ends."""
+        if not self.handled:
+            raise BadCommandError(f"{self.me} handles no message that holds references")
+        descriptors = self.handled.popleft()
+        if not self.act(lambda: self.context.release(descriptors)):
+            for rref in dict.fromkeys(descriptor.rref for descriptor in descriptors):
+                self.world.say(why_kept(self.context, rref))
+
+    # ---- death
+
+    def told_of_death(self, worker: WorkerId, arrived: Sequence[Message] = ()) -> None:
+        """*worker* died; *arrived* did arrive there, but this endpoint has not heard so."""
+        context = self.context
+        unknown = [*arrived, *self.world.on_the_way(self.me, worker)]
+        if not self.act(lambda: context.died(worker, unknown)):
+            lost = [user_text(self.me, u) for u in context.users.values() if u.owner == worker]
+            for line in lost or [f"({self.me} waits for nothing of {worker})"]:
+                self.world.say(line)
+
+    def bury(self, worker: WorkerId) -> None:
+        """The orphan grace after the death of *worker* ends."""
+        before = set(table_lines(self.context))
+        if not self.act(lambda: self.context.bury(worker)):
+            changed = [line for line in table_lines(self.context) if line not in before]
+            for line in changed or [f"({self.me} has nothing that was {worker}'s)"]:
+                self.world.say(line)
 
 
-class World:
+class World(Net[Endpoint]):
     """Every endpoint of a trace and everything between them."""
 
     def __init__(self, record: Path | None = None) -> None:
         """Endpoints record into the folder *record*, if there is one."""
+        super().__init__()
         self.sharing: Sharing = "fork"
         """How references in calls are shared; the old traces are of forking."""
         self.record = record
-        self.endpoints: dict[str, Endpoint] = {}
-        self.flight: list[Transit] = []
         self.delivered: list[Transit] = []
         self.lines: list[str] = []
         """What the command that runs now has shown so far."""
-        self.links: Links | None = None
         self.recorded = False
         """Nothing follows by itself: each step of the shell is a command, as a recording has it."""
-        self._sent: Counter[tuple[WorkerId, WorkerId]] = Counter()
+        self._links: Links | None = None
 
     def close(self) -> None:
         """End the recording, if there is one."""
@@ -118,15 +260,12 @@ class World:
     def add(self, name: str) -> None:
         if name in self.endpoints:
             raise BadCommandError(f"there is an endpoint {name} already")
-        me = self._numbered(name)
+        me = WorkerId(name, len(self.endpoints))
         tracer = None
         if self.record:
             tracer = Tracer(me, clock=lambda: 0.0)
             tracer.begin(FileSink(str(self.record), me), self.sharing)
-        self.endpoints[name] = Endpoint(Context(me, self.sharing), tracer)
-
-    def _numbered(self, name: str) -> WorkerId:
-        return WorkerId(name, len(self.endpoints))
+        self.endpoints[name] = Endpoint(self, Context(me, self.sharing), tracer)
 
     def give(self, name: str, tables: object) -> None:
         """The endpoint *name* has these *tables* from now on."""
@@ -135,7 +274,7 @@ class World:
             context = context_of(me, self.sharing, tables, self.worker)
         except SnapshotError as error:
             raise BadCommandError(f"these are no tables: {error}") from error
-        self.endpoints[name] = Endpoint(context)
+        self.endpoints[name] = Endpoint(self, context)
 
     def worker(self, name: str) -> WorkerId:
         if name not in self.endpoints:
@@ -149,262 +288,47 @@ class World:
             raise BadCommandError(f"{name} is dead and does nothing any more")
         return endpoint
 
-    # ---- one input to one machine
+    # ---- the net
 
-    def act(self, endpoint: Endpoint, action: Callable[[], list[Effect]]) -> list[Effect]:
-        """Let the user's code, or the shell, of *endpoint* do something; show what follows."""
-        try:
-            effects = action()
-        except FarrefError as error:
-            self.say(f"{endpoint.me} gets {type(error).__name__}: {error}")
-            raise Stopped from error
-        except AssertionError as error:
-            raise BadCommandError(f"no shell may do this: {error}") from error
-        self.perform(endpoint, effects)
-        return effects
+    @property
+    def links(self) -> Links:
+        """The channels, once there are some."""
+        if self._links is None:
+            raise BadCommandError("there are no channels here; `channels` makes them")
+        return self._links
 
-    def act_on(self, endpoint: Endpoint, rref: RRefId, action: Callable[[], list[Effect]]) -> None:
-        """The same for an action on one reference; say why, if nothing follows."""
-        if not self.act(endpoint, action):
-            self.say(why_kept(endpoint.context, rref))
+    def connect(self) -> None:
+        """From now on messages travel in packets of channels."""
+        self._links = Links(self.flight, self.say, lambda name: self.endpoints[name].alive)
 
-    def receive(
-        self, endpoint: Endpoint, sender: WorkerId, message: Message, number: int | None = None
-    ) -> None:
-        """Give *message*, the *number*-th of *sender*, to the machines of *endpoint*."""
-        before = _snapshot(endpoint.context)
-        try:
-            effects = endpoint.context.receive(sender, message)
-        except ProtocolError as error:
-            self.say(f"{endpoint.me} raises ProtocolError: {error}")
-            if _snapshot(endpoint.context) != before:
-                raise AssertionError("the refused message changed something") from error
+    def send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
+        """Put *message* in the channel, if there are channels; else in flight."""
+        if self._links is not None and sender != to:
+            self._links.send(sender, to, message)
             return
-        if endpoint.tracer:
-            endpoint.tracer.received(sender, message, number)
-        self.perform(endpoint, effects)
-        queued = why_queued(endpoint.context, message)
-        if queued is not None:
-            self.say(queued)
-        elif not effects:
-            for line in why_silent(endpoint.context, sender, message):
-                self.say(line)
+        super().send(sender, to, message)
+        self.flight[-1].text = f"{sender} -> {to}  {message_text(message)}"
 
-    def perform(self, endpoint: Endpoint, effects: list[Effect]) -> None:
-        """Carry out *effects*, as every shell does, and show them."""
-        for effect in effects:
-            self.say(effect_text(endpoint.me, effect))
-            if endpoint.tracer:
-                endpoint.tracer.effect(effect)
-            match effect:
-                case Send(to=to, message=message):
-                    if endpoint.tracer:
-                        endpoint.tracer.sent(to, message)
-                    self._send(endpoint.me, to, message)
-                case Free(rref=rref):
-                    self._look_for_holders(rref)
-                case _ if self.recorded:
-                    pass
-                case Run(request=request):
-                    endpoint.running[run_key(request)] = effect
-                case Hand(message=message) | Settle(reply=message):
-                    if message.cargo.descriptors:
-                        endpoint.handled.append(message.cargo.descriptors)
-                case Refuse(request=request):
-                    self._refuse(endpoint, request)
-                case Look(run=run):
-                    self._look(endpoint, run)
-                case Lose(rref=rref):
-                    self.perform(endpoint, endpoint.context.resolve(rref))
-                case _:
-                    pass
-
-    def _send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
-        if self.links is not None and sender != to:
-            self.links.send(sender, to, message)
+    def arrive(self, transit: Transit) -> None:
+        """Give *transit* to its receiver, if that is alive."""
+        self.delivered.append(transit)
+        endpoint = self.endpoints[transit.to.name]
+        if not endpoint.alive:
+            self.say(f"({transit.to} is dead: nobody gets it)")
+        elif isinstance(transit.what, Packet):
+            self.links.receive(endpoint, transit.sender, transit.what)
         else:
-            text = f"{sender} -> {to}  {message_text(message)}"
-            self.flight.append(Transit(sender, to, message, text, self._sent[sender, to]))
-            self._sent[sender, to] += 1
+            super().arrive(transit)
 
-    def _refuse(self, endpoint: Endpoint, request: Request) -> None:
-        if isinstance(request, Create):
-            self.perform(endpoint, endpoint.context.resolve(request.rref))
-            return
-        error = Cargo(payload="the error")
-        self.perform(endpoint, endpoint.context.refuse(request.call, error))
-
-    def _look(self, endpoint: Endpoint, run: CallId) -> None:
-        call, number = endpoint.blocked.get(run, (None, 0))
-        effects = endpoint.context.waits(run, call, number, f"{run} waits for {call}")
-        if not effects:
-            self.say(f"({endpoint.me}'s {run} waits for nothing that has not been answered)")
-        self.perform(endpoint, effects)
-
-    def _look_for_holders(self, rref: RRefId) -> None:
-        """Point at every violation of G4, whether a trace expects it or not."""
-        for endpoint in self.endpoints.values():
-            user = endpoint.context.users.get(rref)
-            if not endpoint.alive or user is None or user.lost:
-                continue
-            if user.handles or user.messages:
-                self.say(f"(but {endpoint.me} still holds {rref}!)")
-
-    # ---- what the user's code does
-
-    def forks(
-        self, endpoint: Endpoint, to: WorkerId, rrefs: Iterable[RRefId]
-    ) -> tuple[Descriptor, ...]:
-        """Share *rrefs* for good, as pickling a one-way message for *to* does."""
-        return self._share(endpoint, rrefs, lambda rref: endpoint.context.fork(rref, to))
-
-    def loans(
-        self, endpoint: Endpoint, to: WorkerId, rrefs: Iterable[RRefId], *, replies: bool = True
-    ) -> tuple[Descriptor, ...]:
-        """Share *rrefs* for a call on *to*, or (not *replies*) for a creation."""
-        context = endpoint.context
-        return self._share(endpoint, rrefs, lambda rref: context.lend(rref, to, replies=replies))
-
-    def _results(
-        self, endpoint: Endpoint, call: CallId, rrefs: Iterable[RRefId]
-    ) -> tuple[Descriptor, ...]:
-        """Share *rrefs* with the caller; those that it lent for this call go back."""
-        context = endpoint.context
-        return self._share(
-            endpoint,
-            rrefs,
-            lambda rref: context.give_back(rref, call) or context.fork(rref, call.caller),
-        )
-
-    def _share(
-        self,
-        endpoint: Endpoint,
-        rrefs: Iterable[RRefId],
-        share: Callable[[RRefId], Descriptor],
-    ) -> tuple[Descriptor, ...]:
-        """Share each of *rrefs*; undo all if one can not be."""
-        made: list[Descriptor] = []
-
-        def share_all() -> list[Effect]:
-            try:
-                made.extend(map(share, rrefs))
-            except FarrefError:
-                self.perform(endpoint, endpoint.context.abandon(made))
-                raise
-            return []
-
-        self.act(endpoint, share_all)
-        return tuple(made)
-
-    def drop(self, endpoint: Endpoint, rrefs: Sequence[RRefId]) -> None:
-        """One handle of each of *rrefs* dies, all in one step, as the finalizers' are."""
-        objects = [endpoint.context.whereabouts(rref) for rref in rrefs]
-        effects = self.act(endpoint, lambda: endpoint.context.drop(*rrefs))
-        done = {rref for effect in effects for rref in _ended_by(effect)}
-        for rref in objects:
-            if rref not in done:
-                self.say(why_kept(endpoint.context, rref))
-
-    def reply(self, endpoint: Endpoint, key: str, rrefs: Sequence[RRefId]) -> None:
-        """A call's function has returned: reply, which lets the arguments go; let the next in."""
-        run = self._ended(endpoint, key)
-        request = run.request
-        assert not isinstance(request, Create)
-        context = endpoint.context
-        cargo = Cargo(descriptors=self._results(endpoint, request.call, rrefs))
-        effects = self.act(endpoint, lambda: context.reply(request.call, cargo))
-        if isinstance(request, Invoke | Fetch):
-            effects += self.act(endpoint, lambda: context.done(request.rref))
-        if not effects:
-            self.say(f"(nothing leaves {endpoint.me}: {request.call.caller} is dead)")
-
-    def resolve(self, endpoint: Endpoint, rref: RRefId) -> None:
-        """A creation's function has returned: there is a value."""
-        run = self._ended(endpoint, f"creation {rref}")
-        request = run.request
-        assert isinstance(request, Create)
-        context = endpoint.context
-        effects = self.act(endpoint, lambda: context.resolve(rref))
-        if (target := request.target) is not None:
-            effects += self.act(endpoint, lambda: context.done(target))
-        if not effects:
-            self.say(why_kept(context, rref))
-
-    def alias(self, endpoint: Endpoint, rref: RRefId, target: RRefId) -> None:
-        """A creation's function has returned the reference *target*: its own handle goes."""
-        run = self._ended(endpoint, f"creation {rref}")
-        request = run.request
-        assert isinstance(request, Create)
-        context = endpoint.context
-        self.act(endpoint, lambda: context.stand_for(rref, target))
-        self.act(endpoint, lambda: context.drop(target))
-        if (on := request.target) is not None:
-            self.act(endpoint, lambda: context.done(on))
-
-    def take_up(self, endpoint: Endpoint, rref: RRefId) -> list[Effect]:
-        """One more handle called *rref*, maybe of what came under this name."""
-        running = (run.request for run in endpoint.running.values())
-        brought = [
-            *endpoint.handled,
-            *(each.cargo.descriptors for each in running if not isinstance(each, Fetch)),
-        ]
-        for descriptors in brought:
-            for each in descriptors:
-                if rref == each.name:
-                    return endpoint.context.take_up(each)
-        endpoint.context.hold(rref)
-        return []
-
-    def _ended(self, endpoint: Endpoint, key: str) -> Run:
-        if key not in endpoint.running:
-            running = ", ".join(endpoint.running) or "nothing"
-            raise BadCommandError(f"{endpoint.me} does not run {key}; it runs {running}")
-        return endpoint.running.pop(key)
-
-    def release(self, endpoint: Endpoint) -> None:
-        """The oldest handler of a message with references ends."""
-        if not endpoint.handled:
-            raise BadCommandError(f"{endpoint.me} handles no message that holds references")
-        descriptors = endpoint.handled.popleft()
-        if not self.act(endpoint, lambda: endpoint.context.release(descriptors)):
-            for rref in dict.fromkeys(descriptor.rref for descriptor in descriptors):
-                self.say(why_kept(endpoint.context, rref))
-
-    # ---- death
-
-    def died(
-        self, endpoint: Endpoint, worker: WorkerId, unacknowledged: Sequence[Message] = ()
-    ) -> None:
-        """*endpoint* is told; *unacknowledged* has arrived, but it has not heard so."""
-        context = endpoint.context
-        if endpoint.tracer:
-            endpoint.tracer.died(worker)
-        unknown = [*unacknowledged, *self._on_the_way(endpoint, worker)]
-        if not self.act(endpoint, lambda: context.died(worker, unknown)):
-            lost = [user_text(context.me, u) for u in context.users.values() if u.owner == worker]
-            for line in lost or [f"({context.me} waits for nothing of {worker})"]:
-                self.say(line)
-
-    def _on_the_way(self, endpoint: Endpoint, worker: WorkerId) -> list[Message]:
-        """What *worker* may not have received of *endpoint*."""
-        if self.links is not None:
-            return self.links.unacknowledged(endpoint.me, worker)
+    def on_the_way(self, sender: WorkerId, to: WorkerId) -> list[Message]:
+        """What *to* may not have received of *sender*."""
+        if self._links is not None:
+            return self._links.unacknowledged(sender, to)
         return [
             transit.what
             for transit in self.flight
-            if (transit.sender, transit.to) == (endpoint.me, worker)
-            and not isinstance(transit.what, Packet)
+            if (transit.sender, transit.to) == (sender, to) and not isinstance(transit.what, Packet)
         ]
-
-    def bury(self, endpoint: Endpoint, worker: WorkerId) -> None:
-        context = endpoint.context
-        if endpoint.tracer:
-            endpoint.tracer.buried(worker)
-        before = set(table_lines(context))
-        if not self.act(endpoint, lambda: context.bury(worker)):
-            changed = [line for line in table_lines(context) if line not in before]
-            for line in changed or [f"({context.me} has nothing that was {worker}'s)"]:
-                self.say(line)
 
     # ---- looking
 
@@ -424,17 +348,13 @@ class World:
                 left += [f"{context.me} runs {key}" for key in endpoint.running]
                 left += [f"{context.me} serves request {call}" for call in context.state.serving]
                 left += [f"{context.me} handles a message" for _ in endpoint.handled]
-        return left + (self.links.leftovers() if self.links is not None else [])
+        return left + (self._links.leftovers() if self._links is not None else [])
 
 
 def _snapshot(context: Context) -> bytes:
     """All that *context* knows, to compare; nothing of a big one, which would take too long."""
     big = len(context.owners) + len(context.users) > 100
     return b"" if big else pickle.dumps(context)
-
-
-class Stopped(Exception):
-    """The user's code got an exception, which has been shown; its command ends here."""
 
 
 def run_key(request: Request) -> str:

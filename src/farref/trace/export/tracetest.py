@@ -15,10 +15,11 @@ import re
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+from ...tracetest.errors import BadCommandError
 from ...tracetest.files import Block, story
 from ...tracetest.language import run
 from ...tracetest.show import summarize
-from ...tracetest.world import BadCommandError, World
+from ...tracetest.world import World
 from ..inputs import input_of
 from ..progress import Progress, silent
 from ..records import TraceError

@@ -1,0 +1,139 @@
+"""What the program of an endpoint does in each act, with the references that it has."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .jobs import Ask, Job, Value
+from .plan import GRACE, NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..protocol.ids import RRefId, WorkerId
+    from .node import Node
+    from .plan import Act
+
+
+def improvise(node: Node, act: Act) -> bool:
+    """Have *node* do *act*. Returns whether it had the references for it."""
+    dice = random.Random(act.pick)
+    program, scene = node.program, node.scene
+    usable = [each for each in node.handles if not program.is_lost(each)]
+    some = dice.sample(usable, min(len(usable), dice.randint(1, 2)))
+    seconds = dice.choices((0.0, 0.01, 0.2, 1.0, 1.5 * GRACE), (5, 5, 5, 4, 1))[0]
+    job = Job(
+        act.what,
+        seconds,
+        keep=dice.random() < 0.3,
+        back=dice.random() < 0.4,
+        ask=_ask(dice) if dice.random() < 0.3 else None,
+    )
+    to = scene.at(act.other)
+    match act.what:
+        case "own":
+            _own(node)
+        case "drop" if node.handles:
+            node.do(node.context.drop(node.handles.pop(act.pick % len(node.handles))))
+        case "cancel" if node.asked:
+            call = list(node.asked)[act.pick % len(node.asked)]
+            node.asked[call].cancelled = True
+            node.do(node.context.cancel(call))
+        case "circle":
+            places = [act.other, *dice.choices(range(NODES), k=dice.randrange(3))]
+            pauses = [dice.choice((0.2, 0.5, 1.0)), *(0.0 for _ in places[1:])]
+            _circle(node, places, pauses, direct=dice.random() < 0.5)
+        case "ring" if usable and to is not None:
+            some = dice.sample(usable, min(len(usable), dice.randint(1, 4)))
+            ask = replace(_ask(dice), place=0)
+            wait = Job("ring", dice.choice((0.05, 0.2, 1.0)), ask=ask)
+            _ring(node, to, some, wait, alias=dice.random() < 0.4, made=dice.random() < 0.3)
+        case "make" if to is not None:
+            program.make(to, [], job)
+        case _ if not some:
+            return False
+        case "nest" if to is not None:
+            program.make(to, some, Job("nest", seconds, back=True, ask=job.ask))
+        case "alias" if to is not None:
+            program.make(to, some[:1], Job("alias", seconds, bare=True))
+        case "lend":
+            program.call(act.other, some, job)
+        case "pass on":
+            onward = dice.randrange(NODES)
+            program.call(act.other, some, replace(job, ask=None, onward=onward))
+        case "call":
+            for _ in range(dice.randint(1, 6)):  # maybe while it is being learned what it is
+                scene.later(dice.uniform(0.0, 0.2), node, lambda: _method(node, some[0], some, job))
+        case "pipeline":
+            made = Job("made", seconds, bare=dice.random() < 0.3)
+            program.make(node.context.owner_of(some[0]), some[1:], made, some[0])
+        case "fetch":
+            program.fetch(some[0], copy=True, direct=dice.random() < 0.5)
+        case "wait":
+            program.fetch(some[0], copy=False, direct=False)
+        case "tell":
+            program.tell(act.other, some, job)
+        case _:
+            return False
+    return True
+
+
+def _own(node: Node) -> None:
+    """``RRef(value)``."""
+    rref = node.context.own()
+    node.scene.oracle.made(rref, node.me)
+    node.scene.oracle.accepted(rref)
+    node.store(rref, Value(rref))
+    node.handles.append(rref)
+
+
+def _method(node: Node, on: RRefId, names: Sequence[RRefId], job: Job) -> None:
+    """A method of the object *on*, if the program has a handle of it still."""
+    if on in node.handles and not node.program.is_lost(on):
+        node.program.invoke(on, [each for each in names if each in node.handles], job)
+        node.do([])
+
+
+def _circle(node: Node, places: Sequence[int], seconds: Sequence[float], *, direct: bool) -> None:
+    """An alias at each of *places*, of the one before it; and the first one of the last one.
+
+    The function that makes the first one is told of the last one while it runs. If that comes
+    too late, there is no circle.
+    """
+    first = last = None
+    for place, each in zip(places, seconds, strict=True):
+        to = node.scene.at(place)
+        if to is not None:
+            made = node.program.make(to, [last] if last else [], Job("circle", each, bare=True))
+            first, last = first or made, made or last
+    if first is not None and last is not None:
+        node.program.tell(places[0], [last], Job("close", 0.0, into=first))
+        node.program.fetch(last, copy=True, direct=direct)
+
+
+def _ring(
+    node: Node, to: WorkerId, names: Sequence[RRefId], job: Job, *, alias: bool, made: bool
+) -> None:
+    """Methods of all *names*, each of which asks the next object, and the last one the first.
+
+    With *alias* the first one is asked by way of an alias of it; with *made* the function that
+    makes a further object is the last one of the ring.
+    """
+    objects, asked = list(names), list(names)
+    if alias:
+        bare = Job("alias", job.seconds, bare=True)
+        asked[0] = node.program.make(to, names[:1], bare) or names[0]
+    last = node.program.make(to, asked[:1], job) if made else None
+    following = [*asked[1:], last or asked[0]]
+    for on, each in zip(objects, following, strict=True):
+        _method(node, on, [each], job)
+
+
+def _ask(dice: random.Random, deep: int = 2) -> Ask:
+    """What a function asks for before it returns, and what that does in turn."""
+    how = dice.choice(("method", "method", "fetch", "wait", "creation", "function"))
+    further = _ask(dice, deep - 1) if deep and dice.random() < 0.6 else None
+    job = Job("asked", dice.choice((0.0, 0.01, 0.2)), ask=further)
+    return Ask(how, dice.randrange(4), dice.randrange(NODES), job)

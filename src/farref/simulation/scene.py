@@ -1,0 +1,120 @@
+"""What the endpoints of a simulation share: virtual time, the network, the oracle, and the rings.
+
+Time jumps from one event to the next.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ..protocol.packets import decode, encode
+from .network import Network
+from .oracle import Oracle
+from .rings import Rings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..protocol.delivery import Packet
+    from ..protocol.ids import RRefId, WorkerId
+    from .jobs import Resident
+    from .plan import Plan
+
+
+class Scene:
+    """Time, and everything between the endpoints *places*, some of which are empty."""
+
+    def __init__(self, plan: Plan, places: Sequence[Resident | None]) -> None:
+        self.plan = plan
+        self.now = 0.0
+        self.network = Network(plan.seed, plan.loss)
+        self.oracle = Oracle()
+        self.rings = Rings(self.oracle, self.living)
+        self.done: Counter[str] = Counter()
+        self._places = places
+        self._events: list[tuple[float, int, Resident | None, Callable[[], object]]] = []
+        self._order = itertools.count()
+        self._ticks: dict[WorkerId, float] = {}
+
+    # ---- who is there
+
+    def living(self) -> list[Resident]:
+        """All who are not dead."""
+        return [each for each in self._places if each is not None]
+
+    def at(self, number: int) -> WorkerId | None:
+        """Who is at that place now."""
+        there = self._places[number]
+        return there.me if there is not None else None
+
+    def freed(self, rref: RRefId) -> None:
+        """Its owner has freed it."""
+        self.oracle.freed(rref, self.living())
+
+    def too_early(self, rref: RRefId, owner: WorkerId) -> None:
+        """An endpoint stops counting a dead one for *rref*: tell the oracle if too early."""
+        others = self.living()
+        unaware = any(dead not in each.context.dead for each in others for dead in self.oracle.dead)
+        if unaware or any(each.announces(rref, owner) for each in others):
+            self.oracle.too_early(rref)
+
+    # ---- time
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing will happen any more."""
+        return not self._events
+
+    def later(self, seconds: float, who: Resident | None, do: Callable[[], object]) -> None:
+        """Call *do* in so many seconds, unless *who*, if given, has died by then."""
+        heapq.heappush(self._events, (self.now + seconds, next(self._order), who, do))
+
+    def wake_at(self, who: Resident, due: float | None, tick: Callable[[], object]) -> None:
+        """*who* has something to do at *due*, by *tick*."""
+        if due is not None and due < self._ticks.get(who.me, float("inf")):
+            self._ticks[who.me] = due
+
+            def wake() -> None:
+                if self._ticks.get(who.me) == due:  # else an earlier one has taken its place
+                    del self._ticks[who.me]
+                    tick()
+
+            self.later(max(0.0, due - self.now) + 1e-6, who, wake)
+
+    def run_until(self, end: float) -> None:
+        """Let happen what is due by *end*."""
+        while self.step(end):
+            pass
+        self.now = max(self.now, end)
+
+    def step(self, end: float) -> bool:
+        """The next event, if there is one before *end*."""
+        if not self._events or self._events[0][0] > end:
+            return False
+        at, _, who, do = heapq.heappop(self._events)
+        self.now = max(self.now, at)
+        self.rings.look(self.now)
+        if who is not None and who.me in self.oracle.dead:
+            return True
+        if who is not None and who.asleep_until > self.now:
+            heapq.heappush(self._events, (who.asleep_until, next(self._order), who, do))
+        else:
+            do()
+        return True
+
+    # ---- the network
+
+    def send(self, sender: WorkerId, packets: list[tuple[WorkerId, Packet]]) -> None:
+        """These packets leave *sender*, as bytes."""
+        for to, packet in packets:
+            data, payloads = encode(packet)
+            for seconds in self.network.delays(sender.name, to.name, self.now):
+                self._carry(sender, to, decode(data, payloads), seconds)
+
+    def _carry(self, sender: WorkerId, to: WorkerId, packet: Packet, seconds: float) -> None:
+        there = next((each for each in self.living() if each.me == to), None)
+        if there is not None:
+            self.later(seconds, there, lambda: there.take(sender, packet))

@@ -1,0 +1,227 @@
+"""An endpoint in memory: the shipped machines, and a shell that carries out their effects.
+
+The actors are the other shell. This one has no thread, process, socket or clock. A subclass decides
+how a message leaves (`post`), and how the program handles a request (`start`) and a reply
+(`settle`): at once, later, or one step at a time.
+
+At the end of a handler everything happens in the order of the actors. First its handles go. Then
+its answer leaves, and the references in its request go. Then the object takes the next request.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, assert_never
+
+from ..actors.recording.recorded import Recorded
+from ..protocol.effects import (
+    Confirmed,
+    Fail,
+    Free,
+    Hand,
+    Look,
+    Lose,
+    Refuse,
+    Run,
+    Send,
+    Settle,
+    Stop,
+)
+from ..protocol.errors import FarrefError
+from ..protocol.messages import Cargo, Create, Reply, Tell, target_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from ..actors.recording.tracing import Tracer
+    from ..protocol.context import Context
+    from ..protocol.effects import Effect
+    from ..protocol.ids import CallId, RRefId, WorkerId
+    from ..protocol.messages import Descriptor, Message, Request, UserMessage
+
+
+class Shell(ABC):
+    """The endpoint of *context*; *tracer*, if there is one, records its steps."""
+
+    def __init__(self, context: Context, tracer: Tracer | None = None) -> None:
+        self.me = context.me
+        self.context = context if tracer is None else Recorded(context, tracer)
+        self.tracer = tracer
+        self.inside: dict[RRefId, tuple[RRefId, ...]] = {}
+        """The handles in the value of each object that lives here."""
+
+    # ---- what differs
+
+    @abstractmethod
+    def post(self, to: WorkerId, message: Message) -> None:
+        """*message* leaves for *to*, which may be this endpoint."""
+
+    @abstractmethod
+    def start(self, sender: WorkerId, message: Request | Tell) -> None:
+        """*message* of *sender* may be handled from now on."""
+
+    @abstractmethod
+    def settle(self, effect: Settle) -> None:
+        """The reply to a call has come."""
+
+    def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
+        """The call that the request *run* waits for, the number of that wait, and it in words."""
+        raise NotImplementedError(f"nothing says what {run} waits for")
+
+    def refuse(self, effect: Refuse) -> None:
+        """The request is not handled: its caller gets an error."""
+        self.reject(effect.request, "the error")
+
+    def lose(self, effect: Lose) -> None:
+        """The object gets an error in place of a value."""
+        self.obey(self.context.resolve(effect.rref))
+
+    def free(self, rref: RRefId) -> None:
+        """The value of *rref* goes, with the handles in it."""
+        self.drop(self.inside.pop(rref, ()))
+
+    def fail(self, effect: Fail) -> None:  # noqa: B027 - not every program waits
+        """No reply to a call will come."""
+
+    def stop(self, effect: Stop) -> None:  # noqa: B027 - not every program cancels
+        """A caller cancels a call, which may have begun."""
+
+    # ---- effects and messages
+
+    def obey(self, effects: list[Effect]) -> None:
+        """Carry out *effects*, in their order."""
+        for effect in effects:
+            self.note(effect)
+            self.carry_out(effect)
+
+    def note(self, effect: Effect) -> None:
+        """Record *effect*, before it is carried out."""
+        if self.tracer:
+            self.tracer.effect(effect)
+
+    def carry_out(self, effect: Effect) -> None:
+        """Do as *effect* says."""
+        match effect:
+            case Send(to=to, message=message):
+                if self.tracer:
+                    self.tracer.sent(to, message)
+                self.post(to, message)
+            case Run(sender=sender, request=message) | Hand(sender=sender, message=message):
+                self.start(sender, message)
+            case Settle():
+                self.settle(effect)
+            case Refuse():
+                self.refuse(effect)
+            case Lose():
+                self.lose(effect)
+            case Free(rref=rref):
+                self.free(rref)
+            case Look(run=run):
+                self.obey(self.context.waits(run, *self.awaited(run)))
+            case Fail():
+                self.fail(effect)
+            case Stop():
+                self.stop(effect)
+            case Confirmed():
+                pass
+            case _:
+                assert_never(effect)
+
+    def receive(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
+        """The machines get *message*, the *number*-th of *sender*."""
+        effects = self.context.receive(sender, message)
+        self.taken(sender, message, number)
+        self.obey(effects)
+
+    def taken(self, sender: WorkerId, message: Message, number: int | None) -> None:
+        """Record that *message* has been received, before its effects are carried out."""
+        if self.tracer:
+            self.tracer.received(sender, message, number)
+
+    # ---- references in messages
+
+    def fork(self, to: WorkerId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
+        """Share *rrefs* with *to* for good, as pickling a one-way message does."""
+        return self._share(rrefs, lambda rref: self.context.fork(rref, to))
+
+    def lend(
+        self, to: WorkerId, rrefs: Iterable[RRefId], *, replies: bool = True
+    ) -> tuple[Descriptor, ...]:
+        """Share *rrefs* for a call on *to*, or (not *replies*) for a creation there."""
+        return self._share(rrefs, lambda rref: self.context.lend(rref, to, replies=replies))
+
+    def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
+        """Share *rrefs* with the caller of *call*; what it lent for that goes back."""
+        context = self.context
+        return self._share(
+            rrefs, lambda rref: context.give_back(rref, call) or context.fork(rref, call.caller)
+        )
+
+    def _share(
+        self, rrefs: Iterable[RRefId], share: Callable[[RRefId], Descriptor]
+    ) -> tuple[Descriptor, ...]:
+        """All of *rrefs*, or none: if one cannot be shared, the others are taken back."""
+        made: list[Descriptor] = []
+        try:
+            made.extend(map(share, rrefs))
+        except FarrefError:
+            self.obey(self.context.abandon(made))
+            raise
+        return tuple(made)
+
+    def unpickle(self, cargo: Cargo) -> tuple[RRefId, ...]:
+        """A handle comes into being for each reference in *cargo*; the names of the handles."""
+        for each in cargo.descriptors:
+            self.obey(self.context.take_up(each))
+        return tuple(each.name or each.rref for each in cargo.descriptors)
+
+    def drop(self, rrefs: Collection[RRefId]) -> None:
+        """One handle of each of *rrefs* is gone."""
+        if rrefs:
+            self.obey(self.context.drop(*rrefs))
+
+    # ---- the end of a handler
+
+    def finish(
+        self,
+        message: UserMessage,
+        handles: Collection[RRefId] = (),
+        brings: tuple[RRefId, ...] = (),
+        payload: object = None,
+        *,
+        bare: bool = False,
+    ) -> None:
+        """The handler of *message*, which had *handles*, returns *payload* with *brings* in it.
+
+        With *bare* it makes an object, and returns the one reference in *brings* for its value.
+        """
+        context = self.context
+        match message:
+            case Tell() | Reply():
+                self.drop(handles)
+                self.obey(context.release(message.cargo.descriptors))
+                return
+            case Create(rref=rref) if bare:
+                self.obey(context.stand_for(rref, *brings))
+                self.drop(handles)
+            case Create(rref=rref):
+                for each in brings:
+                    context.hold(each)
+                self.inside[rref] = brings
+                self.drop(handles)
+                self.obey(context.resolve(rref))
+            case _:
+                cargo = Cargo(payload=payload, descriptors=self.give(message.call, brings))
+                self.drop(handles)
+                self.obey(context.reply(message.call, cargo))
+        target = target_of(message)
+        if target is not None:
+            self.obey(context.done(target))
+
+    def reject(self, request: Request, error: object) -> None:
+        """Answer *request* with *error*; nothing has been done for it."""
+        if isinstance(request, Create):
+            self.inside[request.rref] = ()
+            self.obey(self.context.resolve(request.rref))
+        else:
+            self.obey(self.context.refuse(request.call, Cargo(payload=error)))
