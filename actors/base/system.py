@@ -53,7 +53,7 @@ CAPABILITIES: Final[dict[str, Any]] = {
 
 
 class _System:
-    """What Thespian's bases expect of an ``ActorSystem`` that makes them."""
+    """The part of an ``ActorSystem`` that Thespian's bases expect of their maker."""
 
     def __init__(self, capabilities: dict[str, Any]) -> None:
         self.capabilities = capabilities
@@ -155,13 +155,13 @@ class FarrefBase(Outside, MultiprocessCommon):
         return PrivateContext(self.adminAddr, self.transport)
 
     def shutdown(self) -> None:
-        """End the whole system, for everybody, and wait until nothing of it is left.
+        """End the whole system, for all programs, and wait until nothing of it is left.
 
         Actors get ``shutdown_timeout`` seconds to exit by themselves; then they are killed.
         """
         if self.transport.closed:
             return
-        # Read now: whoever takes this name next makes a mark of its own.
+        # Read now: the next system of this name makes a mark of its own.
         directory, name = self.settings.directory, self.settings.name
         mark, admin = places.mark_of(directory, name), places.admin_pid(directory, name)
         with closing(self.transport.external_transport_clone()) as endpoint:
@@ -200,7 +200,7 @@ class FarrefBase(Outside, MultiprocessCommon):
                 admin = None
             sleep(0.005)
             if waited > SWEEP_AFTER:
-                # The mark of a system whose keeper was killed is locked by nobody.
+                # If the keeper was killed, no process locks the mark.
                 with places.claiming(self.settings.directory):
                     places.sweep(self.settings.directory)
 
@@ -307,7 +307,7 @@ def make_settings(
 def shared_key(
     key: bytes | str | os.PathLike[str] | None, host: str, directory: Path | None = None
 ) -> bytes:
-    """The key that *key* means for a system at *host*; see :func:`system_base`."""
+    """The key for a system at *host*, from the argument *key*; see :func:`system_base`."""
     if not host:
         return b""
     if key is None:

@@ -62,7 +62,7 @@ class Transport:
     _process_settings: ClassVar[Settings | None] = None
 
     def __init__(self, init: object, *_: object) -> None:
-        """*init* is what a parent prepared (:class:`Endpoint`), or :class:`CloneInit`."""
+        """*init* is a parent's preparation (:class:`Endpoint`), or a :class:`CloneInit`."""
         abandon_inherited()
         match init:
             case Endpoint(settings=settings, sockets=sockets, admin=admin):
@@ -126,7 +126,7 @@ class Transport:
 
     @staticmethod
     def probeAdmin(address: ActorAddress) -> bool:
-        """Whether somebody listens at the admin's socket on this host."""
+        """Whether a process listens at the admin's socket on this host."""
         return places.answers(address.addressDetails.path)
 
     # -- children ---------------------------------------------------------------------
@@ -151,7 +151,7 @@ class Transport:
 
     @staticmethod
     def protectedFileNumList() -> list[int]:
-        """Nothing: a child closes what it inherits by itself; see :mod:`.endpoints`."""
+        """Nothing: a child closes inherited descriptors by itself; see :mod:`.endpoints`."""
         return []
 
     childResetFileNumList = protectedFileNumList
@@ -175,7 +175,7 @@ class Transport:
         """Send *intent* from any thread.
 
         Raises :class:`CannotPickleAddress` while an address in it is not known yet, and
-        whatever pickling raises.  Waits while too much is queued for that peer.
+        the errors of pickling.  Waits while too much is queued for that peer.
         """
         connection = self.enqueue(manager, intent)
         if connection is not None and not self._outbox.has_room(connection):
@@ -184,7 +184,7 @@ class Transport:
     def wait_for_room(self, connection: OutConnection) -> None:
         """Like :meth:`throttle`, for messages of Thespian itself.
 
-        It could not handle an error: if the peer stalls, say so and go on.
+        Thespian could not handle an error: if the peer stalls, log it and go on.
         """
         try:
             self.throttle(connection)
@@ -198,7 +198,7 @@ class Transport:
     def enqueue(
         self, manager: ActorAddressManager | None, intent: TransmitIntent
     ) -> OutConnection | None:
-        """Like :meth:`scheduleTransmit`, but never waits; the connection it went into."""
+        """Like :meth:`scheduleTransmit`, but never waits. Returns the connection."""
         target = intent.targetAddr
         if manager is not None:
             known, message = manager.prepMessageSend(target, intent.message)
@@ -219,7 +219,7 @@ class Transport:
             self.deliver_local(Envelope(self.myAddress, intent.message))
             self._outbox.finish(intent, SendStatus.Sent)
             return None
-        # Somebody waits for the success of every intent but a user's.
+        # Every intent except a user's has a waiting sender.
         kind = framing.DATA if type(intent) is UserIntent else framing.DATA_ACK_NOW
         parts = self._encoder.encode(intent.message, kind)
         self._check_size(sum(map(len, parts)), target)
@@ -252,9 +252,9 @@ class Transport:
             self._outbox.throttle(connection, lambda t: self._outbox.write_alone(connection, t))
 
     def write_out(self, connection: OutConnection) -> None:
-        """Wait until all that is queued in *connection* now is written, or it has failed.
+        """Wait until the messages now queued in *connection* are written, or it has failed.
 
-        For threads that do not run; does not depend on any thread that does.
+        For threads that do not run the loop; does not depend on the thread that does.
         """
         end = connection.enqueued
         self._outbox.wait_until(
@@ -264,9 +264,9 @@ class Transport:
         )
 
     def await_handled(self, connection: OutConnection, seconds: float) -> None:
-        """Wait until the peer has handled all that was sent to it, or is gone: *seconds* at most.
+        """Wait until the peer has handled all its messages, or is gone: *seconds* at most.
 
-        For threads that do not run; does not depend on any thread that does.
+        For threads that do not run the loop; does not depend on the thread that does.
         """
         deadline = perf_counter() + seconds
         while connection.unacked and (left := deadline - perf_counter()) > 0:
@@ -280,11 +280,11 @@ class Transport:
 
     @property
     def refused(self) -> int:
-        """Connections closed, and messages rejected, for what came on them; so far."""
+        """The number of connections closed and messages rejected as malformed, so far."""
         return self._listener.refused + self._loop.rejected
 
     def tell_refusals(self, hand_over: Callable[[logging.LogRecord], object]) -> None:
-        """Give *hand_over* the lines of the log that tell of refused connections."""
+        """Give *hand_over* the log records about refused connections."""
         self._listener.refusals.hand_over = hand_over
 
     @property
@@ -333,42 +333,42 @@ class Transport:
 
     @property
     def is_aide(self) -> bool:
-        """Whether the calling thread is the one that does the work of `set_work`."""
+        """Whether the calling thread is the aide, which does the work of `set_work`."""
         return self._loop.is_aide()
 
     def looks(self) -> bool:
-        """Whether the calling thread will look whether there is work of `set_work`.
+        """Whether the calling thread will check for work of `set_work`.
 
-        Not the aide while another thread runs: that one may sleep already.
+        Not the aide while another thread runs: the other may sleep already.
         """
         return self._loop.looks()
 
     def lead(self, until: Callable[[], bool], seconds: float) -> bool:
         """While another thread is in :meth:`run` with a handler: run in the calling thread.
 
-        Until *until*, for *seconds* at most; returns whether it is true.  False also if another
-        thread runs and goes on: wait some other way, :meth:`beside` it.  See :mod:`.lead`.
+        Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
+        thread runs and goes on: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
         """
         return self._loop.lead(until, seconds)
 
     def beside(self) -> AbstractContextManager[None]:
-        """The calling thread waits for what the thread that runs brings."""
+        """The calling thread waits for a message that the running thread will receive."""
         return self._loop.beside()
 
     def lent(self) -> AbstractContextManager[None]:
-        """For whatever waits, maybe in a signal handler that has interrupted :meth:`lead`."""
+        """For a wait, maybe in a signal handler that has interrupted :meth:`lead`."""
         return self._loop.lent()
 
     def set_work(self, work: Work) -> None:
-        """Have the short work that messages bring done between them; see :mod:`.aide`."""
+        """Do the short *work* of messages between them; see :mod:`.aide`."""
         self._loop.work(work)
 
     def take_raw(self, handler: Callable[[framing.Raw, ActorAddress], object]) -> None:
-        """Give what is `Raw`, and from whom, to *handler* from now on, instead of Thespian."""
+        """Give each `Raw`, with its sender, to *handler* from now on, instead of Thespian."""
         self._loop.take_raw(handler)
 
     def look(self) -> None:
-        """Have the thread that runs look around, as a guest's *until* may be true.  Any thread."""
+        """Make the running thread check whether a guest's *until* holds.  Any thread."""
         self._poller.wake()
 
     def abort_run(self, drain: bool = False) -> None:
@@ -391,7 +391,7 @@ class Transport:
 
     @property
     def wakeups(self) -> int:
-        """Those that have not been delivered.  Any thread."""
+        """The wake-ups that have not been delivered.  Any thread."""
         return len(self._timers)
 
     def set_watch(self, descriptors: list[int]) -> None:
@@ -409,11 +409,11 @@ class Transport:
     # -- the end ----------------------------------------------------------------------
 
     def stop_listening(self) -> None:
-        """Accept nobody any more: nobody runs this endpoint, and the program has another one."""
+        """Accept no more connections: no thread runs this endpoint, and the program has another."""
         self._listener.close(unlink=True)
 
     def close(self) -> None:
-        """Leave: write what can be written at once, close everything, remove our socket."""
+        """Leave: write as much as possible at once, close everything, remove our socket."""
         if self.closed:
             return
         self.closed = True
@@ -424,7 +424,7 @@ class Transport:
         self._poller.close()
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's descriptors, without a word to anybody."""
+        """In a forked child: close the parent's descriptors, without any message."""
         if self.closed:
             return
         self.closed = True
