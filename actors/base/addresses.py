@@ -96,7 +96,7 @@ def numeric(host: str) -> str:
     address = ipaddress.IPv4Address(found)
     if address.is_unspecified or address.is_multicast or address == BROADCAST:
         raise InvalidAddress(
-            f"{host!r} is {found}, which is not one host's: give the address that others dial"
+            f"{host!r} is {found}, not the address of one host: give the address that others dial"
         )
     return found
 

@@ -85,8 +85,8 @@ def read(path: str | os.PathLike[str]) -> bytes:
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
             raise KeyRequired(
-                f"other users may get at the key file {name} (mode {mode:04o}): take that from"
-                f" them with: chmod 600 {shlex.quote(name)}"
+                f"other users may read or write the key file {name} (mode {mode:04o}): change that"
+                f" with: chmod 600 {shlex.quote(name)}"
             )
         return checked(file.read(LARGEST), f"the key file {name}")
 

@@ -279,8 +279,8 @@ def make_settings(
     """Check and complete the arguments of :func:`system_base`."""
     if not knows_peers():
         raise UnsupportedPlatform(
-            "this system base needs Unix sockets that tell which user is at their other end, and"
-            " there are none here; use a base of Thespian's, by its name"
+            "this system base needs Unix sockets that report the user at their other end, and this"
+            " system has none; use a base of Thespian's, by its name"
         )
     if name is None:
         name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
@@ -313,7 +313,7 @@ def shared_key(
     if key is None:
         if not addresses.is_loopback(host):
             raise KeyRequired(
-                f"without a shared key only loopback may be used, not {host}: whoever reaches"
+                f"without a shared key only loopback may be used, not {host}: everybody who reaches"
                 f" that address could run code here; pass key=..., a file: {keys.MAKE}"
             )
         return places.loopback_key(directory or places.private_directory())

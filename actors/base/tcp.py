@@ -45,8 +45,8 @@ def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
         except CrowdedOut as error:
             if monotonic() > deadline:
                 raise NoSuchSystem(
-                    f"{host}:{port} is crowded, and let us in not once in {patience:g} s: find out"
-                    " who connects there without end, and keep them out with a firewall"
+                    f"{host}:{port} is crowded, and refused us for {patience:g} s: find the"
+                    " programs that keep connecting there, and keep them out with a firewall"
                 ) from error
         except HandshakeError:
             raise
@@ -61,7 +61,7 @@ def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
 
 def _prove(sock: socket.socket, want: str, key: bytes) -> None:
     dialler = Dialler(want, Address("x-knock"), key, secrets.token_bytes(NONCE))
-    end = monotonic() + ANSWER  # of all of it, however it dribbles
+    end = monotonic() + ANSWER  # for the whole handshake, however slow its bytes are
     sock.sendall(dialler.opening)
     while not dialler.done:
         sock.settimeout(max(AGAIN, end - monotonic()))
@@ -69,14 +69,14 @@ def _prove(sock: socket.socket, want: str, key: bytes) -> None:
         if monotonic() > end:
             raise TimeoutError(f"in {ANSWER:g} s it has not proved that it knows the key")
         if not data:
-            raise HandshakeError(f"at {want} is no system like ours: it hung up on us")
+            raise HandshakeError(f"at {want} is no system like ours: it closed the connection")
         try:
             sock.sendall(dialler.feed(data))  # or it would seem that we have another key
         except CrowdedOut:
             raise
         except HandshakeError as error:
             raise HandshakeError(
-                f"at {want} is a system with another key, or none of ours: {error}"
+                f"at {want} is a system with another key, or another program: {error}"
             ) from error
 
 
