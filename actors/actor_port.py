@@ -24,8 +24,9 @@ from thespian.actors import (
 )
 
 from . import bases, simple
+from .base.bell import Bell
 from .base.framing import Raw
-from .ports import Bell, SelfRunning, lead_until
+from .ports import SelfRunning, lead_until
 from .wire import Envelope, Nudge
 
 if TYPE_CHECKING:
@@ -68,13 +69,13 @@ class ActorPort(SelfRunning):
         That would look in each of them for what is Thespian's, which takes longer than the rest.
         """
         if self._own is not None:
-            self._own.set_work(endpoint.brief)
-            self._own.take_raw(receive)
-            endpoint.brief.looks = self._own.looks
+            self._own.loop.work(endpoint.brief)
+            self._own.loop.take_raw(receive)
+            endpoint.brief.looks = self._own.loop.looks
 
     def watch(self) -> ThespianWatch | None:
         """What Thespian shall watch until it calls again."""
-        return ThespianWatch([self._bell.fileno()]) if self._bell else None
+        return ThespianWatch([self._bell.descriptor]) if self._bell else None
 
     def silence(self) -> None:
         """The bell was heard."""
@@ -95,25 +96,22 @@ class ActorPort(SelfRunning):
 
     @property
     def runs_by_itself(self) -> bool:
-        """See `Port.runs_by_itself`."""
         return self._bell is not None or self._own is not None
 
     @property
     def takes_parcels(self) -> bool:
-        """See `Port.takes_parcels`."""
         return self._own is not None
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`. Whoever does the mailbox's work does that too, meanwhile."""
-        if self._own is None or not self._own.is_aide:
+        """Whoever does the mailbox's work does that too, meanwhile."""
+        if self._own is None or not self._own.loop.is_aide():
             return super().wait(future, timeout)
         end = time.monotonic() + timeout
-        return lead_until(self._own, future, timeout) or super().wait(
+        return lead_until(self._own.loop, future, timeout) or super().wait(
             future, max(0.0, end - time.monotonic())
         )
 
     def post(self, address: ActorAddress, message: object) -> None:
-        """See `Port.post`."""
         if not self.runs_by_itself:
             simple.send(self._actor, address, message)
         elif self._own is not None and isinstance(message, Envelope | Raw):
@@ -149,11 +147,10 @@ class ActorPort(SelfRunning):
 
     def _in_mailbox_thread(self) -> bool:
         if self._own is not None:
-            return self._own.leads
+            return self._own.loop.is_runner()
         return self._bell is not None and threading.get_ident() == self._thread
 
     def wake(self) -> None:
-        """See `Port.wake`."""
         if self._own is not None:
             bases.nudge(self._own, Nudge())
         elif self._bell is not None:
@@ -170,25 +167,20 @@ class ActorPort(SelfRunning):
             simple.send_later(self._actor, seconds, WakeupMessage(after, Nudge()))
 
     def given_up(self) -> None:
-        """See `Port.given_up`: an actor whom nobody believes any more ends."""
+        """The actor ends: the others count it as dead."""
         Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
 
     def holds_back(self, address: ActorAddress) -> bool:
-        """See `Port.holds_back`."""
         return self._own is not None and bases.holds_back(self._own, address)
 
     def largest(self) -> int:
-        """See `Port.largest`."""
         return bases.largest(self._actor._myRef.transport if self.runs_by_itself else None)
 
     def full(self) -> bool:
-        """See `Port.full`."""
         return self._loop.full()
 
     def queued(self) -> int:
-        """See `Port.queued`."""
         return self._loop.queued
 
     def timers(self) -> int:
-        """See `Port.timers`."""
         return bases.timers(self._own)

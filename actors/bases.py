@@ -250,7 +250,7 @@ def own(transport: object) -> Transport | None:
 
 def nudge(transport: Transport, message: object) -> None:
     """Have whoever runs *transport* find *message*. Takes no lock."""
-    transport.deliver_local(Envelope(transport.myAddress, message))
+    transport.loop.deliver_local(Envelope(transport.myAddress, message))
 
 
 def post_as(actor: Any, address: ActorAddress, message: object) -> None:

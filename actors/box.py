@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Box:
-    """See the module. Not thread-safe."""
+    """One value, until somebody takes it. Not thread-safe."""
 
     __slots__ = ("content",)
 

@@ -74,15 +74,14 @@ def replace(name: str, entry: dict[str, Any]) -> None:
 def names() -> list[str]:
     """The names of the systems that run. Entries of others are removed."""
     sweep()
-    return sorted(path.stem for path in folder().glob("*.json") if _runs(path))
+    return sorted(path.stem for path in folder().glob("*.json"))
 
 
 def find(name: str) -> dict[str, Any]:
     """What is needed to join *name*. Raises `SystemDownError` if no such system runs."""
     path = _path(name)
-    sweep()
-    if not _runs(path):
-        others = ", ".join(names()) or "none"
+    if name not in (running := names()):
+        others = ", ".join(running) or "none"
         raise SystemDownError(f"no system named {name!r} runs; of yours there are: {others}")
     end = time.monotonic() + START_PATIENCE
     try:

@@ -134,7 +134,7 @@ class FaultyPort:
         self._clock.close()
 
     def post(self, address: ActorAddress, message: Any) -> None:
-        """See `Port.post`. Here *message* is an `Envelope`."""
+        """Send *message*, an `Envelope`, as the rules let it through."""
         with self._lock:
             leaving, late = self._fate(address, message)
         for _ in range(leaving):

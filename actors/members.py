@@ -25,7 +25,7 @@ class Member:
     """On the registrar's host, if it can be watched."""
     program: bool
     host: str
-    """See `Join.host`."""
+    """Members with the same one can see each other's processes."""
 
 
 @dataclass(slots=True)

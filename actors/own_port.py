@@ -17,6 +17,7 @@ from thespian.actors import WakeupMessage
 
 from ..serialization.failures import details_of
 from . import bases
+from .base.envelopes import UserIntent
 from .base.framing import Raw
 from .ports import Alarm, SelfRunning, lead_until
 from .receiving import Receiver
@@ -42,6 +43,7 @@ class OwnPort(Receiver, SelfRunning):
         self._context = asys.private()
         self._base = self._context.__enter__()._systemBase
         self._transport = self._base.transport
+        self._loop = self._transport.loop
         self._main.transport.stop_listening()  # nobody would accept there
         self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
         self._stopping = False
@@ -49,7 +51,6 @@ class OwnPort(Receiver, SelfRunning):
 
     @property
     def takes_parcels(self) -> bool:
-        """See `Port.takes_parcels`."""
         return True
 
     def start(self) -> None:
@@ -57,14 +58,13 @@ class OwnPort(Receiver, SelfRunning):
         self._thread.start()
 
     def serve(self, endpoint: Endpoint) -> None:
-        """See `Receiver.serve`."""
-        self._transport.set_work(endpoint.brief)
-        self._transport.take_raw(self._receive)
-        endpoint.brief.looks = self._transport.looks
+        self._loop.work(endpoint.brief)
+        self._loop.take_raw(self._receive)
+        endpoint.brief.looks = self._loop.looks
 
     def stop(self) -> None:
         """Receive no more. What was sent is written."""
-        with self._transport.lent():
+        with self._loop.lent():
             self._stopping = True
             self._transport.abort_run()
             self._thread.join(5)
@@ -77,37 +77,35 @@ class OwnPort(Receiver, SelfRunning):
             self._main.transport.close()
 
     def post(self, address: ActorAddress, message: object) -> None:
-        """See `Port.post`."""
-        self._base.post(address, message)
+        """The thread that runs writes what the kernel does not take at once."""
+        if not self._transport.closed:
+            undelivered = self._base._undeliverable
+            self._transport.enqueue(None, UserIntent(address, message, undelivered))
 
     def wake(self) -> None:
-        """See `Port.wake`."""
         bases.nudge(self._transport, Nudge())
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`: the calling thread receives, unless another one that waits does."""
+        """The calling thread receives, unless another one that waits does."""
         end = time.monotonic() + timeout
-        if self._transport.leads:  # a signal handler has interrupted another wait
-            with self._transport.lent():
+        if self._loop.is_runner():  # a signal handler has interrupted another wait
+            with self._loop.lent():
                 return super().wait(future, timeout)
-        if lead_until(self._transport, future, timeout):
+        if lead_until(self._loop, future, timeout):
             return True
-        with self._transport.beside():
+        with self._loop.beside():
             return super().wait(future, max(0.0, end - time.monotonic()))
 
     def given_up(self) -> None:
-        """See `Port.given_up`: the program is told by the errors that it gets."""
+        """The program learns of it from its next error."""
 
     def holds_back(self, address: ActorAddress) -> bool:
-        """See `Port.holds_back`."""
         return bases.holds_back(self._transport, address)
 
     def timers(self) -> int:
-        """See `Port.timers`."""
         return bases.timers(self._transport)
 
     def largest(self) -> int:
-        """See `Port.largest`."""
         return bases.largest(self._transport)
 
     # ---- the mailbox thread

@@ -7,9 +7,7 @@ Only one thread of a process may touch a stock Thespian transport, the one that 
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import heapq
-import os
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorAddress
 
-    from .base.transport import Transport
+    from .base.loop import Loop
     from .endpoint import Endpoint
 
 
@@ -76,21 +74,18 @@ class Port(Protocol):
         """Wakeups of this process that have not come; 0 on a base that does not tell."""
 
 
-class SelfRunning:
+class SelfRunning(Port):
     """What every port has in common where actors run by themselves: whoever waits just waits."""
 
     @property
     def runs_by_itself(self) -> bool:
-        """See `Port.runs_by_itself`."""
         return True
 
     @property
     def takes_parcels(self) -> bool:
-        """See `Port.takes_parcels`."""
         return False
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`."""
         # Not `concurrent.futures.wait`, which makes an event and a lock for each of many.
         try:
             concurrent.futures.Future.exception(future, timeout)
@@ -101,14 +96,11 @@ class SelfRunning:
         return True
 
     def call_in(self) -> bool:
-        """See `Port.call_in`."""
         return False
 
 
-def lead_until(
-    transport: Transport, future: concurrent.futures.Future[Any], timeout: float
-) -> bool:
-    """Run *transport* in the calling thread until *future* is done; whether it is.
+def lead_until(loop: Loop, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+    """Run *loop* in the calling thread until *future* is done; whether it is.
 
     False at once if another thread runs it and goes on.
     """
@@ -116,15 +108,15 @@ def lead_until(
         return False
 
     def look(_: object) -> None:
-        if not transport.leads:  # nearly always it is that thread that brings the outcome
-            transport.look()
+        if not loop.is_runner():  # nearly always it is that thread that brings the outcome
+            loop.look()
 
     def done() -> bool:
         # Here, where no signal handler raises: it would leave the future's lock taken, for ever.
         future.tell(look)
         return future.done()
 
-    return transport.lead(done, timeout)
+    return loop.lead(done, timeout)
 
 
 class Alarm:
@@ -163,34 +155,3 @@ class Alarm:
         if not self._due or due < self._due[0] - 0.01:
             heapq.heappush(self._due, due)
             self._nudge_after(max(pause, 0.005))
-
-
-class Bell:
-    """A file descriptor that becomes readable when it is rung, from any thread."""
-
-    def __init__(self) -> None:
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._read, False)
-        os.set_blocking(self._write, False)
-
-    def fileno(self) -> int:
-        """The descriptor to watch."""
-        return self._read
-
-    def ring(self) -> None:
-        """Make it readable. Lock-free."""
-        # Full: it rings already. Closed: nobody listens any more.
-        with contextlib.suppress(OSError):
-            os.write(self._write, b"!")
-
-    def silence(self) -> None:
-        """Take back all ringing."""
-        with contextlib.suppress(BlockingIOError):
-            while len(os.read(self._read, 4096)) == 4096:
-                pass
-
-    def __del__(self) -> None:
-        # Not sooner: whoever can still ring holds the bell, and must not ring at a descriptor
-        # that has become somebody else's.
-        os.close(self._read)
-        os.close(self._write)

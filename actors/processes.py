@@ -19,7 +19,7 @@ import psutil
 
 from ..features import has
 from .base import lives
-from .ports import Bell
+from .base.bell import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,9 +65,7 @@ class Watched:
         """Whether this very process still runs."""
         try:
             process = psutil.Process(self.pid)
-            return (
-                process.create_time() == self.started and process.status() != psutil.STATUS_ZOMBIE
-            )
+            return process.create_time() == self.started and lives.is_alive(process)
         except psutil.Error:
             return False
 
@@ -87,7 +85,7 @@ class Vigil:
         self._bell.ring()
 
     def _wait(self) -> None:
-        if lives.wait_for_one(self._pids, self._bell.fileno()):
+        if lives.wait_for_one(self._pids, self._bell.descriptor):
             self._ended()
 
 

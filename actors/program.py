@@ -26,8 +26,9 @@ from thespian.system.transport import ReceiveEnvelope
 from ..protocol.delivery import ACK_DELAY
 from ..serialization.failures import details_of
 from . import bases, simple
+from .base.bell import Bell
 from .own_port import OwnPort
-from .ports import Bell, SelfRunning
+from .ports import SelfRunning
 from .receiving import Receiver
 from .wire import Envelope
 
@@ -71,32 +72,28 @@ class PumpPort(Receiver, SelfRunning):
             self._main.transport.close()
 
     def post(self, address: ActorAddress, message: object) -> None:
-        """See `Port.post`."""
         if not isinstance(message, Envelope):
             bases.check_plain(self._base.transport, address, message)
         self._left.append((address, message))
         self._bell.ring()
 
     def wake(self) -> None:
-        """See `Port.wake`."""
         self._bell.ring()
 
     def given_up(self) -> None:
-        """See `Port.given_up`: the program is told by the errors that it gets."""
+        """The program learns of it from its next error."""
 
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - it does not say
-        """See `Port.holds_back`."""
         return False
 
     def largest(self) -> int:
-        """See `Port.largest`."""
         return bases.largest(self._base.transport)
 
     def _pump(self) -> None:
         due = time.monotonic()
         while not self._stopping:
             try:
-                self._base.transport.set_watch([self._bell.fileno()])
+                self._base.transport.set_watch([self._bell.descriptor])
                 pause = min(IDLE, max(0.0, due - time.monotonic()))
                 came = self._base._run_transport(timedelta(seconds=max(pause, 0.001)))
                 if isinstance(came, ReceiveEnvelope):
@@ -174,19 +171,17 @@ class CallInPort(Receiver):
         simple.close_actors(self._base)
 
     def post(self, address: ActorAddress, message: object) -> None:
-        """See `Port.post`."""
         simple.put(self._base, self._me, address, message)
 
     def wake(self) -> None:
-        """See `Port.wake`: the next call in looks."""
+        """The next call in has a look."""
         simple.rung.set()
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """See `Port.wait`; the actors run meanwhile."""
+        """The actors run meanwhile."""
         return self.run_until(future.done, timeout)
 
     def call_in(self) -> bool:
-        """See `Port.call_in`."""
         self.pump()
         return True
 
@@ -205,14 +200,13 @@ class CallInPort(Receiver):
         return got[0]
 
     def given_up(self) -> None:
-        """See `Port.given_up`: the program is told by the errors that it gets."""
+        """The program learns of it from its next error."""
 
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
-        """See `Port.holds_back`."""
         return False
 
     def largest(self) -> int:
-        """See `Port.largest`. Nothing is copied."""
+        """Nothing is copied."""
         return bases.largest(None)
 
     def run_until(self, done: Callable[[], bool], timeout: float) -> bool:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
 
 
-class Receiver:
+class Receiver(ports.Port):
     """What both kinds of port do with a message that came in."""
 
     def __init__(self) -> None:
@@ -49,15 +49,12 @@ class Receiver:
         self.serving: concurrent.futures.Future[Serving] = concurrent.futures.Future()
 
     def full(self) -> bool:
-        """See `Port.full`."""
         return self.queued() >= ports.MAX_INBOX
 
     def queued(self) -> int:
-        """See `Port.queued`."""
         return self.inbox.qsize()
 
     def timers(self) -> int:
-        """See `Port.timers`."""
         return 0
 
     def begin(self, message: Any, again: Callable[[], object]) -> None:

@@ -94,7 +94,7 @@ REMEMBERED = 1_000
 
 
 class Registrar(Actor):
-    """See the module."""
+    """Knows every endpoint of the system by its name, and tells all of each death."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -181,7 +181,6 @@ class FutureWithSpan(Future[Any]):
     span: Span | None = None
 
     def arrived(self, cargo: Cargo) -> None:
-        """See `Future`."""
         if not isinstance(getattr(cargo.payload, "tag", None), tuple):
             self._over(cargo.payload)
         super().arrived(cargo)
@@ -191,17 +190,14 @@ class FutureWithSpan(Future[Any]):
         self._over(self._exception)  # an answer is a message like others: it may hold an error
 
     def elsewhere(self) -> None:
-        """See `Future`."""
         self._over(None)
         super().elsewhere()
 
     def failed(self, error: BaseException) -> None:
-        """See `Future`."""
         self._over(error)
         super().failed(error)
 
     def cancel(self) -> bool:
-        """See `Future`."""
         if not self.done():
             self.given_up("cancelled")
         return super().cancel()
@@ -234,7 +230,6 @@ class PackerWithSpans(Packer):
     """Has each request say which span it is made in."""
 
     def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
-        """See `Packer`."""
         pack = super().pack(value, to, tag)
         if _asking.get() is None:
             return pack
@@ -255,28 +250,24 @@ class CallsWithSpans(Calls):
     """Makes a span for each request of one endpoint."""
 
     def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> RRef[Any]:
-        """See `Calls`."""
         if _asking.get() is not None:  # `remote_method` has made one
             return super().remote(to, what, target)
         with self._span(method_of(what[0]), "create", to, ends=True):
             return super().remote(to, what, target)
 
     def remote_method(self, rref: RRef[Any], what: Invocation) -> RRef[Any]:
-        """See `Calls`."""
         with self._span(method_of(what[0]), "create", self._owner(rref.id), rref.id, ends=True):
             return super().remote_method(rref, what)
 
     def call(
         self, to: WorkerInfo, what: Invocation, timeout: float | None, chain: Chain
     ) -> Future[Any]:
-        """See `Calls`."""
         with self._span(method_of(what[0]), "call", to):
             return super().call(to, what, timeout, chain)
 
     def invoke(
         self, rref: RRef[Any], what: Invocation, timeout: float | None, chain: Chain
     ) -> Future[Any]:
-        """See `Calls`."""
         with self._span(method_of(what[0]), "invoke", self._owner(rref.id), rref.id):
             return super().invoke(rref, what, timeout, chain)
 
@@ -290,7 +281,7 @@ class CallsWithSpans(Calls):
         direct: bool = False,
         follow: bool = True,
     ) -> Future[Any]:
-        """See `Calls`; a wait for the value, without *copy*, makes no span."""
+        """A wait for the value, without *copy*, makes no span."""
         ask = super().fetch
         if not copy:
             return ask(rref, timeout, chain, copy=copy, direct=direct, follow=follow)
@@ -298,7 +289,7 @@ class CallsWithSpans(Calls):
             return ask(rref, timeout, chain, direct=direct, follow=follow)
 
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
-        """See `Calls`; an answer is no message of its own, and nor is a question."""
+        """An answer is no message of its own, nor is a question."""
         if tag is not None:
             super().tell(to, message, tag)
             return
@@ -306,12 +297,10 @@ class CallsWithSpans(Calls):
             super().tell(to, message)
 
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
-        """See `Calls`."""
         with self._span(type(message).__name__, "ask", to):
             return super().ask(to, message, timeout)
 
     def forget(self, ask: Future[Any]) -> None:
-        """See `Calls`."""
         super().forget(ask)
         if isinstance(ask, FutureWithSpan):
             ask.given_up("timeout")
@@ -363,7 +352,6 @@ class ServerWithSpans(Server):
         self._running: dict[CallId, Context] = {}
 
     def close(self, forgotten: list[Job]) -> None:
-        """See `Server`."""
         super().close(forgotten)
         while self._running:
             span = trace.get_current_span(self._running.popitem()[1])

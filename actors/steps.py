@@ -137,75 +137,53 @@ class Input(Step, frozen=True):
 
 
 class Own(Input, frozen=True, tag="own"):
-    """See `Context.own`."""
-
     rref: RRefId
 
 
 class Hold(Input, frozen=True, tag="hold"):
-    """See `Context.hold`."""
-
     rref: RRefId
 
 
 class TakeUp(Input, frozen=True, tag="take_up"):
-    """See `Context.take_up`."""
-
     carries: tuple[Descriptor, ...]
 
 
 class Drop(Input, frozen=True, tag="drop"):
-    """See `Context.drop`."""
-
     rrefs: tuple[RRefId, ...]
 
 
 class Fork(Input, frozen=True, tag="fork"):
-    """See `Context.fork`."""
-
     rref: RRefId
     to: WorkerId
 
 
 class Lend(Input, frozen=True, tag="lend"):
-    """See `Context.lend`."""
-
     rref: RRefId
     to: WorkerId
     replies: bool
 
 
 class Abandon(Input, frozen=True, tag="abandon"):
-    """See `Context.abandon`."""
-
     carries: tuple[Descriptor, ...]
 
 
 class Release(Input, frozen=True, tag="release"):
-    """See `Context.release`."""
-
     carries: tuple[Descriptor, ...]
 
 
 class Create(Input, frozen=True, tag="create"):
-    """See `Context.create`."""
-
     to: WorkerId
     carries: tuple[Descriptor, ...]
     target: RRefId | None
 
 
 class Call(Input, frozen=True, tag="call"):
-    """See `Context.call`."""
-
     to: WorkerId
     carries: tuple[Descriptor, ...]
     chain: tuple[RRefId, ...]
 
 
 class Invoke(Input, frozen=True, tag="invoke"):
-    """See `Context.invoke`."""
-
     rref: RRefId
     carries: tuple[Descriptor, ...]
     chain: tuple[RRefId, ...]
@@ -213,8 +191,6 @@ class Invoke(Input, frozen=True, tag="invoke"):
 
 
 class Fetch(Input, frozen=True, tag="fetch"):
-    """See `Context.fetch`."""
-
     rref: RRefId
     chain: tuple[RRefId, ...]
     copy: bool
@@ -223,60 +199,42 @@ class Fetch(Input, frozen=True, tag="fetch"):
 
 
 class Cancel(Input, frozen=True, tag="cancel"):
-    """See `Context.cancel`."""
-
     call: CallId
 
 
 class Tell(Input, frozen=True, tag="tell"):
-    """See `Context.tell`."""
-
     to: WorkerId
     carries: tuple[Descriptor, ...]
 
 
 class Reply(Input, frozen=True, tag="reply"):
-    """See `Context.reply`."""
-
     call: CallId
     carries: tuple[Descriptor, ...]
 
 
 class Refuse(Input, frozen=True, tag="refuse"):
-    """See `Context.refuse`."""
-
     call: CallId
     carries: tuple[Descriptor, ...]
 
 
 class Resolve(Input, frozen=True, tag="resolve"):
-    """See `Context.resolve`."""
-
     rref: RRefId
 
 
 class StandFor(Input, frozen=True, tag="stand_for"):
-    """See `Context.stand_for`."""
-
     rref: RRefId
     target: RRefId
 
 
 class Done(Input, frozen=True, tag="done"):
-    """See `Context.done`."""
-
     rref: RRefId
 
 
 class Suspect(Input, frozen=True, tag="suspect"):
-    """See `Context.suspect`."""
-
     rref: RRefId
 
 
 class Waits(Input, frozen=True, tag="waits"):
-    """See `Context.waits`."""
-
     run: CallId
     call: CallId | None
     nth: Number

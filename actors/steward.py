@@ -68,7 +68,7 @@ WATCH = 0.5
 
 
 class Steward(Actor):
-    """See the module."""
+    """Creates the workers of its host, and tells the registrar of their ends."""
 
     def __init__(self) -> None:
         super().__init__()

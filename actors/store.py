@@ -40,65 +40,65 @@ class AwaitableStore:
         self._timeout = DEFAULT_TIMEOUT
 
     async def set(self, key: str, value: Value) -> None:
-        """See `Store.set`."""
+        """Let *key* have *value*; text is stored as UTF-8."""
         await self._change("set", [key], [value])
 
     async def multi_set(self, keys: Sequence[str], values: Sequence[Value]) -> None:
-        """See `Store.multi_set`."""
+        """Let each key have its value, all at once. Raises `ValueError` unless they are pairs."""
         if len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys cannot have {len(values)} values")
         await self._change("set", keys, values)
 
     async def get(self, key: str) -> bytes:
-        """See `Store.get`."""
+        """The value of *key*, once it is there, until the timeout (`FetchTimeoutError`)."""
         return (await self._values([key], None))[0]
 
     async def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """See `Store.multi_get`."""
+        """The values of *keys*, once all are there, until the timeout (`FetchTimeoutError`)."""
         return await self._values(keys, None)
 
     async def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """See `Store.wait`."""
+        """Wait until all *keys* are there, *timeout* seconds at most (`FetchTimeoutError`)."""
         await self._values(keys, timeout)
 
     async def check(self, keys: Sequence[str]) -> bool:
-        """See `Store.check`."""
+        """Whether all *keys* are there. Does not wait for them."""
         there = set(await self._keys())
         return there.issuperset(self._full(keys))
 
     async def add(self, key: str, amount: int) -> int:
-        """See `Store.add`."""
+        """Add *amount* to the number that *key* has, and return the sum. Raises `ValueError`."""
         if isinstance(amount, bool) or not isinstance(amount, int):
             raise TypeError(f"what is added is a whole number, not {amount!r}")
         return int(await self._change("add", [key], (), amount))
 
     async def append(self, key: str, value: Value) -> None:
-        """See `Store.append`."""
+        """Append *value* to what *key* has."""
         await self._change("append", [key], [value])
 
     async def compare_set(self, key: str, expected: Value, desired: Value) -> bytes:
-        """See `Store.compare_set`."""
+        """Let *key* have *desired* if it has *expected*; returns what it has then."""
         return bytes(await self._change("compare_set", [key], [expected, desired]))
 
     async def delete_key(self, key: str) -> bool:
-        """See `Store.delete_key`."""
+        """Remove *key*; whether it was there."""
         return bool(await self._change("delete", [key]))
 
     async def num_keys(self) -> int:
-        """See `Store.num_keys`."""
+        """How many keys there are."""
         return sum(key.startswith(self._prefix) for key in await self._keys())
 
     @property
     def timeout(self) -> float:
-        """See `Store.timeout`."""
+        """Seconds that `get` and `wait` wait at most unless told otherwise."""
         return self._timeout
 
     def set_timeout(self, timeout: float) -> None:
-        """See `Store.set_timeout`."""
+        """Have another `timeout`, in seconds. Raises `ValueError` for 0 or less."""
         self._timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
 
     def prefix(self, prefix: str) -> AwaitableStore:
-        """See `Store.prefix`."""
+        """A view: the keys that begin with *prefix* and a slash, without them."""
         view = AwaitableStore(self._client, *self._where, prefix=f"{self._prefix}{_key(prefix)}/")
         view.set_timeout(self._timeout)
         return view

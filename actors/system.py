@@ -41,7 +41,6 @@ from .worker import Worker
 if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import Callable, Iterator
-    from types import TracebackType
 
     from ..protocol.messages import Cargo
     from ..protocol.sharing import Sharing
@@ -602,12 +601,7 @@ class System:
         enter_program(self.endpoint)  # the innermost from here on
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.shutdown()
 
 

@@ -41,7 +41,7 @@ class FileSink:
         _open.add(self)
 
     def store(self, lines: bytes) -> None:
-        """See `Sink.store`. A closed one takes nothing."""
+        """A closed one takes nothing."""
         if self._file is None:
             return
         written = self._write(self._file, lines, len(lines))
@@ -60,7 +60,7 @@ class FileSink:
             raise
 
     def close(self) -> None:
-        """See `Sink.close`. In a forked child it leaves the parent's file as it is."""
+        """In a forked child it leaves the parent's file as it is."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

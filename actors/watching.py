@@ -63,7 +63,7 @@ class Stream:
         threading.Thread(target=self._push_on, name=name, daemon=True).start()
 
     def store(self, lines: bytes) -> None:
-        """See `Sink.store`. What is too much is not kept."""
+        """What is too much is not kept."""
         with self._lock:
             if self.full or self._closed:
                 return
@@ -111,7 +111,7 @@ class Stream:
             self._endpoint.port.post(self._viewer.address, traced)
 
     def close(self) -> None:
-        """See `Sink.close`."""
+        """No more will come."""
         with self._lock:
             self._closed = True
             self._waiting.clear()

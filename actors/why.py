@@ -81,7 +81,7 @@ class Reason:
 def why(
     system: System, rref: RRef[Any] | str, seconds: float, leak_age: float = LEAK_AGE
 ) -> Reason:
-    """See `System.why`."""
+    """The tree of reasons why the object of *rref* is still there."""
     snapshot = look(system, seconds, leak_age)
     wanted = rref if isinstance(rref, str) else _id_of(rref, snapshot)
     return _Explanation(system, snapshot, seconds).of(snapshot.match(wanted))

@@ -61,7 +61,7 @@ class BorrowingOwner(LendingOwner):
     __slots__ = ()
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """See `Owner.loan_ended`. Merge first, then unpin."""
+        """Merge first, then unpin."""
         if self.lent.get(fork) != sender or report is None:
             return super().loan_ended(sender, fork, report)
         effects = self._merge(report.borrowers)
@@ -70,7 +70,7 @@ class BorrowingOwner(LendingOwner):
         return effects + super().loan_ended(sender, fork, report)
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
-        """See `Owner.delete`. Whom the sender lent it to is counted before the sender goes."""
+        """The sender's borrowers are counted before the sender goes."""
         self.check_delete(sender, message)
         return self._merge(message.borrowers) + super().delete(sender, message)
 
@@ -102,12 +102,11 @@ class BorrowingUser(User):
     # ---- at the lender
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        """See `User.lend`."""
         self.fork(fork, to)
         return Passing.LOAN
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """See `User.loan_ended`. Merge first, then unpin."""
+        """Merge first, then unpin."""
         if self.children.get(fork) == sender:
             if report is not None:
                 self.borrowers.update(report.borrowers)
@@ -119,7 +118,6 @@ class BorrowingUser(User):
     # ---- at the borrower
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
-        """See `User.borrow`."""
         if not self._covered:
             self.guardian = descriptor.fork
         return []
@@ -132,7 +130,7 @@ class BorrowingUser(User):
         return bool(self.reported or self.requested) and not self.announcing
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
-        """See `User.end_loan`. Only the guardian has anything to report."""
+        """Only the guardian has anything to report."""
         held, table = self._hold_on() if self.guardian == fork else (False, ())
         if held:
             self.reported.add(fork)
@@ -158,7 +156,6 @@ class BorrowingUser(User):
         return self._know(fork) + self.settle()
 
     def ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
-        """See `User.ack`."""
         if message.fork == self.requested:
             self.announcing = False
         return super().ack(sender, message)
@@ -166,7 +163,7 @@ class BorrowingUser(User):
     # ---- death and the end
 
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
-        """See `User.died`. Whoever it was, the way from the owner to here may be broken."""
+        """Whoever it was, the way from the owner to here may be broken."""
         if self.guardian is not None and self.guardian.parent == worker:
             self.guardian = None  # nobody will take its table; the announcement stands in for it
         return self._announce(mint)
@@ -184,12 +181,10 @@ class BorrowingUser(User):
         return [Send(self.owner, ForkRequest(rref=self.rref, fork=self.requested))]
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        """See `User.forget`."""
         self.borrowers = {fork: who for fork, who in self.borrowers.items() if who != worker}
         return super().forget(worker)
 
     def lose(self) -> None:
-        """See `User.lose`."""
         super().lose()
         self.guardian = None
         self.reported.clear()
@@ -198,7 +193,7 @@ class BorrowingUser(User):
 
     @property
     def unused(self) -> bool:
-        """See `User.unused`.
+        """Whether it can go.
 
         A table waits for somebody to hand it over to, and a reported loan for its notice: else a
         lender who lives long would have a new entry of this endpoint for each loan that it kept.
@@ -207,7 +202,7 @@ class BorrowingUser(User):
         return not waits and super().unused
 
     def settle(self) -> list[Effect]:
-        """See `User.settle`. Whoever leaves hands its table over."""
+        """Whoever leaves hands its table over."""
         if not self.unused or self.lost or not self.known:
             return []
         known = tuple(sorted(self.known))

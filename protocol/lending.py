@@ -53,7 +53,6 @@ class LendingOwner(Owner):
         """Loans for calls that have not been answered."""
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        """See `Owner.lend`."""
         self.fork(fork, to)
         if not replies:
             return Passing.FORK
@@ -61,12 +60,11 @@ class LendingOwner(Owner):
         return Passing.LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
-        """See `Owner.abandon`."""
         self.lent.pop(fork, None)
         return super().abandon(fork)
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """See `Owner.loan_ended`. A held loan is a known fork by now, or even deleted."""
+        """A held loan is a known fork by now, or even deleted."""
         if self.lent.get(fork) == sender:
             del self.lent[fork]
             if report is None or not report.held:
@@ -74,13 +72,11 @@ class LendingOwner(Owner):
         return self.settle()
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        """See `Owner.forget`."""
         self.lent = {fork: to for fork, to in self.lent.items() if to != worker}
         return super().forget(worker)
 
     @property
     def unused(self) -> bool:
-        """See `Owner.unused`."""
         return not self.lent and super().unused
 
 
@@ -108,7 +104,6 @@ class LendingUser(User):
         """Loans that brought the reference here, for calls that still run."""
 
     def create(self, fork: ForkId) -> None:
-        """See `User.create`."""
         super().create(fork)
         self.made = True
 
@@ -116,23 +111,20 @@ class LendingUser(User):
 
     @property
     def counted(self) -> bool:
-        """See `User.counted`."""
         return self.made or self.confirmed
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        """See `User.lend`."""
         self.fork(fork, to)
         if replies:
             self.lent[fork] = False
         return Passing.LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
-        """See `User.abandon`."""
         self.lent.pop(fork, None)
         return super().abandon(fork)
 
     def child_ack(self, sender: WorkerId, message: ChildAck) -> list[Effect]:
-        """See `User.child_ack`. What is lent stays pinned: the reply may give it back."""
+        """What is lent stays pinned: the reply may give it back."""
         fork = message.fork
         if fork not in self.lent:
             return super().child_ack(sender, message)
@@ -142,7 +134,7 @@ class LendingUser(User):
         return []
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """See `User.loan_ended`. A held loan waits for its `ChildAck` unless that was first."""
+        """A held loan waits for its `ChildAck` unless that was first."""
         if self.children.get(fork) == sender:
             acknowledged = self.lent.pop(fork, False)
             if acknowledged or report is None or not report.held:
@@ -152,7 +144,6 @@ class LendingUser(User):
     # ---- at the borrower
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
-        """See `User.borrow`."""
         fork, lender = descriptor.fork, descriptor.parent
         if fork in self.children:
             return []  # lent to itself: its own pin would look like use, and have it ask
@@ -161,7 +152,6 @@ class LendingUser(User):
         return self._know(fork) if by_owner else []
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
-        """See `User.end_loan`."""
         loan = self.loans.pop(fork, None)
         held, effects = self._hold_on(fork, loan) if loan is not None else (False, [])
         # A reply returns what it does not name; without one, a held loan's `ChildAck` follows.
@@ -194,7 +184,7 @@ class LendingUser(User):
     # ---- death and the end
 
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
-        """See `User.died`. The borrower of a dead lender asks at once."""
+        """The borrower of a dead lender asks at once."""
         effects: list[Effect] = []
         for fork, loan in self.loans.items():
             if loan.lender == worker:
@@ -204,21 +194,18 @@ class LendingUser(User):
         return effects
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        """See `User.forget`."""
         self.lent = {fork: ack for fork, ack in self.lent.items() if self.children[fork] != worker}
         return super().forget(worker)
 
     def lose(self) -> None:
-        """See `User.lose`."""
         super().lose()
         self.lent.clear()
         self.loans.clear()
 
     @property
     def unused(self) -> bool:
-        """See `User.unused`."""
         return not self.loans and super().unused
 
     def settle(self) -> list[Effect]:
-        """See `User.settle`. Without a known fork there is nobody to tell."""
+        """Without a known fork there is nobody to tell."""
         return super().settle() if self.known else []

@@ -21,8 +21,9 @@ import traceback
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import cloudpickle
+
 from ..protocol.errors import RemoteError
-from . import deep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,12 +113,12 @@ def _annotated(error: BaseException, text: str, note: str) -> BaseException:
 def _pickled(error: BaseException) -> bytes | None:
     """The bytes of *error*, tried: one that cannot be rebuilt is known here already."""
     try:
-        pickled = deep.dumps(error)
+        pickled: bytes = cloudpickle.dumps(error, protocol=5)
         if _comes_back(pickled, error):
             return pickled
         # Many constructors want other arguments than `BaseException` was given, and so cannot be
         # called with those: then the object is made without its constructor.
-        bare = deep.dumps(_Bare(error))
+        bare: bytes = cloudpickle.dumps(_Bare(error), protocol=5)
         return bare if _comes_back(bare, error) else None
     except BaseException:  # code of its class may raise anything
         return None

@@ -18,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from . import shared
-from .pickling import Pickled, _DeepPickler, _Pickler, opened, pickle_value, unpickle
+from .pickling import Pickled, Pickler, opened, pickle_value, unpickle
 from .shared import Segment
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Frozen:
             SerializationError: something in it cannot be pickled.
             SharedMemoryFullError: there is no memory for it.
         """
-        pickled = pickle_value(value, inert, _placed, (_Freezer, _DeepFreezer))
+        pickled = pickle_value(value, inert, _placed, _Freezer)
         return cls(pickled, type(value).__name__)
 
     @classmethod
@@ -80,13 +80,13 @@ class Frozen:
         return unpickle(pickled.data, self._opened, pickled.inert, pickled.references)
 
 
-class _Contiguous:
-    """For both picklers: makes arrays with gaps contiguous, so that they go out of band, too."""
+class _Freezer(Pickler):
+    """Makes arrays with gaps contiguous, so that they go out of band, too."""
 
     def reducer_override(self, obj: Any) -> Any:
         if _has_gaps(obj):
             return sys.modules["numpy"].ascontiguousarray(obj).__reduce_ex__(5)
-        return super().reducer_override(obj)  # type: ignore[misc]  # the mixed-in's
+        return super().reducer_override(obj)
 
 
 def _has_gaps(obj: Any) -> bool:
@@ -94,14 +94,6 @@ def _has_gaps(obj: Any) -> bool:
     if numpy is None or type(obj) is not numpy.ndarray or obj.dtype.hasobject:
         return False
     return not (obj.flags.c_contiguous or obj.flags.f_contiguous)
-
-
-class _Freezer(_Contiguous, _Pickler):
-    """The pickler in C."""
-
-
-class _DeepFreezer(_Contiguous, _DeepPickler):
-    """The pickler for any depth."""
 
 
 def _placed(views: list[memoryview]) -> tuple[Buffer, ...]:

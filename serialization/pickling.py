@@ -13,10 +13,10 @@ in the side list. The bytes therefore hold no reference and no address at all:
   one handle again.
 
 Everything else is cloudpickle's work: lambdas, closures, classes and functions of ``__main__``
-are sent by value, nested to any depth (see `deep`). Contiguous buffers (NumPy arrays and the
-like), and large bytes objects, go out of band. They are copied once, here, so that the sender may
-change them as soon as the call returns. The copy goes into the message; a large buffer for a
-receiver on this host goes into memory that both share (see `shared`).
+are sent by value. Contiguous buffers (NumPy arrays and the like), and large bytes objects, go out
+of band. They are copied once, here, so that the sender may change them as soon as the call returns.
+The copy goes into the message; a large buffer for a receiver on this host goes into memory that
+both share (see `shared`).
 
 A value is pickled first (`Pickled`), and then shared with one receiver; a frozen value (see
 `frozen`) is shared with many.
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import cloudpickle
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
-from . import deep, shared
+from . import shared
 from .failures import CAUGHT, text_of
 from .payload import Payload
 from .shared import Segment
@@ -109,14 +109,14 @@ class Pickled:
         return len(self.data) + sum(map(len, self.buffers))
 
 
-class _PersistentIds:
-    """The three kinds of persistent ids, for both picklers.
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle with three kinds of persistent ids: references, inert objects, large bytes.
 
-    Large bytes objects are the third kind: pickle itself cannot send them out of band.
+    The third kind is needed because pickle itself cannot send bytes objects out of band.
     """
 
     def __init__(self, file: io.BytesIO, inert: type, **options: Any) -> None:
-        super().__init__(file, **options)  # type: ignore[call-arg]
+        super().__init__(file, **options)
         self._special = (Reference, inert, bytes, bytearray)
         self._numbers: dict[Reference, int] = {}
         self._bytes: dict[int, tuple[int, object]] = {}
@@ -129,6 +129,7 @@ class _PersistentIds:
         return list(self._numbers)
 
     def persistent_id(self, obj: object) -> tuple[object, ...] | None:
+        """Its kind and number; None for what goes into the bytes."""
         if not isinstance(obj, self._special):
             return None
         if isinstance(obj, Reference):
@@ -148,14 +149,6 @@ class _PersistentIds:
         number = len(self._bytes)
         self._bytes[id(obj)] = number, obj
         return kind, number, pickle.PickleBuffer(obj)
-
-
-class _Pickler(_PersistentIds, cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle, in C."""
-
-
-class _DeepPickler(_PersistentIds, deep.DeepPickler):
-    """cloudpickle, to any depth."""
 
 
 class _Unpickler(pickle.Unpickler):
@@ -198,13 +191,10 @@ def dumps(
     hooks: Hooks,
     *,
     inert: type,
-    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
-    tag: object = None,
     near: Callable[[], bool] = lambda: False,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
     """Pickle *value* for one receiver, forking every reference in it.
 
-    *peers* returns the endpoints to introduce, for the forks and the *inert* objects in the value.
     *near* tells whether the receiver can open shared memory of this process; it is called only for
     large values.
 
@@ -214,24 +204,34 @@ def dumps(
         FarrefError: the error of a hook, for instance `OwnerDiedError`. Forks are undone.
     """
     pickled = pickle_value(value, inert, lambda views: placed(views, near))
-    return share(pickled, hooks, peers=peers, tag=tag)
+    return share(pickled, hooks)
 
 
 def pickle_value(
     value: object,
     inert: type,
     place: Callable[[list[memoryview]], tuple[Buffer, ...]],
-    picklers: tuple[type[_Pickler | _DeepPickler], ...] | None = None,
+    kind: type[Pickler] = Pickler,
 ) -> Pickled:
     """*value* as bytes; *place* copies the buffers beside them. Raises the errors of `dumps`."""
+    views: list[memoryview] = []
+
+    def out_of_band(buffer: pickle.PickleBuffer) -> bool:
+        try:
+            views.append(buffer.raw())
+        except BufferError:  # not contiguous: let it go in band
+            return True
+        return False
+
+    file = io.BytesIO()
+    pickler = kind(file, inert, protocol=5, buffer_callback=out_of_band)
     try:
-        data, views, pickler = _pickle(value, inert, *(picklers or (_Pickler, _DeepPickler)))
+        pickler.dump(value)
     except FarrefError:
         raise
     except CAUGHT as error:
         raise SerializationError(
-            f"cannot pickle {_shorten(value)} for a message: {_shorten(error)}: {text_of(error)}; "
-            "pass something picklable, or keep it where it is and pass an RRef to it"
+            f"cannot pickle {_shorten(value)} for a message: {_why(error)}"
         ) from error
     references = pickler.references
     if len(references) > MAX_REFERENCES:
@@ -239,18 +239,21 @@ def pickle_value(
             f"a message with {len(references)} references; one may have {MAX_REFERENCES}: "
             "send them in several, or put them into one object and pass an RRef to it"
         )
-    return Pickled(data, place(views), tuple(references), tuple(pickler.inert))
+    return Pickled(file.getvalue(), place(views), tuple(references), tuple(pickler.inert))
 
 
 def share(
     pickled: Pickled,
     hooks: Hooks,
     *,
-    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]],
-    tag: object,
+    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
+    tag: object = None,
     frozen: bool = False,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
-    """Fork every reference in *pickled* for one receiver. Raises the errors of the hooks."""
+    """Fork every reference in *pickled* for one receiver. Raises the errors of the hooks.
+
+    *peers* returns the endpoints to introduce, for the forks and the inert objects in the value.
+    """
     descriptors: list[Descriptor] = []
     try:
         for reference in pickled.references:
@@ -263,34 +266,19 @@ def share(
     return payload, tuple(descriptors)
 
 
-def _pickle(
-    value: object, inert: type, quick: type[Any], deeper: type[Any]
-) -> tuple[bytes, list[memoryview], _PersistentIds]:
-    """The bytes, the buffers beside them, and the pickler that met the references."""
-    try:
-        return _pickle_with(quick, value, inert)
-    except Exception as error:
-        if not deep.too_deep(error):
-            raise
-    return _pickle_with(deeper, value, inert)
-
-
-def _pickle_with(
-    kind: type[_Pickler | _DeepPickler], value: object, inert: type
-) -> tuple[bytes, list[memoryview], _PersistentIds]:
-    views: list[memoryview] = []
-
-    def out_of_band(buffer: pickle.PickleBuffer) -> bool:
-        try:
-            views.append(buffer.raw())
-        except BufferError:  # not contiguous: let it go in band
-            return True
-        return False
-
-    file = io.BytesIO()
-    pickler = kind(file, inert, protocol=5, buffer_callback=out_of_band)
-    pickler.dump(value)
-    return file.getvalue(), views, pickler
+def _why(error: BaseException) -> str:
+    """The reason why a value cannot be pickled, and the way out."""
+    # cloudpickle renames the error that says that the value is too deep.
+    if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
+        return (
+            "it is nested deeper than Python's pickle can follow (some hundred levels); cut it "
+            "into parts that refer to each other by RRefs, or keep it where it is and pass an "
+            "RRef to it"
+        )
+    return (
+        f"{_shorten(error)}: {text_of(error)}; "
+        "pass something picklable, or keep it where it is and pass an RRef to it"
+    )
 
 
 def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, ...]:

@@ -20,6 +20,8 @@ from hypothesis import HealthCheck, settings
 from farref.actors import bases
 from farref.serialization import shared
 
+from .actors.scripts import family
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -82,7 +84,7 @@ def nothing_left_behind() -> Iterator[None]:
     gc.freeze()  # thousands of collected tests: many tests collect garbage, and actors inherit it
     yield
     end = time.monotonic() + 10
-    while (left := processes_of_run(run)) and time.monotonic() < end:
+    while (left := family(run, RUN)) and time.monotonic() < end:
         time.sleep(0.05)
     said = [f"process {p.pid}: {' '.join(p.cmdline())[:200]}" for p in left]
     for process in left:
@@ -96,20 +98,6 @@ def nothing_left_behind() -> Iterator[None]:
     os.environ.update(before)
     shutil.rmtree(runtime)
     assert not said, "the tests left behind:\n" + "\n".join(said)
-
-
-def processes_of_run(run: str) -> list[psutil.Process]:
-    """The living processes that inherited this run's mark, without this one."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            if process.environ().get(RUN) == run:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue  # it ended meanwhile, or is somebody else's
-    return found
 
 
 def listening_ports() -> set[int]:

@@ -147,7 +147,7 @@ class World:
     # ---- the shell
 
     def end(self, task: Task, returned: tuple[RRefId, ...], *, bare: bool = False) -> None:
-        """See `Task.end` and `Task.alias`."""
+        """The task returns a value with these references in it, or one of them *bare*."""
         self.tasks.remove(task)
         context, message = self._of(task.at), task.message
         effects: list[Effect] = []

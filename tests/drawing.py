@@ -7,15 +7,13 @@ that is made from that story. They come out the same every time, so a test compa
 
 from __future__ import annotations
 
-import io
 import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from farref.trace import Recording, load, show, tell
+from farref.trace import Recording, load, tell
+from farref.trace.saving import _drawn
 from farref.tracetest.files import play
 
 if TYPE_CHECKING:
@@ -47,22 +45,12 @@ def story_of(name: str) -> Story:
 
 def picture(name: str) -> str:
     """The picture of the story *name*, as text."""
-    return _shown(name).export_text(styles=False)
+    return _drawn(story_of(name), WIDTH).export_text(styles=False)
 
 
 def colours(name: str) -> str:
     """The same in HTML, for the inside of a ``<pre>``."""
-    return _shown(name).export_html(code_format="{code}", inline_styles=True)
-
-
-def _shown(name: str) -> Console:
-    page = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    console = Console(
-        file=page, width=WIDTH, record=True, force_terminal=True, color_system="truecolor",
-        no_color=False, legacy_windows=False,
-    )  # fmt: skip
-    show(story_of(name), console)
-    return console
+    return _drawn(story_of(name), WIDTH).export_html(code_format="{code}", inline_styles=True)
 
 
 def with_pictures(text: str, made: Callable[[str], str]) -> str:

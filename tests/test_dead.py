@@ -21,7 +21,7 @@ from farref.protocol.messages import Cargo, Create, Descriptor, ForkRequest, Pas
 from .model.mutants import DEAD, Mutant, mutated
 
 NUMBERS = range(1, 7)
-OWNER, FRIEND, GONE, ORPHAN = (WorkerId(f"W{number}", number) for number in (1, 2, 3, 5))
+OWNER, FRIEND, GONE = (WorkerId(f"W{number}", number) for number in (1, 2, 3))
 
 
 def life(number: int) -> WorkerId:

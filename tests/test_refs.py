@@ -282,9 +282,9 @@ class Terminal:
         assert done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
-    def screen(self, until_it_has: str, seconds: float = 30) -> str:
+    def screen(self, until_it_has: str) -> str:
         """What it shows, as soon as it shows that."""
-        shown = self.glimpse(until_it_has, seconds)
+        shown = self.glimpse(until_it_has, 30)
         assert until_it_has in shown, shown
         return shown
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     class ActorSystemStartupFailure(ActorSystemFailure): ...
 
-    class ActorSystemRequestTimeout(ActorSystemFailure): ...
-
     class InvalidActorAddress(ActorSystemException):
         def __init__(self, address: object, *details: object) -> None: ...
 
@@ -71,8 +69,6 @@ if TYPE_CHECKING:
         def __init__(self, address: ActorAddress) -> None: ...
 
     class ActorAddressManager:
-        _managed: list[ActorAddress | None]
-
         def prepMessageSend(
             self, address: ActorAddress, message: object
         ) -> tuple[ActorAddress | None, object]: ...
@@ -90,15 +86,7 @@ if TYPE_CHECKING:
         NotSent: Status
         BadPacket: Status
         Failed: Status
-        Expired: Status
         DeadTarget: Status
-
-    class ResultCallback:
-        def __init__(
-            self,
-            onSuccess: Callable[[Any, Any], object] | None = None,
-            onFailure: Callable[[Any, Any], object] | None = None,
-        ) -> None: ...
 
     class TransmitIntent:
         def __init__(
@@ -114,11 +102,6 @@ if TYPE_CHECKING:
         def message(self) -> Any: ...
         def changeTargetAddr(self, address: ActorAddress) -> None: ...
         def changeMessage(self, message: object) -> None: ...
-        def addCallback(
-            self,
-            onSuccess: Callable[[Any, Any], object] | None = None,
-            onFailure: Callable[[Any, Any], object] | None = None,
-        ) -> TransmitIntent: ...
         def tx_done(self, status: Status) -> None: ...
         def identify(self) -> str: ...
 
@@ -145,8 +128,6 @@ if TYPE_CHECKING:
 
     class TransportInit: ...
 
-    class ExternalInterfaceTransportInit(TransportInit): ...
-
     class ExpirationTimer:
         def __init__(self, duration: Duration | None = None) -> None: ...
 
@@ -156,13 +137,6 @@ if TYPE_CHECKING:
         childInstance: int
 
         def __init__(self, childInstance: object) -> None: ...
-
-    class LoggerConnected(ActorSystemMessage): ...
-
-    class QueryExists(ActorSystemMessage): ...
-
-    class QueryAck(ActorSystemMessage):
-        inShutdown: bool
 
     class SystemShutdown(ActorSystemMessage): ...
 
@@ -183,7 +157,6 @@ if TYPE_CHECKING:
         addrOfStarter: ActorAddress
         _adminAddr: ActorAddress
         _addrManager: ActorAddressManager
-        _awaitingAddressUpdate: Any
         _receiveQueue: list[ReceiveEnvelope]
         _children: list[ActorAddress]
         _child_procs: list[Any]
@@ -193,11 +166,8 @@ if TYPE_CHECKING:
 
         @property
         def myAddress(self) -> ActorAddress: ...
-        @property
-        def childAddresses(self) -> list[ActorAddress]: ...
         def run(self) -> None: ...
         def signalChildDied(self, signum: int, frame: object) -> None: ...
-        def thesplogStatus(self) -> None: ...
         def _registerChild(self, address: ActorAddress) -> None: ...
         def _pendingActorReady(
             self, childInstance: int, actualAddress: ActorAddress, *rest: Any, **named: Any
@@ -205,8 +175,6 @@ if TYPE_CHECKING:
         def _retryPendingChildOperations(
             self, childInstance: int, actualAddress: ActorAddress | None
         ) -> None: ...
-        def _updateStatusResponse(self, response: Any) -> None: ...
-        def _handleChildExited(self, childAddress: ActorAddress) -> bool: ...
 
     class ThespianAdmin(SystemCommon):
         def __init__(
@@ -224,14 +192,12 @@ if TYPE_CHECKING:
     class ActorManager(SystemCommon):
         def __init__(self, *arguments: Any) -> None: ...
         def _handleOneMessage(self, envelope: ReceiveEnvelope) -> Any: ...
-        def actor_send(self, targetAddr: ActorAddress, msg: object) -> None: ...
         def actor_send_fail(self, result: Status, intent: TransmitIntent) -> object: ...
 
     class MultiProcReplicator(SystemCommon): ...
 
     class ChildInfo:
         childAddr: ActorAddress
-        childNum: int
         childRealAddr: ActorAddress
 
         def __init__(
@@ -243,7 +209,6 @@ if TYPE_CHECKING:
 
     class MultiprocessCommon:
         transport: Any
-        transportType: Any
         mpcontext: Any
         adminAddr: ActorAddress
         _cv: Any
@@ -256,7 +221,6 @@ if TYPE_CHECKING:
             txonly: bool = False,
             incomingHandler: object = None,
         ) -> Any: ...
-        def _verifyAdminRunning(self) -> bool: ...
 
     class BaseContext:
         transport: Any
@@ -270,7 +234,6 @@ if TYPE_CHECKING:
     child_exit_signals: list[int]
 
     def timePeriodSeconds(basis: Duration) -> float: ...
-    def toTimeDeltaOrNone(timespec: Duration | None) -> timedelta | None: ...
     def isInternalActorSystemMessage(message: object) -> bool: ...
     def thesplog(text: str, *arguments: object, level: int = 20, primary: bool = False) -> None: ...
     def setProcName(name: str, address: ActorAddress) -> None: ...
@@ -292,18 +255,9 @@ else:
         CannotPickleAddress,
     )
     from thespian.system.logdirector import ThespianLogForwarder, startupASLogger
-    from thespian.system.messages.admin import (
-        QueryAck,
-        QueryExists,
-        SystemShutdown,
-        SystemShutdownCompleted,
-    )
+    from thespian.system.messages.admin import SystemShutdown, SystemShutdownCompleted
     from thespian.system.messages.convention import CONV_ADDR_IPV4_CAPABILITY
-    from thespian.system.messages.multiproc import (
-        ChildMayHaveDied,
-        EndpointConnected,
-        LoggerConnected,
-    )
+    from thespian.system.messages.multiproc import ChildMayHaveDied, EndpointConnected
     from thespian.system.multiprocCommon import (
         ChildInfo,
         MultiProcReplicator,
@@ -320,11 +274,9 @@ else:
     from thespian.system.sourceLoader import loadModuleFromHashSource
     from thespian.system.systemAdmin import ThespianAdmin
     from thespian.system.systemBase import BaseContext
-    from thespian.system.timing import ExpirationTimer, timePeriodSeconds, toTimeDeltaOrNone
+    from thespian.system.timing import ExpirationTimer, timePeriodSeconds
     from thespian.system.transport import (
-        ExternalInterfaceTransportInit,
         ReceiveEnvelope,
-        ResultCallback,
         SendStatus,
         TransmitIntent,
         TransmitOnly,

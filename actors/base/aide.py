@@ -29,7 +29,7 @@ class Work(Protocol):
 
 
 class Aide:
-    """See the module's text."""
+    """The thread that receives messages and does their short work itself."""
 
     def __init__(self, work: Work, lead: Callable[[Callable[[], bool]], bool]) -> None:
         """*lead* runs the loop until a condition holds, and returns whether it holds."""

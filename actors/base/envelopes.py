@@ -11,7 +11,6 @@ makes them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ._thespian import (
     ActorAddress,
@@ -40,8 +39,7 @@ class Envelope(ReceiveEnvelope):
 class UserIntent(TransmitIntent):
     """One ``send`` of an actor: nothing to call on success, one function on failure."""
 
-    _callbackTo: Any
-    _resultsts: Status | None
+    _resultsts = None  # of a pending one; nobody asks for it afterwards
     _quitTime = ExpirationTimer(None)  # we never give up on time alone; see PeerStalled
 
     def __init__(
@@ -53,15 +51,9 @@ class UserIntent(TransmitIntent):
         self._targetAddr = target
         self._message = message
         self._on_failure = on_failure
-        self._resultsts = None
-
-    def addCallback(self, *_: object, **__: object) -> TransmitIntent:
-        """Refused: success is not reported for these, which is what makes them cheap."""
-        raise AssertionError("callbacks belong on a TransmitIntent")
 
     def tx_done(self, status: Status) -> None:
-        """Record *status*; on failure call the sender's function."""
-        self._resultsts = status
+        """On failure call the sender's function."""
         if status is not SendStatus.Sent:
             self._on_failure(status, self)
 

@@ -49,7 +49,7 @@ HELD: Final = tuple(
 
 
 class Interrupts:
-    """See the module's text.  There is one, `undisturbed`, as there is one main thread."""
+    """Holds signals back.  There is one, `undisturbed`, as there is one main thread."""
 
     def __init__(self) -> None:
         self._main = threading.main_thread().ident

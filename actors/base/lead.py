@@ -28,7 +28,7 @@ PATIENCE: Final = 0.001  # seconds
 
 
 class Lead:
-    """See the module's text.  Every method may be called by any thread."""
+    """Passes the lead from thread to thread.  Any thread may call every method."""
 
     __slots__ = (
         "_asleep",

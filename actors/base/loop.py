@@ -69,7 +69,7 @@ class _Raised:
 
 
 class Loop:
-    """See the module's text."""
+    """Receives, delivers and writes, in the thread that leads."""
 
     def __init__(
         self,
@@ -121,15 +121,18 @@ class Loop:
         return self._aide is not None and self._aide.here
 
     def looks(self) -> bool:
-        """Whether the calling thread, or the next leader, will check for work."""
+        """Whether the calling thread, or the next leader, will check for work.
+
+        Not the aide while another thread leads: the leader may sleep already.
+        """
         return self.is_runner() or (self.is_aide() and not self._lead.taken)
 
     def take_raw(self, handler: Callable[[Raw, ActorAddress], object]) -> None:
-        """Give each `Raw`, with its sender, to *handler* from now on."""
+        """Give each `Raw`, with its sender, to *handler* from now on, instead of Thespian."""
         self._raw = handler
 
     def work(self, work: Work) -> None:
-        """Have an aide do *work* from now on."""
+        """Have an aide do *work* from now on; see :mod:`.aide`."""
         self._aide = Aide(work, lambda until: self.lead(until, None, yields=True))
 
     def beside(self) -> contextlib.AbstractContextManager[None]:
@@ -145,6 +148,10 @@ class Loop:
         with self._lead.lent():
             yield
         self._poller.asleep = True
+
+    def look(self) -> None:
+        """Make the leader check whether a guest's *until* holds."""
+        self._poller.wake()
 
     def deliver_local(self, envelope: Envelope) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
@@ -179,7 +186,7 @@ class Loop:
     # -- in the running thread --------------------------------------------------------
 
     def run(self, handler: Any, seconds: float | None) -> Any:
-        """See :meth:`.transport.Transport.run`; the calling thread is the resident."""
+        """Thespian's main loop, as in :meth:`.transport.Transport.run`, by the resident."""
         if self.is_runner():
             raise AssertionError("a handler runs its own transport")
         end = None if seconds is None else perf_counter() + seconds
@@ -203,9 +210,10 @@ class Loop:
     def lead(
         self, until: Callable[[], bool], seconds: float | None, *, yields: bool = False
     ) -> bool:
-        """Run in the calling thread until *until*, for *seconds* at most. Return whether it holds.
+        """While another thread is in :meth:`run` with a handler, run in the calling thread.
 
-        Also false if another thread leads, or must lead: wait in another way.
+        Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
+        thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
         """
         if self._handler is None or self.is_runner() or os.getpid() != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets

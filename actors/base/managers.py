@@ -44,6 +44,7 @@ from ._thespian import (
 )
 from .envelopes import Envelope, UserIntent
 from .outgoing import OutConnection
+from .transport import Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Starting:
 class Replicator(MultiProcReplicator):
     """Starts child processes, and sends; the common part of admin and actors."""
 
+    transport: Transport
     starting: Starting  # set by the maker: those functions make managers themselves
 
     def __init__(self, *arguments: Any) -> None:
@@ -81,10 +83,7 @@ class Replicator(MultiProcReplicator):
         try:
             if not self._parked:
                 try:
-                    connection: OutConnection | None = self.transport.enqueue(
-                        self._addrManager, intent
-                    )
-                    return connection
+                    return self.transport.enqueue(self._addrManager, intent)
                 except CannotPickleAddress:
                     pass
             with self._parking:
@@ -99,8 +98,7 @@ class Replicator(MultiProcReplicator):
             self._parked[route].append(intent)
             return None
         try:
-            connection: OutConnection | None = self.transport.enqueue(self._addrManager, intent)
-            return connection
+            return self.transport.enqueue(self._addrManager, intent)
         except CannotPickleAddress:
             self._parked[route] = deque([intent])
             return None
@@ -117,7 +115,7 @@ class Replicator(MultiProcReplicator):
         if not isinstance(intent.message, logging.LogRecord):
             logging.error("Declaring transmit of %s as Poison: %s", intent.identify(), trace)
         if not isinstance(intent.message, PoisonMessage):
-            self.transport.deliver_local(
+            self.transport.loop.deliver_local(
                 Envelope(intent.targetAddr, PoisonMessage(intent.message, trace))
             )
         intent.tx_done(SendStatus.Failed)
@@ -242,7 +240,7 @@ class Replicator(MultiProcReplicator):
         self._child_procs = [child for child in self._child_procs if child not in dead]
         for child in dead:
             child.childProc.join(0.5)
-            self.transport.deliver_local(
+            self.transport.loop.deliver_local(
                 Envelope(self.myAddress, ChildActorExited(child.childRealAddr))
             )
         return True

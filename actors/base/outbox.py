@@ -56,7 +56,6 @@ class Outbox:
         self.poller = poller
         self.lock = threading.RLock()
         self.finished: list[tuple[Any, Status]] = []
-        self.blocking_allowed = True
         self._settings = settings
         self._me = me
         self._connections: dict[str, OutConnection] = {}

@@ -46,7 +46,7 @@ CROWDED_DELAY: Final = 0.1  # seconds
 
 
 class State(enum.Enum):
-    """See the module's text."""
+    """The stages of a connection."""
 
     RETRYING = enum.auto()
     CONNECTING = enum.auto()
@@ -56,7 +56,7 @@ class State(enum.Enum):
 
 
 class OutConnection:
-    """See the module's text."""
+    """The messages for one peer, and their socket."""
 
     __slots__ = (
         "_acked",

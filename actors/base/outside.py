@@ -67,14 +67,6 @@ class Outside:
         else:
             self._post(UserIntent(anActor, msg, self._undeliverable))
 
-    def post(self, anActor: ActorAddress, msg: object) -> None:
-        """Send *msg* like `tell`, but never wait: the running thread writes the rest.
-
-        For callers that bound their unwritten messages themselves.
-        """
-        if not self.transport.closed:
-            self.transport.enqueue(None, UserIntent(anActor, msg, self._undeliverable))
-
     def ask(self, anActor: ActorAddress, msg: object, timeout: Duration | None) -> Any:
         """Send *msg* and return the next message from anybody.
 

@@ -26,17 +26,16 @@ import math
 import os
 import select
 import stat
-import sys
 from collections.abc import Callable
 from time import perf_counter
 from typing import Final, Protocol
 
 from ...features import cores, has
+from .bell import Bell
 
 READABLE: Final = 1  # `EPOLLIN`, and `POLLIN` everywhere
 WRITABLE: Final = 4  # `EPOLLOUT` and `POLLOUT`
 INVALID: Final = 0x20  # `POLLNVAL`
-RING: Final = (1).to_bytes(8, sys.byteorder)  # the number that an `eventfd` counts up by
 MAX_SKIPS: Final = 64
 CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else wants the core
 
@@ -79,31 +78,6 @@ class _Poll:
         """It holds no descriptor of its own."""
 
 
-class _Bell:
-    """The functions of ``eventfd`` that we need, by an ``eventfd`` or a pipe."""
-
-    __slots__ = ("_in", "fileno")
-
-    def __init__(self) -> None:
-        if has("eventfd"):
-            self.fileno = self._in = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        else:
-            self.fileno, self._in = os.pipe()
-            os.set_blocking(self.fileno, False)
-            os.set_blocking(self._in, False)
-
-    def ring(self) -> None:
-        os.write(self._in, RING)
-
-    def silence(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self.fileno, len(RING))
-
-    def close(self) -> None:
-        for descriptor in {self.fileno, self._in}:
-            os.close(descriptor)
-
-
 class Poller:
     """``epoll``, a table of owners, and an ``eventfd`` to wake it."""
 
@@ -114,10 +88,10 @@ class Poller:
         self.asleep = False
         """For the waiting thread: whether its own signal handler has interrupted its sleep."""
         self._wakened = False
-        self._bell = _Bell()
+        self._bell = Bell()
         self._epoll = select.epoll() if has("epoll") else _Poll(self._changed)
         self._owners: dict[int, Owner] = {}
-        self._epoll.register(self._bell.fileno, READABLE)
+        self._epoll.register(self._bell.descriptor, READABLE)
         self._spin = spin if cores() > 1 else 0.0
         self._skips = [0, 1]  # sleeps to go until the next spin; and how many after a miss
         self.watched: list[int] = []
@@ -141,8 +115,7 @@ class Poller:
         """Make :meth:`wait` return at once.  Any thread, any signal handler."""
         if not self._wakened:
             self._wakened = True
-            with contextlib.suppress(OSError):  # closed meanwhile: no thread waits
-                self._bell.ring()
+            self._bell.ring()
 
     def _changed(self) -> None:
         # A thread that goes to sleep sets this first, and reads the registered ones afterwards.
@@ -185,7 +158,7 @@ class Poller:
             owner = self._owners.get(descriptor)
             if owner is not None:
                 owner.on_event(mask)
-            elif descriptor == self._bell.fileno:
+            elif descriptor == self._bell.descriptor:
                 # In this order: a wake in between is not written, but we look at everything
                 # after this anyway.  The other way round it would be written, read, and leave
                 # the flag set: no later wake would ever be written.

@@ -78,7 +78,7 @@ def start_admin(
 
 def start_logger(admin: Replicator) -> None:
     """Start the process that writes the system's log."""
-    transport: Transport = admin.transport
+    transport = admin.transport
     # Not through the address manager: the logger is no child like others.
     address = ActorAddress(ActorLocalAddress(transport.myAddress, -1, None))
     admin.asLogger = None
@@ -96,7 +96,7 @@ def start_logger(admin: Replicator) -> None:
 
 def _log_aggregator(admin: Replicator) -> ActorAddress | None:
     """Where warnings are sent in addition: the leader of the convention, unless that is us."""
-    transport: Transport = admin.transport
+    transport = admin.transport
     spec = admin.capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
     try:
         leaders = transport.getConventionAddress({CONV_ADDR_IPV4_CAPABILITY: spec})

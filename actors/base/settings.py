@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 

@@ -2,7 +2,7 @@
 
 **Threads.**  ``scheduleTransmit`` (every send), ``addWakeup`` and ``interrupt_wait`` may be
 called by any thread.  One thread at a time runs the loop: the one in :meth:`Transport.run`, or one
-that waits, in :meth:`Transport.lead`.  Handlers and all callbacks run in that thread and in no
+that waits, in :meth:`.loop.Loop.lead`.  Handlers and all callbacks run in that thread and in no
 other, and so does the unpickling of messages.
 
 **One turn** of the run loop: deliver a bounded number of messages, fairly; write what handlers
@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import Any, ClassVar, cast
 
@@ -40,7 +39,6 @@ from ._thespian import (
     timePeriodSeconds,
 )
 from .addresses import Address
-from .aide import Work
 from .endpoints import CloneInit, Endpoint, abandon_inherited, register
 from .envelopes import Envelope, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
@@ -85,7 +83,7 @@ class Transport:
         self._outbox = Outbox(settings, self._me, self._poller)
         self._encoder = framing.Encoder()
         self._timers = Timers()
-        self._loop = Loop(
+        self.loop = Loop(
             me=self.myAddress,
             poller=self._poller,
             inbox=self._inbox,
@@ -191,10 +189,6 @@ class Transport:
         except PeerStalled as error:
             thesplog("%s", error, level=40, primary=True)
 
-    def deliver_local(self, envelope: Envelope) -> None:
-        """Deliver *envelope* to ourselves, in its turn.  Any thread."""
-        self._loop.deliver_local(envelope)
-
     def enqueue(
         self, manager: ActorAddressManager | None, intent: TransmitIntent
     ) -> OutConnection | None:
@@ -216,7 +210,7 @@ class Transport:
         if not isinstance(details, Address):
             raise CannotPickleAddress(target)
         if details.key == self._me.key:
-            self.deliver_local(Envelope(self.myAddress, intent.message))
+            self.loop.deliver_local(Envelope(self.myAddress, intent.message))
             self._outbox.finish(intent, SendStatus.Sent)
             return None
         # Every intent except a user's has a waiting sender.
@@ -245,8 +239,8 @@ class Transport:
         """Wait until *connection* has room; raises :class:`PeerStalled`."""
         if not self._flow_control:
             return
-        if self._loop.is_runner():
-            with self._loop.reading_on() as keep_reading:
+        if self.loop.is_runner():
+            with self.loop.reading_on() as keep_reading:
                 self._outbox.throttle(connection, keep_reading)
         else:
             self._outbox.throttle(connection, lambda t: self._outbox.write_alone(connection, t))
@@ -281,7 +275,7 @@ class Transport:
     @property
     def refused(self) -> int:
         """The number of connections closed and messages rejected as malformed, so far."""
-        return self._listener.refused + self._loop.rejected
+        return self._listener.refused + self.loop.rejected
 
     def tell_refusals(self, hand_over: Callable[[logging.LogRecord], object]) -> None:
         """Give *hand_over* the log records about refused connections."""
@@ -324,69 +318,24 @@ class Transport:
         something falsy.  Returns ``Thespian__Run_Expired`` after *maximumDuration*.
         """
         seconds = None if maximumDuration is None else timePeriodSeconds(maximumDuration)
-        return self._loop.run(handler, seconds)
-
-    @property
-    def leads(self) -> bool:
-        """Whether the calling thread runs this transport now."""
-        return self._loop.is_runner()
-
-    @property
-    def is_aide(self) -> bool:
-        """Whether the calling thread is the aide, which does the work of `set_work`."""
-        return self._loop.is_aide()
-
-    def looks(self) -> bool:
-        """Whether the calling thread will check for work of `set_work`.
-
-        Not the aide while another thread runs: the other may sleep already.
-        """
-        return self._loop.looks()
-
-    def lead(self, until: Callable[[], bool], seconds: float) -> bool:
-        """While another thread is in :meth:`run` with a handler: run in the calling thread.
-
-        Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
-        thread runs and goes on: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
-        """
-        return self._loop.lead(until, seconds)
-
-    def beside(self) -> AbstractContextManager[None]:
-        """The calling thread waits for a message that the running thread will receive."""
-        return self._loop.beside()
-
-    def lent(self) -> AbstractContextManager[None]:
-        """For a wait, maybe in a signal handler that has interrupted :meth:`lead`."""
-        return self._loop.lent()
-
-    def set_work(self, work: Work) -> None:
-        """Do the short *work* of messages between them; see :mod:`.aide`."""
-        self._loop.work(work)
-
-    def take_raw(self, handler: Callable[[framing.Raw, ActorAddress], object]) -> None:
-        """Give each `Raw`, with its sender, to *handler* from now on, instead of Thespian."""
-        self._loop.take_raw(handler)
-
-    def look(self) -> None:
-        """Make the running thread check whether a guest's *until* holds.  Any thread."""
-        self._poller.wake()
+        return self.loop.run(handler, seconds)
 
     def abort_run(self, drain: bool = False) -> None:
         """End :meth:`run`; with *drain* after everything was written and confirmed (bounded)."""
-        self._loop.abort(drain=drain)
+        self.loop.abort(drain=drain)
 
     def interrupt_wait(self, signal_shutdown: bool = False, check_children: bool = False) -> None:
         """Called in a signal handler: takes no lock."""
         if check_children:
-            self._loop.interrupt(ChildMayHaveDied())
+            self.loop.interrupt(ChildMayHaveDied())
         if signal_shutdown:
-            self._loop.interrupt(ActorExitRequest())
+            self.loop.interrupt(ActorExitRequest())
         self._poller.wake()
 
     def addWakeup(self, period: Duration, payload: object) -> None:
         """Deliver a ``WakeupMessage`` after *period*.  Any thread."""
         self._timers.add(period, payload)
-        if not self._loop.is_runner():
+        if not self.loop.is_runner():
             self._poller.wake()
 
     @property
@@ -417,8 +366,8 @@ class Transport:
         if self.closed:
             return
         self.closed = True
-        self._loop.stop()
-        self._loop.acknowledge()
+        self.loop.stop()
+        self.loop.acknowledge()
         self._outbox.close()
         self._listener.close(unlink=True)
         self._poller.close()

@@ -24,7 +24,6 @@ from .hosted import Home
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
-    from types import TracebackType
 
     from .client import Client
     from .hosted import Formed
@@ -171,19 +170,19 @@ class AwaitableRendezvous:
         """The round that this node was in last."""
 
     async def next_rendezvous(self) -> Group:
-        """See `RendezvousHandler.next_rendezvous`."""
+        """Take part in the next round, and wait until it is formed."""
         return await self._client.wait(self._next())
 
     async def is_closed(self) -> bool:
-        """See `RendezvousHandler.is_closed`."""
+        """Whether the run was closed, so that no further round will be formed."""
         return self._shut or (await self._about())[0]
 
     async def num_nodes_waiting(self) -> int:
-        """See `RendezvousHandler.num_nodes_waiting`."""
+        """How many nodes came late, and wait for the next round; if above 0, meet them."""
         return (await self._about())[1]
 
     async def set_closed(self) -> None:
-        """See `RendezvousHandler.set_closed`."""
+        """Close the run, for everybody."""
         await self._ask("close", self._timeouts, self._join, seconds=self._timeouts.close)
 
     async def leave(self) -> None:
@@ -192,7 +191,7 @@ class AwaitableRendezvous:
         await self._ask("leave", self._join.node, seconds=self._timeouts.close)
 
     async def shutdown(self) -> bool:
-        """See `RendezvousHandler.shutdown`."""
+        """Close the run and leave it; whether that could be done. Safe to call again."""
         if not self._shut:
             try:
                 await self.set_closed()
@@ -282,15 +281,15 @@ class ActorRendezvous(RendezvousHandler):
         return self.awaitable.group
 
     def get_backend(self) -> str:
-        """See `RendezvousHandler.get_backend`."""
+        """The backend's name, `farref`."""
         return BACKEND
 
     def get_run_id(self) -> str:
-        """See `RendezvousHandler.get_run_id`."""
+        """The run."""
         return self._run
 
     def next_rendezvous(self) -> Group:
-        """See `RendezvousHandler.next_rendezvous`."""
+        """Take part in the next round, and wait until it is formed."""
         return self._block(self.awaitable.next_rendezvous())
 
     def __await__(self) -> Generator[Any, None, Group]:
@@ -298,15 +297,15 @@ class ActorRendezvous(RendezvousHandler):
         return self.awaitable.next_rendezvous().__await__()
 
     def is_closed(self) -> bool:
-        """See `RendezvousHandler.is_closed`."""
+        """Whether the run was closed, so that no further round will be formed."""
         return self._block(self.awaitable.is_closed())
 
     def num_nodes_waiting(self) -> int:
-        """See `RendezvousHandler.num_nodes_waiting`."""
+        """How many nodes came late, and wait for the next round; if above 0, meet them."""
         return self._block(self.awaitable.num_nodes_waiting())
 
     def set_closed(self) -> None:
-        """See `RendezvousHandler.set_closed`."""
+        """Close the run, for everybody."""
         self._block(self.awaitable.set_closed())
 
     def leave(self) -> None:
@@ -314,29 +313,19 @@ class ActorRendezvous(RendezvousHandler):
         self._block(self.awaitable.leave())
 
     def shutdown(self) -> bool:
-        """See `RendezvousHandler.shutdown`."""
+        """Close the run and leave it; whether that could be done. Safe to call again."""
         return self._block(self.awaitable.shutdown())
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.leave()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.awaitable.leave()
 
     def _block(self, doing: Coroutine[Any, Any, T]) -> T:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.rendezvous import Limits, Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+T = TypeVar("T")
 _TIMES = {
     "join": "join_timeout",
     "last_call": "last_call_timeout",
@@ -128,25 +129,18 @@ class RendezvousParameters:
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
         """The same, as a whole number. Raises `ValueError` if it is none."""
-        value = self.get(key, default)
-        if value is None:
-            return None
-        try:
-            return int(value)
-        except (ValueError, TypeError):
-            raise ValueError(
-                f"the rendezvous option {key!r} is a whole number, not {value!r}"
-            ) from None
+        return self._as(int, "a whole number", key, default)
 
     def get_as_float(self, key: str, default: float | None = None) -> float | None:
         """The same, as a number. Raises `ValueError` if it is none."""
+        return self._as(float, "a number", key, default)
+
+    def _as(self, kind: Callable[[Any], T], what: str, key: str, default: T | None) -> T | None:
         value = self.get(key, default)
-        if value is None:
-            return None
         try:
-            return float(value)
+            return None if value is None else kind(value)
         except (ValueError, TypeError):
-            raise ValueError(f"the rendezvous option {key!r} is a number, not {value!r}") from None
+            raise ValueError(f"the rendezvous option {key!r} is {what}, not {value!r}") from None
 
     def timeouts(self) -> Timeouts:
         """What *config* says of the timeouts.

@@ -53,3 +53,15 @@ class Box:
 
 def make_box(content: Any = None) -> Box:
     return Box(content)
+
+
+def hog(seconds: float) -> float:
+    """Hold the interpreter in one call; how long."""
+    numbers = 1_000_000
+    while True:
+        start = time.perf_counter()
+        sum(range(numbers))
+        took = time.perf_counter() - start
+        if took >= seconds:
+            return took
+        numbers *= 2

@@ -52,23 +52,23 @@ def started(
             process.kill()
 
 
-def family(mark: str) -> list[psutil.Process]:
-    """The living processes with ``FAMILY=mark`` in their environment."""
+def family(mark: str, name: str = "FAMILY") -> list[psutil.Process]:
+    """The living processes with *name* = *mark* in their environment, without this one."""
     found = []
     for process in psutil.process_iter():
         try:
             if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
                 continue
-            if process.environ().get("FAMILY") == mark:
+            if process.environ().get(name) == mark:
                 found.append(process)
         except (psutil.Error, OSError):
-            continue
+            continue  # it ended meanwhile, or is somebody else's
     return found
 
 
-def all_gone(mark: str, seconds: float = PATIENCE) -> bool:
-    """Whether every process of the family ends before *seconds* are over."""
-    end = time.monotonic() + seconds
+def all_gone(mark: str) -> bool:
+    """Whether every process of the family ends within `PATIENCE`."""
+    end = time.monotonic() + PATIENCE
     while family(mark):
         if time.monotonic() > end:
             return False

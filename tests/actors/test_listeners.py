@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from farref import System
 from farref.actors import processes
 
-from ..base.kit import PATIENCE, free_port
+from ..base.kit import PATIENCE, connections, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,18 +22,22 @@ pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
-def system() -> Iterator[System]:
+def earlier() -> set[tuple[Any, Any]]:
+    """The connections of this process before the system starts: a library of an earlier test's."""
+    return connections(psutil.Process())
+
+
+@pytest.fixture(scope="module")
+def system(earlier: set[tuple[Any, Any]]) -> Iterator[System]:
     with System(host="127.0.0.1", port=free_port("127.0.0.1")) as system:
         system.worker("A")
         yield system
 
 
-def ports(process: psutil.Process) -> list[tuple[str, int]]:
-    """The TCP addresses at which *process* listens."""
+def ports(process: psutil.Process, earlier: set[tuple[Any, Any]]) -> list[tuple[str, int]]:
+    """The TCP addresses at which *process* listens, and did not *earlier*."""
     return [
-        (each.laddr.ip, each.laddr.port)
-        for each in process.net_connections("tcp")
-        if each.status == psutil.CONN_LISTEN
+        (here.ip, here.port) for here, there in connections(process, "tcp") - earlier if not there
     ]
 
 
@@ -42,10 +46,10 @@ def is_listening(descriptor: int) -> bool:
         return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
-def test_every_port_is_served(system: System) -> None:
+def test_every_port_is_served(system: System, earlier: set[tuple[Any, Any]]) -> None:
     """By the process that listens there, and each process listens at one port alone."""
     here = psutil.Process()
-    found = {p.pid: ports(p) for p in (here, *processes.members(system._session))}
+    found = {p.pid: ports(p, earlier) for p in (here, *processes.members(system._session))}
     assert len(found[here.pid]) == 1
     assert max(map(len, found.values())) == 1
     assert sum(map(len, found.values())) >= 4  # the program, the admin, the registrar, the worker

@@ -160,6 +160,7 @@ def test_a_call_that_waits_behind_an_alias_can_be_cancelled(
     ref = aliases("BC", make_log, gate)
     first, second = ref.rpc_async().say(1), ref.rpc_async().say(2)
     assert second.cancel()
+    farref.rpc_sync("B", int)  # the cancel has come before this, and so before the gate opens
     gate.touch()
     first.result()
     with pytest.raises(CancelledError):

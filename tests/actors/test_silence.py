@@ -19,7 +19,7 @@ from farref import GivenUpError, OwnerDiedError, RefActor, RRef, System, WorkerD
 
 from ..stopping import stop as stop_process
 from .conftest import GRACE, PROCESSES
-from .helpers import Box, assert_nothing_held, hold, somebody_waits, until
+from .helpers import Box, assert_nothing_held, hog, hold, somebody_waits, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,18 +154,6 @@ def test_one_that_only_computes_is_not_given_up(system: System) -> None:
     pid = farref.rpc_sync("B", os.getpid)
     assert farref.rpc_sync("B", hog, (4 * SILENCE,)) >= 4 * SILENCE
     assert farref.rpc_sync("B", os.getpid) == pid
-
-
-def hog(seconds: float) -> float:
-    """Hold the interpreter in one call; how long."""
-    numbers = 1_000_000
-    while True:
-        start = time.perf_counter()
-        sum(range(numbers))
-        took = time.perf_counter() - start
-        if took >= seconds:
-            return took
-        numbers *= 2
 
 
 class Silent(RefActor):

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -30,6 +31,7 @@ from thespian.actors import (
 
 from farref.actors.base import places, system_base
 from farref.actors.base.addresses import Address
+from farref.actors.base.framing import DATA, HEADER
 
 KEY = hashlib.sha256(b"the key of the tests").digest()
 PATIENCE = 20.0  # seconds that a test waits for what should take milliseconds
@@ -60,6 +62,11 @@ def sockets() -> list[str]:
     stay = {"lock", "key", "thespian.log"}
     names = (p.name for p in places.private_directory().iterdir())
     return sorted(n for n in names if n not in stay and not n.endswith(".json"))
+
+
+def connections(process: psutil.Process, kind: str = "inet") -> set[tuple[Any, Any]]:
+    """The addresses of both ends of each socket of *process*; none at the other: it listens."""
+    return {(each.laddr, each.raddr) for each in process.net_connections(kind)}
 
 
 def free_port(host: str) -> int:
@@ -327,3 +334,14 @@ def serves(system: ActorSystem) -> bool:
 if __name__ == "__main__":
     # Actors must find their classes under an importable name, not under __main__.
     importlib.import_module("tests.base.kit").program()
+
+
+def bomb(trap: Path) -> bytes:
+    """A frame that makes the folder *trap* when it is unpickled."""
+
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(trap),)
+
+    body = pickle.dumps(Bomb(), 5)
+    return HEADER.pack(len(body), 0, DATA) + body

@@ -13,8 +13,8 @@ KEY = b"k" * 32
 ME = Address("me-1", "/run/me-1", "10.0.0.1", 4000)
 
 
-def dialler(want: str = "you", key: bytes = KEY, nonce: bytes = b"d" * NONCE) -> Dialler:
-    return Dialler(want, ME, key, nonce)
+def dialler(want: str = "you", key: bytes = KEY) -> Dialler:
+    return Dialler(want, ME, key, b"d" * NONCE)
 
 
 def acceptor(key: bytes = KEY, nonce: bytes = b"a" * NONCE) -> Acceptor:

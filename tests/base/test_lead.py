@@ -33,6 +33,7 @@ class Endpoint:
     def __init__(self, system: ActorSystem, context: Any) -> None:
         self.system = system
         self.transport: Transport = context._systemBase.transport
+        self.loop = self.transport.loop
         self.came: list[tuple[Any, int]] = []
         self.returned: list[Any] = []
         self.handle: Callable[[Any], object] = lambda _: None
@@ -79,7 +80,7 @@ def while_led(here: Endpoint, work: Callable[[], object]) -> threading.Thread:
     guest = threading.get_ident()
 
     def do() -> None:
-        eventually(lambda: here.transport._loop._lead._leader == guest)
+        eventually(lambda: here.loop._lead._leader == guest)
         work()
 
     thread = threading.Thread(target=do)
@@ -91,7 +92,7 @@ def test_a_guest_is_given_what_it_waits_for(here: Endpoint) -> None:
     here.tell("before")
     assert here.by("before") == here.resident.ident
     telling = while_led(here, lambda: here.tell("for the guest"))
-    assert here.transport.lead(lambda: "for the guest" in here.messages(), PATIENCE)
+    assert here.loop.lead(lambda: "for the guest" in here.messages(), PATIENCE)
     assert here.by("for the guest") == threading.get_ident()
     telling.join()
     here.tell("after")  # and nobody leads
@@ -99,7 +100,7 @@ def test_a_guest_is_given_what_it_waits_for(here: Endpoint) -> None:
 
 
 def test_a_guest_that_waits_in_vain(here: Endpoint) -> None:
-    assert not here.transport.lead(lambda: False, A_WHILE)
+    assert not here.loop.lead(lambda: False, A_WHILE)
     here.tell("after")
     assert here.by("after") == here.resident.ident
 
@@ -109,10 +110,10 @@ def test_a_guest_looks_when_it_is_told_to(here: Endpoint) -> None:
 
     def finish() -> None:
         done.set()
-        here.transport.look()
+        here.loop.look()
 
     finishing = while_led(here, finish)
-    assert here.transport.lead(done.is_set, PATIENCE)
+    assert here.loop.lead(done.is_set, PATIENCE)
     finishing.join()
 
 
@@ -122,21 +123,21 @@ def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
     here.handle = lambda message: (first if message == 1 else second).set()
 
     def wait() -> None:
-        results.append(here.transport.lead(first.is_set, PATIENCE))
+        results.append(here.loop.lead(first.is_set, PATIENCE))
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    eventually(lambda: not here.transport.leads and here.transport._loop._lead._leader)
-    eventually(lambda: here.transport._loop._lead._leader == waiting.ident)
-    assert not here.transport.lead(second.is_set, PATIENCE)  # at once
-    with here.transport.beside():
+    eventually(lambda: not here.loop.is_runner() and here.loop._lead._leader)
+    eventually(lambda: here.loop._lead._leader == waiting.ident)
+    assert not here.loop.lead(second.is_set, PATIENCE)  # at once
+    with here.loop.beside():
         here.tell(1)
         waiting.join(PATIENCE)
         assert results == [True]
         here.tell(2)
         assert second.wait(PATIENCE)
         assert here.by(2) == here.resident.ident
-        assert not here.transport.lead(first.is_set, PATIENCE)  # it would leave the other alone
+        assert not here.loop.lead(first.is_set, PATIENCE)  # it would leave the other alone
 
 
 def test_many_threads_wait_at_once(here: Endpoint) -> None:
@@ -151,8 +152,8 @@ def test_many_threads_wait_at_once(here: Endpoint) -> None:
         for turn in range(99):
             event = came[number, turn]
             here.tell((number, turn))
-            if not here.transport.lead(event.is_set, PATIENCE):
-                with here.transport.beside():
+            if not here.loop.lead(event.is_set, PATIENCE):
+                with here.loop.beside():
                     if not event.wait(PATIENCE):
                         failures.append((number, turn))
 
@@ -167,17 +168,17 @@ def test_many_threads_wait_at_once(here: Endpoint) -> None:
 
 def test_the_end_comes_while_a_guest_leads(here: Endpoint) -> None:
     telling = while_led(here, lambda: here.tell("the end"))
-    assert not here.transport.lead(lambda: False, PATIENCE)
+    assert not here.loop.lead(lambda: False, PATIENCE)
     telling.join()
     here.resident.join(PATIENCE)
     assert not here.resident.is_alive()  # it returns what the guest found out
     assert len(here.returned) == 1
-    assert not here.transport.lead(lambda: True, PATIENCE)  # there is no resident to do it for
+    assert not here.loop.lead(lambda: True, PATIENCE)  # there is no resident to do it for
 
 
 def test_the_run_is_aborted_while_a_guest_leads(here: Endpoint) -> None:
     aborting = while_led(here, here.transport.abort_run)
-    assert not here.transport.lead(lambda: False, PATIENCE)
+    assert not here.loop.lead(lambda: False, PATIENCE)
     aborting.join()
     here.resident.join(PATIENCE)
     assert not here.resident.is_alive()
@@ -189,7 +190,7 @@ def test_what_a_handler_raises_is_the_residents(here: Endpoint) -> None:
 
     here.handle = fail
     telling = while_led(here, lambda: here.tell("bad"))
-    assert not here.transport.lead(lambda: False, PATIENCE)
+    assert not here.loop.lead(lambda: False, PATIENCE)
     telling.join()
     here.resident.join(PATIENCE)
     assert [str(each) for each in here.returned] == ["a handler of ours"]
@@ -203,7 +204,7 @@ def test_an_interrupt_of_a_guest_is_its_own(here: Endpoint) -> None:
     here.handle = interrupt
     telling = while_led(here, lambda: here.tell("interrupt"))
     with pytest.raises(KeyboardInterrupt):
-        here.transport.lead(lambda: False, PATIENCE)
+        here.loop.lead(lambda: False, PATIENCE)
     telling.join()
     here.tell("after")
     assert here.by("after") == here.resident.ident
@@ -213,7 +214,7 @@ def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Endpoint) -> None
     """A handler that finds no room on its stack fails, and what it was given is lost."""
 
     def dive(levels: int) -> bool:
-        return dive(levels - 1) if levels else here.transport.lead(lambda: True, PATIENCE)
+        return dive(levels - 1) if levels else here.loop.lead(lambda: True, PATIENCE)
 
     room = sys.getrecursionlimit() - len(inspect.stack(0))
     assert not dive(room - 100)
@@ -228,13 +229,13 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
     timeout = Loop._timeout
 
     def collecting(loop: Loop, *args: Any) -> float | None:
-        if loop is here.transport._loop and left:
+        if loop is here.loop and left:
             loop.deliver_local(Envelope(here.transport.myAddress, left.pop()))
         return timeout(loop, *args)
 
     time.sleep(3 * A_WHILE)  # until nothing is due
     monkeypatch.setattr(Loop, "_timeout", collecting)
-    here.transport.look()
+    here.loop.look()
     assert here.by("of a finalizer") == here.resident.ident
 
 
@@ -278,7 +279,7 @@ def jobs(here: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     monkeypatch.setattr(lead, "PATIENCE", 0.3)  # on a busy machine an aide may get up late
     made = Jobs()
     here.handle = lambda message: made.left.append(message) if callable(message) else None
-    here.transport.set_work(made)
+    here.loop.work(made)
     return made
 
 
@@ -348,7 +349,7 @@ def test_work_that_came_with_long_work_is_done_by_others(here: Endpoint, jobs: J
 
 def test_work_while_a_guest_leads_is_done_by_others(here: Endpoint, jobs: Jobs) -> None:
     telling = while_led(here, lambda: here.tell(Brief()))
-    assert here.transport.lead(lambda: jobs.dispersed == 1, PATIENCE)
+    assert here.loop.lead(lambda: jobs.dispersed == 1, PATIENCE)
     telling.join()
 
 
@@ -357,7 +358,7 @@ def test_a_guest_takes_over_from_the_aide_and_gives_back(here: Endpoint, jobs: J
         here.tell(Brief())  # others do it if the aide gets up late
         eventually(lambda: len(jobs.done) + jobs.dispersed == turn + 1)  # noqa: B023 (asked in this turn only)
         here.tell(turn)
-        assert here.transport.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023 (asked in this turn only)
+        assert here.loop.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023 (asked in this turn only)
     assert jobs.done
 
 
@@ -377,7 +378,7 @@ def test_the_aide_waits_within_work(here: Endpoint, jobs: Jobs) -> None:
 
     class Waiting:
         def __call__(self) -> None:
-            inner.append(here.transport.lead(lambda: "awaited" in here.messages(), PATIENCE))
+            inner.append(here.loop.lead(lambda: "awaited" in here.messages(), PATIENCE))
 
     waiting = Waiting()
     here.handle = lambda message: (
@@ -388,7 +389,7 @@ def test_the_aide_waits_within_work(here: Endpoint, jobs: Jobs) -> None:
         else None
     )
     here.tell("wait")
-    eventually(lambda: here.transport._loop._lead._leader not in {0, here.resident.ident})
+    eventually(lambda: here.loop._lead._leader not in {0, here.resident.ident})
     here.tell("work")
     eventually(lambda: jobs.dispersed == 1)  # not left to an aide that waits
     here.tell("awaited")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import pickle
 import select
 import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -40,6 +40,8 @@ from .kit import (
     ME,
     PATIENCE,
     Echo,
+    bomb,
+    connections,
     dial,
     eventually,
     free_port,
@@ -57,7 +59,15 @@ def port() -> int:
 
 
 @pytest.fixture(scope="module")
-def guarded(no_socket_left: None, port: int) -> Iterator[ActorSystem]:
+def earlier() -> set[tuple[Any, Any]]:
+    """The connections of this process before the system starts: a library of an earlier test's."""
+    return connections(psutil.Process())
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    no_socket_left: None, earlier: set[tuple[Any, Any]], port: int
+) -> Iterator[ActorSystem]:
     limits = Limits(handshake_timeout=PATIENCE, max_message_bytes=10_000_000)
     with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
         yield system
@@ -67,15 +77,6 @@ def guarded(no_socket_left: None, port: int) -> Iterator[ActorSystem]:
 def trap(tmp_path: Path) -> Path:
     """A file that exists as soon as somebody unpickles :func:`bomb`."""
     return tmp_path / "exploded"
-
-
-def bomb(trap: Path) -> bytes:
-    class Bomb:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return os.mkdir, (str(trap),)
-
-    body = pickle.dumps(Bomb(), 5)
-    return HEADER.pack(len(body), 0, DATA) + body
 
 
 def actor_port(system: ActorSystem) -> tuple[ActorSystem, int, str]:
@@ -339,21 +340,23 @@ def as_stranger(act: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def test_nothing_listens_beyond_the_address_that_was_given(guarded: ActorSystem) -> None:
+def test_nothing_listens_beyond_the_address_that_was_given(
+    guarded: ActorSystem, earlier: set[tuple[Any, Any]]
+) -> None:
     """No port of any process of a system is open on another interface."""
     session = os.getsid(guarded.ask(guarded.createActor(Echo), "pid", PATIENCE))
     found = [
-        each.laddr.ip
+        here.ip
         for process in (psutil.Process(), *lives.members(session))
-        for each in process.net_connections("tcp")
-        if each.status == psutil.CONN_LISTEN
+        for here, there in connections(process, "tcp") - earlier
+        if not there
     ]
     assert set(found) == {"127.0.0.1"}
     assert len(found) >= 3  # the program, the admin, the actor
 
 
-def test_without_a_host_there_is_no_port() -> None:
+def test_without_a_host_there_is_no_port(earlier: set[tuple[Any, Any]]) -> None:
     with running() as system:
         session = os.getsid(system.ask(system.createActor(Echo), "pid", PATIENCE))
         for process in lives.members(session):
-            assert process.net_connections("inet") == []
+            assert connections(process) - earlier == set()

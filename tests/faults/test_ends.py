@@ -14,7 +14,14 @@ import psutil
 import pytest
 
 import farref
-from farref import FarrefError, OwnerDiedError, System, SystemDownError, WorkerDiedError
+from farref import (
+    FarrefError,
+    OwnerDiedError,
+    System,
+    SystemDownError,
+    WorkerDiedError,
+    features,
+)
 from farref.actors import processes
 from farref.testing import assert_nothing_held, until
 
@@ -110,7 +117,7 @@ def test_what_died_before_the_system_did() -> None:
 @pytest.mark.parametrize("fallback", [False, True])
 def test_a_vigil(fallback: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if fallback:
-        monkeypatch.delattr(os, "pidfd_open")
+        monkeypatch.setitem(features._HAS, "pidfd", False)
     over = threading.Event()
     with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
         ended = threading.Event()

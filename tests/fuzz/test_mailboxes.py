@@ -94,9 +94,14 @@ def refused() -> int:
     return RRef(1)._endpoint.refused
 
 
+def nobody(evil: WorkerId) -> WorkerId:
+    """Nobody has told of it. Its number is its own, as the registrar gives none twice."""
+    return WorkerId("nobody", evil.incarnation + 10**6)
+
+
 def ids(evil: WorkerId, to: WorkerId) -> dict[type, list[Any]]:
     """What a stranger may name: itself, the receiver, and one more that nobody knows."""
-    workers = [evil, to, WorkerId("nobody", evil.incarnation)]
+    workers = [evil, to, nobody(evil)]
     return {
         WorkerId: workers,
         RRefId: [RRefId(who, number) for who in workers for number in (1, 2, 10_000)],
@@ -119,12 +124,12 @@ class Hostile:
     def __init__(self, to: WorkerInfo, lair: ActorAddress) -> None:
         self.to = to
         self.lair = lair
-        self.strangers: list[WorkerId] = []
+        self.strangers = [WorkerId("evil", 0)]  # a number may be replaced by junk, such as 0
         self.copies: list[Envelope] = []
 
     def stranger(self, number: int) -> WorkerId:
         evil = WorkerId("evil", 10**6 + number)
-        self.strangers += [evil, WorkerId("nobody", evil.incarnation)]
+        self.strangers += [evil, nobody(evil)]
         return evil
 
     def message(self, rng: random.Random, number: int) -> Any:

@@ -7,8 +7,6 @@ strangers, and goes on serving everybody else.
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
 import random
 import select
 import socket
@@ -23,7 +21,7 @@ from farref.actors.base.errors import FrameError, HandshakeError
 from farref.actors.base.framing import DATA, HEADER, Encoder, FrameDecoder
 from farref.actors.base.handshake import KEYED, LOCAL, MAGIC, NONCE, Acceptor, Dialler
 
-from ..base.kit import KEY, PATIENCE, Echo, eventually, free_port, running
+from ..base.kit import KEY, PATIENCE, Echo, bomb, eventually, free_port, running
 from .cases import cases, damaged
 
 if TYPE_CHECKING:
@@ -81,17 +79,6 @@ def victim() -> Iterator[Victim]:
     limits = Limits(handshake_timeout=1, max_message_bytes=LIMIT)
     with running(host="127.0.0.1", port=free_port("127.0.0.1"), key=KEY, limits=limits) as system:
         yield Victim(system)
-
-
-def bomb(trap: Path) -> bytes:
-    """A frame that makes the folder *trap* when it is unpickled."""
-
-    class Bomb:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return os.mkdir, (str(trap),)
-
-    body = pickle.dumps(Bomb(), 5)
-    return HEADER.pack(len(body), 0, DATA) + body
 
 
 def opening(rng: random.Random, victim: Victim, *, near: bool) -> bytes:

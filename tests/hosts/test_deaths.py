@@ -19,7 +19,7 @@ from farref import FarrefError, OwnerDiedError, RRef, SystemDownError, WorkerDie
 from farref.actors import directory, registrar
 from farref.testing import assert_nothing_held, until
 
-from ..actors.helpers import Box
+from ..actors.helpers import Box, hog
 from ..actors.scripts import started
 from ..stopping import stop
 from .network import Network, address
@@ -244,18 +244,6 @@ def test_who_only_computes_is_not_given_up_elsewhere_either(
                 farref.rpc_sync("B1", pow, (2, 2))
         finally:
             os.kill(pid, signal.SIGCONT)
-
-
-def hog(seconds: float) -> float:
-    """Hold the interpreter in one call; how long."""
-    numbers = 1_000_000
-    while True:
-        start = time.perf_counter()
-        sum(range(numbers))
-        took = time.perf_counter() - start
-        if took >= seconds:
-            return took
-        numbers *= 2
 
 
 FIRST = """

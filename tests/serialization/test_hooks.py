@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import pickle
 import threading
@@ -123,6 +124,49 @@ def test_outside_a_message_it_cannot_be_pickled(refuse: Any) -> None:
     a = Endpoint(A)
     with pytest.raises(OutOfBandPickleError, match="call, a reply or an actor message"):
         refuse(a.own())
+
+
+def test_a_value_that_is_nested_too_deep_is_an_error_and_forks_nothing(
+    ends: tuple[Endpoint, Endpoint],
+) -> None:
+    """At whatever depth the pickler gives up; with Python 3.11 it does so in Python code, too."""
+    a, b = ends
+    ref = a.own()
+    value: Any = ref
+    packed = 0
+    for depth in range(1, 10_000):
+        value = [value]
+        if depth < 700 or depth > 9_990:
+            with contextlib.suppress(SerializationError):
+                a.pack(value, b)
+                packed += 1
+            assert a.forks(ref) == packed
+    assert packed > 0
+    with pytest.raises(SerializationError, match="nested deeper than Python's pickle"):
+        a.pack(value, b)
+
+
+@pytest.mark.parametrize("wrong", ["Endless", "Loops"])
+def test_a_value_without_an_end_is_an_error(ends: tuple[Endpoint, Endpoint], wrong: str) -> None:
+    a, b = ends
+    ref = a.own()
+    with pytest.raises(SerializationError, match="nested deeper"):
+        a.pack([ref, globals()[wrong]()], b)
+    assert a.forks(ref) == 0
+
+
+class Endless:
+    """Its parts never end."""
+
+    def __reduce__(self) -> Any:
+        return Endless, (Endless(),)
+
+
+class Loops:
+    """Its own code never ends."""
+
+    def __reduce__(self) -> Any:
+        return self.__reduce__()
 
 
 def test_a_pickle_inside_a_pickle_is_outside_the_message(ends: tuple[Endpoint, Endpoint]) -> None:

@@ -7,6 +7,7 @@ from its first day.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -77,7 +78,7 @@ def _tables(found: Counter[str], attributes: dict[str, Any], owner: str) -> None
             continue
         if isinstance(value, _CONTAINERS):
             found[f"{owner}.{name}"] += _size(value)
-        elif hasattr(value, "cache_info"):
+        elif isinstance(value, functools._lru_cache_wrapper):
             found[f"{CACHE} {owner}.{name}"] += value.cache_info().currsize
 
 

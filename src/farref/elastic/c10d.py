@@ -38,14 +38,12 @@ class C10dRendezvousBackend(RendezvousBackend):
         return "c10d"
 
     def get_state(self) -> tuple[bytes, Token] | None:
-        """See `RendezvousBackend`."""
         found = self._compare_set(_NEVER, _NEVER)  # creates nothing
         return None if found == _NEVER.encode() else (_state(found), found)
 
     def set_state(
         self, state: bytes, token: Token | None = None
     ) -> tuple[bytes, Token, bool] | None:
-        """See `RendezvousBackend`."""
         expected = "" if token is None else _text(token)
         if expected or token is None:
             value = f"{base64.b64encode(state).decode('ascii')} {secrets.token_hex(16)}"

@@ -56,14 +56,12 @@ class EtcdRendezvousBackend(RendezvousBackend):
         return "etcd"
 
     def get_state(self) -> tuple[bytes, Token] | None:
-        """See `RendezvousBackend`."""
         with self._asking():
             return _found(self._post("/kv/range", {"key": self._key}).get("kvs"))
 
     def set_state(
         self, state: bytes, token: Token | None = None
     ) -> tuple[bytes, Token, bool] | None:
-        """See `RendezvousBackend`."""
         if token is None:
             token = 0  # the revision of a key that is not there
         if type(token) is not int or not 0 <= token < 1 << 63:

@@ -142,7 +142,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
         self._attendance.close()
 
     def num_nodes_waiting(self) -> int:
-        """See `RendezvousHandler`; as of a second ago. Raises `RendezvousError`."""
+        """How many nodes wait to join, as of a second ago. Raises `RendezvousError`."""
         membership = self._attendance.membership
         number = -1 if membership is None else membership.round
         return self._attendance.view().waiting_for(self.node, number)

@@ -45,14 +45,12 @@ class ServiceRendezvousBackend(RendezvousBackend):
         return "farref"
 
     def get_state(self) -> tuple[bytes, Token] | None:
-        """See `RendezvousBackend`."""
         found: tuple[bytes, Token] | None = self._ask("cell", self._run)
         return found
 
     def set_state(
         self, state: bytes, token: Token | None = None
     ) -> tuple[bytes, Token, bool] | None:
-        """See `RendezvousBackend`."""
         if token is not None and type(token) is not int:
             found = self.get_state()
             return None if found is None else (*found, False)

@@ -173,26 +173,21 @@ class TorchrunHandler(RendezvousHandler):
         return True
 
     def is_closed(self) -> bool:
-        """See `DynamicRendezvousHandler`."""
         with _as_torch_says_it():
             return self._nodes.is_closed()
 
     def set_closed(self) -> None:
-        """See `DynamicRendezvousHandler`."""
         with _as_torch_says_it():
             self._nodes.set_closed()
 
     def num_nodes_waiting(self) -> int:
-        """See `DynamicRendezvousHandler`."""
         with _as_torch_says_it():
             return self._nodes.num_nodes_waiting()
 
     def get_run_id(self) -> str:
-        """See `DynamicRendezvousHandler`."""
         return self._nodes.get_run_id()
 
     def shutdown(self) -> bool:
-        """See `DynamicRendezvousHandler`."""
         return self._nodes.shutdown()
 
 

@@ -99,7 +99,7 @@ class Node(Program):
         self._post()
 
     def do(self, effects: list[Effect]) -> None:
-        """See `Program.do`."""
+        """Carry out *effects*."""
         self._obey(effects)
         self._post()
 

@@ -6,7 +6,7 @@ There are no references, no threads that wait, no timeouts, no errors, no proofs
 once. So this is the floor of what `rpc_sync` can take, in this language on this base.
 """
 
-# ruff: noqa: D102, N802 (Thespian's method names; the classes say what they do)
+# ruff: noqa: N802 (Thespian's method names; the classes say what they do)
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ answer. An object is an entry of a dictionary, a reference is the owner's addres
 counts or frees.
 """
 
-# ruff: noqa: D102, N802 (Thespian's method names; the classes say what they do)
+# ruff: noqa: N802 (Thespian's method names; the classes say what they do)
 
 from __future__ import annotations
 
