@@ -44,5 +44,5 @@ class Bell:
         for each in descriptors:
             os.close(each)
 
-    # Who has others ring leaves the closing to this: whoever can still ring holds the bell.
+    # If other threads may still ring, leave the closing to this: they hold the bell.
     __del__ = close
