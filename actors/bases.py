@@ -31,7 +31,7 @@ from ..features import knows_peers
 from ..protocol.errors import OverloadedError, SerializationError, SystemDownError
 from . import directory
 from .base import places, system_base, tcp
-from .base.envelopes import Envelope, UserIntent
+from .base.envelopes import Received, UserIntent
 from .base.settings import Limits
 from .base.system import HOST_CAPABILITY, Mode
 from .base.transport import Transport
@@ -250,7 +250,7 @@ def own(transport: object) -> Transport | None:
 
 def nudge(transport: Transport, message: object) -> None:
     """Have whoever runs *transport* find *message*. Takes no lock."""
-    transport.loop.deliver_local(Envelope(transport.myAddress, message))
+    transport.loop.deliver_local(Received(transport.myAddress, message))
 
 
 def post_as(actor: Any, address: ActorAddress, message: object) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.room import Flow
+    from ..protocol.messages import Flow
     from ..serialization.frozen import Frozen
     from .endpoint import Endpoint
     from .packing import Pack, Share
@@ -150,7 +150,7 @@ class Calls:
     ) -> Future[Any]:
         """Ask for a copy of the value, or with *copy* false whether there is one.
 
-        *direct* and *follow*: see `Requests.fetch`. Without *direct* the value of an alias comes by
+        *direct* and *follow*: see `Context.fetch`. Without *direct* the value of an alias comes by
         way of the alias's owner, in turn with all that was asked of it before and after.
         """
         if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
@@ -305,7 +305,7 @@ class Calls:
         endpoint.check_open()
         with endpoint.lock:
             if to.id in endpoint.context.dead:
-                how = endpoint.context.how(to.id)
+                how = endpoint.context.entries.how(to.id)
                 raise WorkerDiedError(f"worker {to} died{how}; choose another one")
             endpoint.book.learn(to.id, to.address)
         handler = endpoint.in_loop()

@@ -102,7 +102,7 @@ class Tally:
             context = endpoint.context
             owners = len(context.owners)
             aliases = sum(owner.alias is not None for owner in context.owners.values())
-            loans = context.borrowed()
+            loans = context.loans.borrowed()
             borrowers = sum(
                 not user.confirmed and (rref in loans or bool(getattr(user, "reported", ())))
                 for rref, user in context.users.items()

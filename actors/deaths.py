@@ -76,10 +76,10 @@ class Deaths:
             self.counted += len(news)
         for worker in news:
             if cause:
-                endpoint.context.causes[worker] = cause
+                endpoint.context.state.causes[worker] = cause
             endpoint.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
             for ask in endpoint.calls.asked(worker):
-                ask.failed(death_of(worker, None, endpoint.context.how(worker)))
+                ask.failed(death_of(worker, None, endpoint.context.entries.how(worker)))
             with endpoint.lock:
                 endpoint.delivery.forget(worker)
                 endpoint.book.forget(worker)
@@ -172,7 +172,7 @@ class Deaths:
 
 
 def death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:
-    """The error for what waited for *worker*, or for its object *rref*; *how*: see `Tables.how`."""
+    """The error for what waited for *worker* or its object *rref*; *how*: see `Entries.how`."""
     if rref is not None:
         return OwnerDiedError(
             f"{worker}, the owner of {rref}, died{how}, and the value with it; create it again"

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ..protocol import room
 from ..protocol.errors import ProtocolError
 from ..protocol.ids import is_name
-from ..protocol.messages import ABOUT_ROOM, FLOW_OF, NAMING, strangers_in
+from ..protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, strangers_in
 from ..protocol.packets import decode, encode
-from ..protocol.room import FLOWS
 from ..serialization import shared
 from ..serialization.failures import text_of
 from ..serialization.payload import Payload
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
 
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
-    from ..protocol.messages import Cargo, Message
-    from ..protocol.room import Flow
+    from ..protocol.messages import Cargo, Flow, Message
     from .effects import Later
     from .endpoint import Endpoint
     from .links import Outgoing
@@ -120,7 +118,8 @@ class Delivery:
         if self._links.owing:
             self._links.give(self._full)
         packets, news = self._links.packets(now, gather=gather)
-        self._endpoint.mints.note(self._endpoint.context.minted, now)
+        state = self._endpoint.context.state
+        self._endpoint.mints.note((state.forks, state.calls), now)
         if news:
             self._endpoint.wake()  # the mailbox thread keeps the time
         return packets
@@ -271,7 +270,7 @@ class Delivery:
             with endpoint.lock:
                 if sender.id in endpoint.context.dead or endpoint.closed:
                     return
-                now = endpoint.context.now = time.monotonic()
+                now = endpoint.context.state.now = time.monotonic()
                 self.tally.packets_received += 1
                 endpoint.learn(sender, *peers)
                 if endpoint.discards:

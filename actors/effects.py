@@ -80,7 +80,7 @@ class Effects:
                 case Fail(call, worker, rref):
                     future = endpoint.calls.answered(call)
                     if future is not None:
-                        error = death_of(worker, rref, endpoint.context.how(worker))
+                        error = death_of(worker, rref, endpoint.context.entries.how(worker))
                         later.append(lambda f=future, e=error: f.failed(e))  # type: ignore[misc]
                 case Stop(sender, call):
                     endpoint.server.stop(sender, call)

@@ -206,7 +206,7 @@ class Endpoint:
         with undisturbed:
             try:
                 with self.lock:
-                    self.context.now = time.monotonic()
+                    self.context.state.now = time.monotonic()
                     try:
                         if self.discards:
                             self.discards.sweep(later)
@@ -399,7 +399,7 @@ class Endpoint:
     def canonical(self, rref: RRefId) -> RRefId | None:
         """The object behind *rref*, maybe itself; None while that is not known here."""
         with self.lock:
-            return self.context.canonical(rref)
+            return self.context.names.canonical(rref)
 
     def where_asked(self, rref: RRefId) -> tuple[RRefId, RRefId]:
         """The ids that requests on *rref* may go to: its own, and that of what it stands for."""
@@ -409,7 +409,7 @@ class Endpoint:
     def trail(self, rref: RRefId) -> str:
         """For an alias, the way from it to its value; otherwise empty."""
         with self.lock:
-            path = self.context.path(rref)
+            path = self.context.names.path(rref)
         return " -> ".join(map(str, (rref, *path))) if path else ""
 
     def is_confirmed(self, rref: RRefId) -> bool:

@@ -74,7 +74,7 @@ def holdings_of(endpoint: Endpoint, rref: RRefId) -> list[Holding]:
         if entry is None:
             return list(_flights(endpoint, rref))
         found = [*_tables(endpoint, entry), *_flights(endpoint, rref)]
-        aliases = context.standing_for(rref)
+        aliases = context.aliases.standing_for(rref)
         found += [Holding("alias", rref=spell(alias)) for alias in aliases]
         count = entry.handles - len(aliases)
     if count > 0:
@@ -109,7 +109,7 @@ def _tables(endpoint: Endpoint, entry: Owner | User) -> Iterator[Holding]:
     def age(fork: ForkId) -> float | None:
         return endpoint.mints.age_of_fork(fork.number, now) if fork.parent == endpoint.me else None
 
-    brought = context.served(rref)
+    brought = context.loans.served(rref)
     for call in brought:
         yield Holding("serving", spell(call), worker=spell(call.caller))
     if entry.messages > len(brought):

@@ -176,7 +176,7 @@ def _known(endpoint: Endpoint, spell: Spell) -> list[tuple[ReferenceInfo, RRefId
     """Every row, as far as the tables tell, and what is stored."""
     with endpoint.lock:  # the tables change in other threads
         rrefs = [*endpoint.context.owners, *endpoint.context.users]
-        loans = endpoint.context.borrowed()
+        loans = endpoint.context.loans.borrowed()
         names = _names(endpoint)
     known = []
     for start in range(0, len(rrefs), LOOK):  # or the protocol would wait for a long table
@@ -192,7 +192,7 @@ def _known(endpoint: Endpoint, spell: Spell) -> list[tuple[ReferenceInfo, RRefId
 def _names(endpoint: Endpoint) -> dict[RRefId, dict[RRefId, int]]:
     """Of each object, the names that its handles have, if not its own."""
     names: dict[RRefId, dict[RRefId, int]] = defaultdict(dict)
-    for rref, name in endpoint.context.names.items():
+    for rref, name in endpoint.context.state.names.items():
         if name.handles:  # or only requests under it are not answered
             names[name.canonical][rref] = name.handles
     return names
@@ -224,7 +224,7 @@ def _row(
     now = time.monotonic()
     role: Role
     alias = entry.alias if isinstance(entry, Owner) else None
-    canonical = endpoint.context.canonical(entry.rref)
+    canonical = endpoint.context.names.canonical(entry.rref)
     requested: ForkId | None = None
     if isinstance(entry, BorrowingUser):
         loans = [*loans, *entry.reported]

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from ..protocol.delivery import Packet
     from ..protocol.ids import WorkerId
-    from ..protocol.messages import Message
-    from ..protocol.room import Flow
+    from ..protocol.messages import Flow, Message
 
     Outgoing = list[tuple[WorkerId, Packet]]
 

@@ -55,7 +55,7 @@ class Objects:
         endpoint.check_process()
         site = sites.here() if endpoint.sites.wanted else None
         with endpoint.lock:
-            endpoint.context.now = time.monotonic()
+            endpoint.context.state.now = time.monotonic()
             rref = endpoint.context.own()
             self._values[rref] = Stored(value, on_delete)
             if site is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorAddress
 
-    from .base.envelopes import Envelope
+    from .base.envelopes import Received
     from .endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class OwnPort(Receiver, SelfRunning):
                 log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400 - as text
                 time.sleep(0.05)  # no busy loop if it fails every time
 
-    def _handle(self, envelope: Envelope) -> bool:
+    def _handle(self, envelope: Received) -> bool:
         """Take one message; whether to go on."""
         self._receive(envelope.message, envelope.sender)
         return not self._stopping

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorAddress
 
-    from .base.loop import Loop
+    from .base.loop import RunLoop
     from .endpoint import Endpoint
 
 
@@ -99,7 +99,7 @@ class SelfRunning(Port):
         return False
 
 
-def lead_until(loop: Loop, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+def lead_until(loop: RunLoop, future: concurrent.futures.Future[Any], timeout: float) -> bool:
     """Run *loop* in the calling thread until *future* is done; whether it is.
 
     False at once if another thread runs it and goes on.

@@ -56,7 +56,7 @@ class Queues:
         return self.look_at is not None and now >= self.look_at
 
     def look(self, now: float) -> list[RRefId]:
-        """The objects to suspect now: see `Rings.suspect`."""
+        """The objects to suspect now: see `Context.suspect`."""
         suspected = [rref for rref in list(self._queues) if self._is_suspect(rref)]
         self.look_at = None
         if self._queues:
@@ -64,7 +64,7 @@ class Queues:
         return suspected
 
     def _is_suspect(self, rref: RRefId) -> bool:
-        owner, blocker = self._context.owners.get(rref), self._context.blocker(rref)
+        owner, blocker = self._context.owners.get(rref), self._context.rings.blocker(rref)
         if owner is None or not owner.queue:
             del self._queues[rref]
             return False

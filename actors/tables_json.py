@@ -27,17 +27,21 @@ from ..protocol.effects import Send
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.lending import LendingOwner, LendingUser, Loan
 from ..protocol.messages import KINDS, Cargo, Descriptor, Hop, Moved, Passing, Report
-from ..protocol.names import Name
 from ..protocol.owner import Owner
 from ..protocol.sharing import DISCIPLINES
-from ..protocol.tables import Relay, Waiting
+from ..protocol.state import Name, Relay, Tables, Waiting
 from ..protocol.user import User
 from .tracing import spell
 
-_APART = frozenset({"me", "discipline", "now", "_looking"})
-"""What a context has besides its tables. The time is the shell's to say: `born` is left out too.
+_APART = frozenset({"me", "discipline", "now", "looking"})
+"""The parts of a state that are no tables. The shell says the time, so `born` is left out too.
 
-What a probe waits to be told is told in the same step."""
+A probe waits to be told something in the same step only."""
+_PLAIN = frozenset({"owners", "users", "waiting", "dead", "buried", "causes", "names"})
+_TABLES = {
+    name if name in _PLAIN else f"_{name}": name for name in Tables.__slots__ if name not in _APART
+}
+"""The tables, by their names in a trace."""
 _DEAD = frozenset({"dead", "buried"})
 MOST = 20_000
 """Entries of an endpoint whose tables are written down; of more it would be held up for long."""
@@ -62,7 +66,7 @@ def tables_of(context: Context) -> dict[str, Any] | None:
     if len(context.owners) + len(context.users) + len(context.waiting) > MOST:
         return None
     write = _Writer()
-    return {name: write.plain(value) for name, value in vars(context).items() if name not in _APART}
+    return {name: write.plain(getattr(context.state, it)) for name, it in _TABLES.items()}
 
 
 def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Context:
@@ -72,18 +76,18 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     """
     if sharing not in DISCIPLINES:
         raise SnapshotError(f"{sharing!r} is no discipline")
-    context = Context(me, sharing)  # type: ignore[arg-type]  # it is one
-    if not isinstance(tables, dict) or set(tables) != set(vars(context)) - _APART:
+    state = Tables(me, DISCIPLINES[sharing])
+    if not isinstance(tables, dict) or tables.keys() != _TABLES.keys():
         raise SnapshotError("they do not have the fields that tables have")
     read = _Reader(worker)
     for name, value in tables.items():
         found = read.value(value)
         if type(found) is set and name in _DEAD:  # up to format 5
             found = Dead((each.incarnation, each.incarnation) for each in found)
-        if type(found) is not type(getattr(context, name)):
+        if type(found) is not type(getattr(state, _TABLES[name])):
             raise SnapshotError(f"their {name!r} is not what belongs there")
-        setattr(context, name, found)
-    return context
+        setattr(state, _TABLES[name], found)
+    return Context(me, state=state)
 
 
 class _Writer:

@@ -78,7 +78,7 @@ class Waits:
     # ---- under the endpoint's lock
 
     def of(self, call: CallId) -> tuple[CallId | None, int, str]:
-        """What the request *call*, which runs here, waits for: see `Rings.waits`."""
+        """What the request *call*, which runs here, waits for: see `Context.waits`."""
         wait = self._waits.get(call)
         for future in wait.futures if wait is not None else ():
             needed = _needed(future)

@@ -1,9 +1,9 @@
 """Everything that one endpoint knows about references: the machines, composed.
 
-A `Context` holds one `Owner` for each object that lives here and one `User` for each
-object that lives elsewhere, mints ids, and routes every message to the machine it is for.
-It is sans-IO: whatever happens to the endpoint is a method call, and the answer is a list
-of effects for the shell to carry out, in order. It is not thread-safe; the shell calls it
+A `Context` routes every message to the machine that it is for. The machines share one `Tables` and
+each has the machines below it (the order is in the package's docstring); only the `Context` knows
+all of them. It is sans-IO: whatever happens to the endpoint is a method call, and the answer is a
+list of effects for the shell to carry out, in order. It is not thread-safe; the shell calls it
 under one lock.
 
 How a reference travels, seen from both ends::
@@ -26,15 +26,24 @@ endpoints that it had passed references to, and that the owner has not heard of,
 themselves known. For one that comes too late the owner puts a placeholder in the place of the
 object, has it resolved to a `RefLostError` (`Lose`), and counts it as ever: so the late
 endpoint is answered like any other, and learns of the loss when it uses the reference (G6).
+
+What a shell does with a context: it calls the public methods. It reads the tables (``state``, of
+which ``owners``, ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and
+fills ``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`,
+`Loans.borrowed`, `Loans.served`, `Rings.blocker` and `Entries.how`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from .creations import Seen
+from .aliases import Aliases
+from .borrowing import batched
 from .effects import Effect, Fail, Hand, Lose, Refusal, Refuse, Run, Send, Stop
+from .entries import Entries
 from .errors import ProtocolError
+from .hosting import Hosting
+from .loans import Loans
 from .messages import (
     Ack,
     AliasGone,
@@ -50,7 +59,6 @@ from .messages import (
     Invoke,
     Message,
     NotifyRefRemoved,
-    ObjectRequest,
     Probe,
     RefRemoved,
     Reply,
@@ -60,41 +68,184 @@ from .messages import (
     Tell,
     check_message,
 )
+from .names import Names
+from .references import References
+from .requests import Requests
 from .rings import Rings
+from .sharing import DISCIPLINES, Sharing
+from .state import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from .dead import Span
-    from .ids import RRefId, WorkerId
+    from .ids import CallId, RRefId, WorkerId
+    from .messages import Cargo, Descriptor
 
 
-class Context(Rings):
+class Context:
     """All the reference machines of the endpoint *me*, which shares by *sharing* in calls."""
 
-    # ---- what the user's code does
+    def __init__(
+        self, me: WorkerId, sharing: Sharing = "lend", *, state: Tables | None = None
+    ) -> None:
+        """With *state* the machines go on from there."""
+        self.state = state = state or Tables(me, DISCIPLINES[sharing])
+        self.me = me
+        self.owners, self.users = state.owners, state.users
+        self.waiting, self.dead = state.waiting, state.dead
+        entries = self.entries = Entries(state)
+        loans = self.loans = Loans(state, entries)
+        names = self.names = Names(state, entries)
+        references = self._references = References(state, entries, loans, names)
+        requests = self._requests = Requests(state, entries, loans, names, references)
+        aliases = self.aliases = Aliases(state, entries, loans, names, references, requests)
+        self._hosting = Hosting(state, entries, references, requests, aliases)
+        self.rings = Rings(state, entries)
+
+    # ---- questions
+
+    def owner_of(self, rref: RRefId) -> WorkerId:
+        """The endpoint that owns the value of *rref*. Raises `OwnerDiedError` if it is dead."""
+        return self.names.owner_of(rref)
+
+    def whereabouts(self, rref: RRefId) -> RRefId:
+        """The object that requests for *rref* go to: the canonical one, once it is known."""
+        return self.names.whereabouts(rref)
+
+    # ---- handles, and references on the way
 
     def own(self) -> RRefId:
         """A new object, here, with its value and one handle: ``RRef(value)``."""
-        rref = self._mint_rref()
-        owner = self._begin(rref)
+        rref = self.entries.mint_rref()
+        owner = self.entries.begin(rref)
         owner.created = owner.resolved = True
-        owner.hold()
+        owner.handles = 1
         return rref
 
-    # ---- what the shell reports of the objects that live here
+    def hold(self, rref: RRefId) -> None:
+        """One more handle of *rref* lives in this process."""
+        self.entries.hold(rref)
+
+    def take_up(self, descriptor: Descriptor) -> list[Effect]:
+        """One more handle, of a reference that arrived under a name and whose message holds it."""
+        return self._finish(self.names.take_up(descriptor))
+
+    def drop(self, *rrefs: RRefId) -> list[Effect]:
+        """One handle of each of *rrefs* is gone."""
+        drop = self.entries.drop
+        return self._finish([effect for rref in rrefs for effect in drop(rref)])
+
+    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
+        """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
+        return self._references.fork(rref, to)
+
+    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
+        """Share for a call on *to*, as the discipline says; a creation has no reply."""
+        return self._references.lend(rref, to, replies=replies)
+
+    def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
+        """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
+        return self._references.give_back(rref, call)
+
+    def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
+        """Undo forks whose message could not be pickled, or never left."""
+        return self._references.abandon(descriptors)
+
+    def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
+        """A message or reply has been handled: its own hold on its references ends."""
+        return self._finish(self.entries.release(descriptors))
+
+    # ---- what the user's code asks for
+
+    def create(
+        self, to: WorkerId, cargo: Cargo, target: RRefId | None = None
+    ) -> tuple[RRefId, list[Effect]]:
+        """A new object on *to*, made by running *cargo*, with one handle here: ``remote``.
+
+        With *target* the function is a method of that object, which *to* owns.
+        """
+        return self._requests.create(to, cargo, target)
+
+    def call(
+        self, to: WorkerId, cargo: Cargo, chain: tuple[RRefId, ...] = ()
+    ) -> tuple[CallId, list[Effect]]:
+        """Run *cargo* on *to*: ``rpc_sync`` and ``rpc_async``."""
+        return self._requests.call(to, cargo, chain)
+
+    def invoke(
+        self, rref: RRefId, cargo: Cargo, chain: tuple[RRefId, ...] = (), to: WorkerId | None = None
+    ) -> tuple[CallId, list[Effect]]:
+        """Run a method of the object: ``rref.rpc_sync().method()`` and its kin.
+
+        What is in *cargo* was lent to *to*. Raises `ElsewhereError` if that is not the owner.
+        """
+        return self._requests.invoke(rref, cargo, chain, to)
+
+    def fetch(
+        self,
+        rref: RRefId,
+        chain: tuple[RRefId, ...] = (),
+        *,
+        copy: bool = True,
+        direct: bool = False,
+        follow: bool = True,
+    ) -> tuple[CallId, list[Effect]]:
+        """Ask for a copy of the value (``to_here``), or only whether there is one (``wait``).
+
+        With *direct* an alias answers where the value is; with *follow* it is asked for there.
+        """
+        return self._requests.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
+
+    def cancel(self, call: CallId) -> list[Effect]:
+        """Ask that *call* is not started any more. Its reply still comes."""
+        return self._requests.cancel(call)
+
+    def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
+        """Send a one-way message."""
+        self.entries.check_alive(to)
+        return [Send(to, Tell(cargo=cargo))]
+
+    # ---- what the shell reports of requests, and of the objects that live here
+
+    def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
+        """Answer *call*, whose caller is named in its id; what its request held is let go."""
+        return self._finish(self._requests.reply(call, cargo))
+
+    def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
+        """Answer *call*, which was not run, with the error in *cargo*."""
+        return self._finish(self._requests.reply(call, cargo, refused=True))
 
     def resolve(self, rref: RRefId) -> list[Effect]:
         """The value of *rref*, or the error that takes its place, is there."""
         owner = self.owners[rref]
-        effects = self._made(rref)
-        effects += self._after(owner, owner.resolve())
-        return self._finish(effects + self._answer_asking(owner))
+        effects = self.loans.made(rref)
+        effects += self.entries.after(owner, owner.resolve())
+        return self._finish(effects + self.aliases.answer_asking(owner))
+
+    def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
+        """The function that makes *rref* returned the reference *target*, of which it has a handle.
+
+        The handle stays the function's own: the alias gets one of its own.
+        """
+        effects = self.loans.made(rref)
+        return self._finish(effects + self.aliases.stand_for(rref, target))
 
     def done(self, rref: RRefId) -> list[Effect]:
         """The request that ran on *rref* has ended."""
         owner = self.owners[rref]
-        return self._after(owner, owner.done())
+        return self.entries.after(owner, owner.done())
+
+    def suspect(self, rref: RRefId) -> list[Effect]:
+        """Requests have been queued on *rref* for some time: look whether they wait in a ring."""
+        return self._finish(self.rings.suspect(rref))
+
+    def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
+        """The answer to a `Look`: *run* waits for *call*, or (None) for no request.
+
+        *number* tells this wait of *run* from all its others; *what* is the wait in words.
+        """
+        return self._finish(self.rings.waits(run, call, number, what))
 
     # ---- messages
 
@@ -122,101 +273,74 @@ class Context(Rings):
             raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
         match message:
             case ForkRequest():
-                owner, lost = self._own_or_await(message.rref)
+                owner, lost = self.entries.own_or_await(message.rref)
                 return [*owner.fork_request(sender, message), *lost]
             case Delete():
-                return self._delete(sender, message)
-            case Ack():
-                user = self._user(message.rref)
-                return self._after(
-                    user, user.ack(sender, message) + self._created(message.rref, sender)
-                )
+                return self.loans.delete(sender, message)
+            case Ack(rref=rref):
+                user = self.entries.user(rref)
+                effects = user.ack(sender, message)
+                return self.entries.after(user, effects + self._hosting.created(rref, sender))
             case ChildAck():
                 found_user = self.users.get(message.rref)
                 if found_user is None or found_user.lost:
                     return []  # the owner died meanwhile, and with it went the pin
-                return self._after(found_user, found_user.child_ack(sender, message))
-            case Cancel(call=call, rref=rref):
-                return [Stop(sender, call)] if rref is None else self._cancel(sender, call, rref)
+                return self.entries.after(found_user, found_user.child_ack(sender, message))
+            case Cancel(call=call, rref=on):
+                return (
+                    [Stop(sender, call)] if on is None else self._hosting.cancel(sender, call, on)
+                )
             case Returned(loans=loans):
-                return [e for r in loans for e in self._loan_ended(sender, r.rref, r.fork, r)]
+                return [e for r in loans for e in self.loans.ended(sender, r.rref, r.fork, r)]
             case NotifyRefRemoved(loans=notices):
-                self._check_notices(sender, notices)
-                return [e for rref, fork in notices for e in self._notified(sender, rref, fork)]
+                return self.loans.notified(sender, notices)
             case RefRemoved(removed=removed):
-                self._check_removed(sender, removed)
-                return [effect for each in removed for effect in self._delete(sender, each)]
+                return self.loans.removed(sender, removed)
             case Tell(cargo=cargo):
-                return [*self._accept(sender, cargo), Hand(sender, message)]
+                return [*self._references.accept(sender, cargo), Hand(sender, message)]
             case Call(call=call, cargo=cargo):
-                return [*self._accept_request(sender, call, cargo), Run(sender, message)]
+                accepted = self._references.accept_request(sender, call, cargo)
+                return [*accepted, Run(sender, message)]
             case Create():
-                return self._receive_create(sender, message)
-            case Invoke(call=call, rref=rref, cargo=cargo):
-                self._check_cargo(sender, cargo, lendable=True)
-                _, lost = self._own_or_await(rref)
-                effects = self._accept_request(sender, call, cargo)
-                return [*lost, *effects, *self._enqueue(rref, sender, message)]
-            case Fetch(rref=rref):
-                _, lost = self._own_or_await(rref)
-                return [*lost, *self._enqueue(rref, sender, message)]
+                return self._hosting.create(sender, message)
+            case Invoke():
+                return self._hosting.invoke(sender, message)
+            case Fetch():
+                return self._hosting.fetch(sender, message)
             case Reply():
                 return self._receive_reply(sender, message)
             case AliasRef():
-                return self._alias_ref(sender, message)
+                return self.aliases.receive_alias_ref(sender, message)
             case Canonical():
-                return self._canonical(sender, message)
+                return self.aliases.receive_canonical(sender, message)
             case AliasGone():
-                return self._alias_gone(sender, message)
+                return self.aliases.receive_alias_gone(sender, message)
             case Probe():
-                return self._receive_probe(sender, message)
+                return self.rings.receive_probe(sender, message)
             case RoomAsked() | RoomGiven():
                 return []  # delivery has seen to it
             case _:
                 assert_never(message)
 
-    def _receive_create(self, sender: WorkerId, message: Create) -> list[Effect]:
-        if message.rref.creator != sender or message.fork.parent != sender:
-            raise ProtocolError(f"{sender} created {message.rref}, an id that is not its own")
-        if message.call.caller != sender:
-            raise ProtocolError(f"{sender} created by call {message.call}, an id not its own")
-        if message.target is not None:
-            self._check_mine(message.target)
-        self._check_cargo(sender, message.cargo, lendable=True)
-        owner, _ = self._own_or_await(message.rref, created_here=True)
-        effects = owner.create(sender, message, self.me)
-        # Acknowledged now, when it is accepted, not when it has run.
-        ack = Ack(rref=message.rref, fork=message.fork)
-        acks: list[Effect] = [] if sender == self.me else [Send(sender, ack)]
-        if message.target is None or not self._passes_on(message.target):
-            effects, acks = [*acks, *effects], []
-        self._seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)
-        self._making[message.rref] = message.call
-        effects += self._accept_request(sender, message.call, message.cargo)
-        if message.target is None:
-            effects.append(Run(sender, message))
-        else:
-            effects += self._own_or_await(message.target)[1]
-            effects += self._enqueue(message.target, sender, message, acks)
-        if sender == self.me:
-            effects += self._created(message.rref, self.me)
+    def _receive_reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
+        waiting = self._requests.check_reply(sender, message)
+        effects = self._requests.receive_reply(sender, waiting, message)
+        if waiting.relay is not None:  # the loans of what was passed on have been settled first
+            effects += self.aliases.pass_back(waiting.relay, message.cargo)
+            effects += self.entries.release(message.cargo.descriptors)
         return effects
 
-    def _enqueue(
-        self, rref: RRefId, sender: WorkerId, request: ObjectRequest, acks: Sequence[Effect] = ()
-    ) -> list[Effect]:
-        owner = self.owners[rref]
-        if not isinstance(request, Create) and request.cancelled:
-            return self._after(owner, [Refuse(sender, request, Refusal.CANCELLED)])
-        if owner.alias is not None and self._passes_on(rref):
-            return self._pass_on(owner.alias, sender, request, list(acks))
-        return self._after(owner, owner.enqueue(sender, request))
+    def _finish(self, effects: list[Effect]) -> list[Effect]:
+        """All that a step asks for, in as few messages as it can be; what was held back is last."""
+        if self.state.held or self.state.fetching:
+            effects += self.names.send_held()
+        return batched(self.entries.sendable(effects))
 
     # ---- death
 
     def outlive(self, spans: Iterable[Span]) -> None:
         """These were dead and buried before this endpoint came: they never held anything here."""
-        for dead in (self.dead, self.buried):
+        for dead in (self.dead, self.state.buried):
             dead.merge(spans)
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
@@ -227,7 +351,7 @@ class Context(Rings):
         if worker in self.dead or worker == self.me:
             return []
         self.dead.add(worker)
-        self._asked.pop(worker, None)
+        self.state.asked.pop(worker, None)
         effects: list[Effect] = []
         for call, waiting in list(self.waiting.items()):
             if waiting.to == worker:
@@ -241,31 +365,29 @@ class Context(Rings):
         for user in list(self.users.values()):
             if user.owner == worker:
                 user.lose()
-                self._creating.pop(user.rref, None)
-                effects += self._after(user, [])
+                self.state.creating.pop(user.rref, None)
+                effects += self.entries.after(user, [])
             else:
-                effects += self._after(user, user.died(worker, self._mint_fork))
-        effects += self._lose_aliases(worker)
+                effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))
+        effects += self.aliases.died(worker)
         for message in unacknowledged:
-            effects += self._take_back(message)
+            effects += self.loans.take_back(message)
         return self._finish(effects)
 
     def bury(self, worker: WorkerId) -> list[Effect]:
         """Release what the dead *worker* held, was sent, or was owed (G4 and G5)."""
-        self.buried.add(worker)
+        self.state.buried.add(worker)
         effects: list[Effect] = []
         for owner in list(self.owners.values()):
-            effects += self._after(owner, owner.forget(worker))
+            effects += self.entries.after(owner, owner.forget(worker))
             if not owner.created and owner.rref.creator == worker:
                 # Its creation can not arrive any more, so neither can its value.
                 effects.append(Lose(owner.rref))
         for user in list(self.users.values()):
-            effects += self._after(user, user.forget(worker))
-        self._seen.pop(worker, None)
+            effects += self.entries.after(user, user.forget(worker))
+        self.state.seen.pop(worker, None)
         missed = {user.owner for user in self.users.values()}
-        self.causes = {
-            dead: cause
-            for dead, cause in self.causes.items()
-            if dead not in self.buried or dead in missed
-        }
+        causes = self.state.causes
+        for dead in [dead for dead in causes if dead in self.state.buried and dead not in missed]:
+            del causes[dead]
         return self._finish(effects)

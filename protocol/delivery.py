@@ -40,8 +40,8 @@ import msgspec
 
 from . import room as rooms
 from .errors import ProtocolError
-from .messages import Message, RoomAsked, RoomGiven
-from .room import FLOWS, Flow, Room
+from .messages import FLOWS, Flow, Message, RoomAsked, RoomGiven
+from .room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -9,38 +9,44 @@ back finds the lender's own pin still there.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from .borrowing import BorrowingUser, removal
+from .effects import Send
 from .errors import ProtocolError
-from .messages import Reply, Report, Returned
-from .tables import Tables, loans_among
+from .messages import Passing, Reply, Report, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .effects import Effect
+    from .entries import Entries
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Delete, Descriptor, Message
-    from .sharing import Sharing
+    from .state import Tables
 
 
-class Loans(Tables):
-    """The tables, and what happens to loans in them."""
+def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
+    """Those that are lent for a call."""
+    return tuple([each for each in descriptors if each.passing is Passing.LOAN])
 
-    def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
-        super().__init__(me, sharing)
-        self._serving: dict[CallId, tuple[Descriptor, ...]] = {}
-        """Requests that run or wait here: the references in each."""
+
+@dataclass(slots=True)
+class Loans:
+    """What happens to loans."""
+
+    state: Tables
+    entries: Entries
 
     # ---- at the callee
 
     def borrowed(self) -> dict[RRefId, list[ForkId]]:
         """The loans to this endpoint for calls that wait or run here, by object."""
         found: dict[RRefId, list[ForkId]] = {}
-        for descriptors in self._serving.values():
+        for descriptors in self.state.serving.values():
             for loan in loans_among(descriptors):
                 found.setdefault(loan.rref, []).append(loan.fork)
         return found
@@ -49,27 +55,29 @@ class Loans(Tables):
         """The requests that wait or run here and brought *rref*."""
         return [
             call
-            for call, descriptors in self._serving.items()
+            for call, descriptors in self.state.serving.items()
             if any(each.rref == rref for each in descriptors)
         ]
 
-    def _loan(self, rref: RRefId, call: CallId) -> Descriptor | None:
+    def find(self, rref: RRefId, call: CallId) -> Descriptor | None:
         """The loan of *rref* for *call*, which runs here."""
-        for loan in loans_among(self._serving.get(call, ())):
+        for loan in loans_among(self.state.serving.get(call, ())):
             if loan.rref == rref:
                 return loan
         return None
 
-    def _end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
+    def end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
         """A request has been handled: let go of its references, and settle the loans in it."""
-        descriptors = self._serving.pop(call, ())
-        effects = self._release(descriptors)
+        descriptors = self.state.serving.pop(call, ())
+        if not descriptors:
+            return (), []
+        effects = self.entries.release(descriptors)
         reports: list[Report] = []
         for loan in loans_among(descriptors):
-            user = self.users.get(loan.rref)
+            user = self.state.users.get(loan.rref)
             if user is not None:
                 report, settled = user.end_loan(loan.fork, replies=replies)
-                effects += self._after(user, settled)
+                effects += self.entries.after(user, settled)
             else:  # it came home, its owner died, or nothing here needs it any more
                 back = Report(rref=loan.rref, fork=loan.fork, owner=loan.owner, held=False)
                 report = None if replies else back
@@ -77,65 +85,79 @@ class Loans(Tables):
                 reports.append(report)
         return tuple(reports), effects
 
-    def _release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
-        effects: list[Effect] = []
-        for descriptor in descriptors:
-            entry = self._entry(descriptor.rref)
-            effects += self._after(entry, entry.release())
-        return effects
+    def made(self, rref: RRefId) -> list[Effect]:
+        """The function that makes *rref* has run: settle what was lent for it."""
+        call = self.state.making.pop(rref, None)
+        if call is None:
+            return []
+        loans, effects = self.end(call, replies=False)
+        return [*effects, Send(call.caller, Returned(loans=loans))] if loans else effects
 
     # ---- at the lender
 
-    def _loan_ended(
+    def ended(
         self, sender: WorkerId, rref: RRefId, fork: ForkId, report: Report | None
     ) -> list[Effect]:
-        entry = self._find(rref)
+        """The call for which *fork* was lent to *sender* has run."""
+        entry = self.entries.find(rref)
         if entry is None:
             return []  # its owner died
         if report is not None:
             report = replace(report, borrowers=self._unburied(report.borrowers))
-        return self._after(entry, entry.loan_ended(sender, fork, report))
+        return self.entries.after(entry, entry.loan_ended(sender, fork, report))
 
     # ---- between the owner and those who borrow
 
-    def _delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
-        owner = self._owner(message.rref)
+    def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
+        """*sender* uses an object of this endpoint's no more; if it comes back it is told anew."""
+        alias = self.state.aliases.get(message.rref)
+        if alias is not None:
+            alias.told.discard(sender)
+        owner = self.entries.owner(message.rref)
         message = replace(message, borrowers=self._unburied(message.borrowers))
-        return self._after(owner, owner.delete(sender, message))
+        return self.entries.after(owner, owner.delete(sender, message))
 
-    def _check_removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> None:
-        """All of them are right, before the first is taken."""
+    def removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> list[Effect]:
+        """*sender* has let go. All of them are right, before the first is taken."""
         forks = [fork for each in removed for fork in each.forks]
         if len(set(forks)) < len(forks):
             raise ProtocolError(f"{sender} removed one fork twice")
         for each in removed:
-            self._owner(each.rref).check_delete(sender, each)
+            self.entries.owner(each.rref).check_delete(sender, each)
+        return [effect for each in removed for effect in self.delete(sender, each)]
 
-    def _check_notices(self, sender: WorkerId, notices: tuple[tuple[RRefId, ForkId], ...]) -> None:
+    def notified(
+        self, sender: WorkerId, notices: tuple[tuple[RRefId, ForkId], ...]
+    ) -> list[Effect]:
+        """*sender*, the owner, counts these loans to this endpoint."""
+        users = self.state.users
         for rref, _ in notices:
-            user = self.users.get(rref)
+            user = users.get(rref)
             if user is not None and user.owner != sender:
                 raise ProtocolError(f"{sender} counts {rref}, which {user.owner} owns")
+        return [e for rref, fork in notices for e in self._notified(sender, rref, fork)]
 
     def _notified(self, sender: WorkerId, rref: RRefId, fork: ForkId) -> list[Effect]:
-        user = self.users.get(rref)
+        user = self.state.users.get(rref)
         if not isinstance(user, BorrowingUser):
             return [removal(rref, sender, fork)]
-        return self._after(user, user.notified(fork))
+        return self.entries.after(user, user.notified(fork))
 
-    def _take_back(self, message: Message) -> list[Effect]:
+    def take_back(self, message: Message) -> list[Effect]:
         """The receiver of *message* died, and nobody knows whether it had passed the tables on."""
         effects: list[Effect] = []
         for report in message.loans if isinstance(message, Reply | Returned) else ():
             borrowers = self._unburied(report.borrowers)
-            if borrowers and report.owner not in self.dead:
-                user = self._use(report.rref, report.owner)
+            if borrowers and report.owner not in self.state.dead:
+                user = self.entries.use(report.rref, report.owner)
                 if isinstance(user, BorrowingUser):
-                    effects += self._after(user, user.take_back(borrowers, self._mint_fork))
+                    back = user.take_back(borrowers, self.entries.mint_fork)
+                    effects += self.entries.after(user, back)
         return effects
 
     def _unburied(
         self, borrowers: tuple[tuple[ForkId, WorkerId], ...]
     ) -> tuple[tuple[ForkId, WorkerId], ...]:
         """Who counts: the dead do until their orphans had time to announce (G4)."""
-        return tuple(each for each in borrowers if each[1] not in self.buried)
+        buried = self.state.buried
+        return tuple([each for each in borrowers if each[1] not in buried])

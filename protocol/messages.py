@@ -33,7 +33,7 @@ message               from -> to            in the notes' words
 ====================  ====================  ============================================
 
 `NotifyRefRemoved` and `RefRemoved` are the borrowing discipline's alone; see `sharing` for the
-three disciplines, `alias` for those about aliases, `rings` for `Probe`, and `room` for the last
+three disciplines, `aliases` for those about aliases, `rings` for `Probe`, and `room` for the last
 two, which are about messages, not about references: delivery keeps them to itself.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An
@@ -44,16 +44,20 @@ chains `rings` finds it.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
 from .ids import CallId, ForkId, Number, RRefId, WorkerId
-from .room import Flow
 from .wellformed import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+Flow = Literal["mail", "requests", "results"]
+"""User messages of one flow keep their order (see `room`)."""
+FLOWS: tuple[Flow, ...] = get_args(Flow)
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):

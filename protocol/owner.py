@@ -96,7 +96,7 @@ class Owner:
         self.running: CallId | None = None
         """The request that runs on it."""
         self.alias: Alias | None = None
-        """What it stands for, if the function that made it returned a reference (see `alias`)."""
+        """What it stands for, if the function that made it returned a reference (see `aliases`)."""
         self.aliases: dict[RRefId, WorkerId] = {}
         """The reverse map: the objects that stand for this one, and who owns each."""
         self.asking: list[tuple[WorkerId, CallId]] = []
@@ -105,24 +105,6 @@ class Owner:
         """The greatest id of an alias from which the way leads here."""
 
     # ---- what holds the object
-
-    def hold(self) -> None:
-        """Count one more handle."""
-        self.handles += 1
-
-    def drop(self) -> list[Effect]:
-        """Count one handle less."""
-        if self.handles == 0:
-            raise AssertionError(f"{self.rref} has no handle to drop")
-        self.handles -= 1
-        return self.settle()
-
-    def release(self) -> list[Effect]:
-        """A message that held the object has been handled."""
-        if self.messages == 0:
-            raise AssertionError(f"no message holds {self.rref}")
-        self.messages -= 1
-        return self.settle()
 
     def fork(self, fork: ForkId, to: WorkerId) -> None:
         """Share with *to*: the owner is the parent, so the fork is known at once (G2)."""

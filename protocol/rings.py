@@ -19,7 +19,7 @@ the one that was held back would only take its place in the ring. So a queue to 
 in this way is none in which the ring stands.
 
 **Probes.** When requests have been queued on an object for some time, the shell says so
-(`Rings.suspect`), and a `Probe` follows the way out of that queue, one message for each endpoint::
+(`Context.suspect`). A `Probe` follows the way out of that queue, one message for each endpoint::
 
     owner of x                                    owner of y
         | what blocks x waits for a call on y         |
@@ -54,11 +54,11 @@ It ends, as those inside send their own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .alias import Aliases
 from .effects import Look, Refusal, Send
 from .errors import ProtocolError
 from .messages import Hop, Probe
@@ -66,21 +66,21 @@ from .names import calls_in
 
 if TYPE_CHECKING:
     from .effects import Effect
+    from .entries import Entries
     from .ids import CallId, RRefId, WorkerId
     from .owner import Owner
-    from .sharing import Sharing
+    from .state import Tables
 
 MAX_HOPS = 100
 """Waits that a probe follows at most; of a longer ring each wait ends by its timeout."""
 
 
-class Rings(Aliases):
-    """The tables, and the probes that look for rings in them."""
+@dataclass(slots=True)
+class Rings:
+    """The probes that look for rings."""
 
-    def __init__(self, me: WorkerId, sharing: Sharing = "lend") -> None:
-        super().__init__(me, sharing)
-        self._looking: dict[CallId, Probe] = {}
-        """Probes that wait, within a step, for the shell to say what a request waits for."""
+    state: Tables
+    entries: Entries
 
     # ---- what the shell says and asks
 
@@ -91,31 +91,29 @@ class Rings(Aliases):
             return None
         if owner.alias is not None:
             return min(owner.alias.asked, default=None)
-        return owner.running or self._making.get(owner.rref)
+        return owner.running or self.state.making.get(owner.rref)
 
     def suspect(self, rref: RRefId) -> list[Effect]:
-        """Requests have been queued on *rref* for some time: look whether they wait in a ring."""
-        return self._finish(self._leave(rref, Probe(start=rref)))
+        """Requests have been queued on *rref* for some time: send a probe."""
+        return self._leave(rref, Probe(start=rref))
 
     def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
-        """The answer to a `Look`: *run* waits for *call*, or (None) for no request.
-
-        *number* tells this wait of *run* from all its others; *what* is the wait in words.
-        """
-        probe = self._looking.pop(run)
-        waiting = self.waiting.get(call) if call is not None else None
+        """The answer to a `Look`."""
+        probe = self.state.looking.pop(run)
+        waiting = self.state.waiting.get(call) if call is not None else None
         if call is None or waiting is None:
             return []
         hop = Hop(run=run, call=call, number=number, what=what)
-        return self._finish(self._follow(_longer(probe, hop), call, waiting.to, waiting.rref))
+        return self._follow(_longer(probe, hop), call, waiting.to, waiting.rref)
 
     # ---- on its way
 
-    def _receive_probe(self, sender: WorkerId, probe: Probe) -> list[Effect]:
+    def receive_probe(self, sender: WorkerId, probe: Probe) -> list[Effect]:
+        """*sender* waits for a request; *probe* goes on to what that waits for."""
         call, rref = probe.call, probe.rref
         if call is None or call.caller != sender:
             raise ProtocolError(f"{sender} waits for {call}, which is not its own")
-        owner = self.owners.get(rref) if rref is not None else None
+        owner = self.state.owners.get(rref) if rref is not None else None
         if rref is not None and owner is not None:
             if (sender, call) in owner.asking:
                 return self._leave(rref, probe)
@@ -125,8 +123,8 @@ class Rings(Aliases):
                 if rref == probe.start:
                     return self._came_round(owner, sender, call, probe)
                 return self._leave(rref, probe if rref < probe.start else Probe(start=rref))
-        ours = self._relayed.get(call)
-        passed_on = self.waiting.get(ours) if ours is not None else None
+        ours = self.state.relayed.get(call)
+        passed_on = self.state.waiting.get(ours) if ours is not None else None
         if ours is not None and passed_on is not None:
             return self._follow(probe, ours, passed_on.to, passed_on.rref)
         return self._look(call, probe)
@@ -136,7 +134,7 @@ class Rings(Aliases):
     ) -> list[Effect]:
         """*probe* goes to where *call*, of this endpoint, waits, or what it is held back behind."""
         first = self._in_front(call, rref)
-        waiting = self.waiting.get(first)
+        waiting = self.state.waiting.get(first)
         if first != call and waiting is not None:
             what = f"{call} on {rref} is held back until {first} is answered"
             probe = _longer(probe, Hop(run=call, call=first, what=what))
@@ -146,18 +144,19 @@ class Rings(Aliases):
     def _leave(self, rref: RRefId, probe: Probe) -> list[Effect]:
         """*probe* is in the queue on *rref*, and goes on to what blocks that."""
         call = self.blocker(rref)
-        alias = self._aliases.get(self._asking[call]) if call in self._asking else None
+        asking = self.state.asking
+        alias = self.state.aliases.get(asking[call]) if call in asking else None
         if call is None or alias is None:
             return self._look(call, probe)
         about = alias.asked[call]
         hop = Hop(run=call, call=call, what=f"{alias.rref} is an alias of {about}")
-        home = self._home(self._entry(about))
+        home = self.entries.home(self.entries.entry(about))
         return [] if _has_met(probe, call) else self._follow(_longer(probe, hop), call, home, about)
 
     def _look(self, run: CallId | None, probe: Probe) -> list[Effect]:
         if run is None or _has_met(probe, run):
             return []
-        self._looking[run] = probe
+        self.state.looking[run] = probe
         return [Look(run)]
 
     def _came_round(
@@ -168,7 +167,7 @@ class Rings(Aliases):
             return self._leave(owner.rref, Probe(start=probe.start, before=probe.path))
         if probe.path != probe.before:
             return []
-        return self._after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
+        return self.entries.after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
 
     # ---- what is in the way
 
@@ -177,12 +176,14 @@ class Rings(Aliases):
 
         It is *call* itself if both have left.
         """
-        _, creation = self._creating.get(rref, (None, None)) if rref is not None else (None, None)
-        late = self._held_calls & {call, creation}
-        for name, held in self._held.items() if late else ():
+        state = self.state
+        _, creation = state.creating.get(rref, (None, None)) if rref is not None else (None, None)
+        late = state.held_calls & {call, creation}
+        for name, held in state.held.items() if late else ():
             if late & calls_in(held):
-                sent = self._entry(name).pending & self.waiting.keys() - self._held_calls
-                return self._fetching.get(name) or min(sent, default=call)
+                pending = self.entries.entry(name).pending
+                sent = pending & state.waiting.keys() - state.held_calls
+                return state.fetching.get(name) or min(sent, default=call)
         return call
 
     def _foremost(self, rref: RRefId) -> Owner | None:
@@ -191,11 +192,11 @@ class Rings(Aliases):
         It is another one if *rref* is to be made by a method that is still queued there.
         """
         seen: set[RRefId] = set()
-        owner = self.owners.get(rref)
+        owner = self.state.owners.get(rref)
         while owner is not None and owner.rref not in seen:
             seen.add(owner.rref)
-            making = self._making.get(owner.rref)
-            target = self.owners.get(owner.target) if owner.target is not None else None
+            making = self.state.making.get(owner.rref)
+            target = self.state.owners.get(owner.target) if owner.target is not None else None
             if target is None or all(each.call != making for _, each in target.queue):
                 return owner
             owner = target

@@ -38,13 +38,10 @@ Invariants (explored with the rest of `delivery`):
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .messages import Message
-
-Flow = Literal["mail", "requests", "results"]
-FLOWS: tuple[Flow, ...] = ("mail", "requests", "results")
 
 ROOM_BYTES = 16 << 20
 """Bytes of one flow that may leave for one peer before it has given room for more."""

@@ -24,15 +24,12 @@ Each is a pair of classes, an owner's view and a user's, with these methods beyo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from .borrowing import BorrowingOwner, BorrowingUser
 from .lending import LendingOwner, LendingUser
 from .owner import Owner
 from .user import User
-
-if TYPE_CHECKING:
-    from .ids import RRefId, WorkerId
 
 Sharing = Literal["lend", "fork", "borrow"]
 
@@ -47,14 +44,6 @@ class Discipline(NamedTuple):
     def lends(self) -> bool:
         """References in calls are lent, and do not fork like all others."""
         return self.user is not User
-
-    def own(self, rref: RRefId) -> Owner:
-        """An owner's view of *rref*."""
-        return self.owner(rref)
-
-    def use(self, rref: RRefId, owner: WorkerId) -> User:
-        """A user's view of *rref*, which lives at *owner*."""
-        return self.user(rref, owner)
 
 
 DISCIPLINES: dict[str, Discipline] = {

@@ -97,24 +97,6 @@ class User:
 
     # ---- what holds the reference
 
-    def hold(self) -> None:
-        """Count one more handle."""
-        self.handles += 1
-
-    def drop(self) -> list[Effect]:
-        """Count one handle less."""
-        if self.handles == 0:
-            raise AssertionError(f"{self.rref} has no handle to drop")
-        self.handles -= 1
-        return self.settle()
-
-    def release(self) -> list[Effect]:
-        """A message that held the reference has been handled."""
-        if self.messages == 0:
-            raise AssertionError(f"no message holds {self.rref}")
-        self.messages -= 1
-        return self.settle()
-
     def create(self, fork: ForkId) -> None:
         """This endpoint asked for the object: its own fork goes with the `Create`."""
         self.requested = fork

@@ -101,7 +101,7 @@ def introduced(context: Context) -> list[list[Effect]]:
     )
     assert loan.fork == lent
     create = Create(
-        call=context._mint_pin(None)._replace(caller=GONE),
+        call=context.entries.mint_pin(None)._replace(caller=GONE),
         rref=RRefId(GONE, 9),
         fork=ForkId(GONE, 9),
         cargo=Cargo(),
@@ -111,7 +111,7 @@ def introduced(context: Context) -> list[list[Effect]]:
         context.receive(GONE, create),
         context.receive(FRIEND, Tell(cargo=Cargo(descriptors=(reference,)))),
         context.receive(FRIEND, ForkRequest(rref=of_the_dead, fork=ForkId(FRIEND, 4))),
-        context._finish(context._loan_ended(FRIEND, mine, lent, report)),
+        context._finish(context.loans.ended(FRIEND, mine, lent, report)),
         context.drop(mine),
     ]
 

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -371,6 +372,25 @@ def test_protocol_is_sans_io() -> None:
         if found.part is None and found.module.split(".")[0] not in PURE_MODULES
     ]
     assert impure == []
+
+
+def test_the_protocols_modules_import_only_those_above_them_in_its_list() -> None:
+    folder = ROOT / "protocol"
+    listed = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    order = re.findall(r"^    (\w+)  ", listed, re.MULTILINE)
+    there = {file.stem for file in folder.iterdir()} - {"__init__", "__pycache__"}
+    assert sorted(order) == sorted(there)
+    above = {name: set(order[:place]) for place, name in enumerate(order)}
+    wrong = [
+        f"{file.relative_to(ROOT)}:{node.lineno} imports {other}"
+        for file in folder.rglob("*.py")
+        for inside in [file.relative_to(folder).with_suffix("").parts]
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level == len(inside)
+        for other in ([node.module] if node.module else [each.name for each in node.names])
+        if other not in above[inside[0]]
+    ]
+    assert not wrong
 
 
 def test_serialization_knows_no_actors() -> None:

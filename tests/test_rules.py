@@ -14,10 +14,10 @@ from unittest.mock import patch
 import pytest
 
 from farref.protocol.borrowing import BorrowingOwner, BorrowingUser
+from farref.protocol.entries import Entries
 from farref.protocol.lending import LendingOwner
 from farref.protocol.loans import Loans
 from farref.protocol.owner import Owner
-from farref.protocol.tables import Tables
 from farref.protocol.user import User
 from farref.tracetest.files import differences, parse
 from farref.tracetest.language import run
@@ -99,7 +99,7 @@ RULES = (
         Mutant(
             "takes no table back",
             Loans,
-            "_take_back",
+            "take_back",
             "message.loans if isinstance(message, Reply | Returned) else ()",
             "()",
         ),
@@ -181,7 +181,7 @@ RULES = (
     Rule(
         6,
         "borrowing/rule_6_an_announcement_that_comes_too_late",
-        Mutant("waits for what was freed", Tables, "_own_or_await", "[Lose(rref)]", "[]"),
+        Mutant("waits for what was freed", Entries, "own_or_await", "[Lose(rref)]", "[]"),
         LEFT,
     ),
     Rule(

@@ -24,13 +24,13 @@ from .errors import (
     OtherUsersDirectory,
     PathTooLong,
     PeerStalled,
-    ProtocolError,
     SystemAlreadyRuns,
     TransportClosed,
     UnsafeDirectory,
     UnsupportedPlatform,
+    WireError,
 )
-from .settings import Limits, Settings
+from .settings import Limits, SystemSettings
 from .system import FarrefBase, system_base
 
 __all__ = [
@@ -48,11 +48,11 @@ __all__ = [
     "OtherUsersDirectory",
     "PathTooLong",
     "PeerStalled",
-    "ProtocolError",
-    "Settings",
     "SystemAlreadyRuns",
+    "SystemSettings",
     "TransportClosed",
     "UnsafeDirectory",
     "UnsupportedPlatform",
+    "WireError",
     "system_base",
 ]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from . import places
 from .errors import InvalidAddress
-from .settings import Settings
+from .settings import SystemSettings
 
 DEFAULT_PORT = 1900  # Thespian's own default
 MAX_PORT = 65535
@@ -65,7 +65,7 @@ class Address:
         return self.key in {self.path, f"{self.host}:{self.port}"}
 
 
-def admin_address(settings: Settings) -> Address:
+def admin_address(settings: SystemSettings) -> Address:
     """The well-known address of the admin of the system of *settings*."""
     path = places.admin_path(settings.directory, settings.name)
     if settings.tcp:
@@ -73,7 +73,7 @@ def admin_address(settings: Settings) -> Address:
     return Address(path, path)
 
 
-def mint(settings: Settings, prefix: str) -> Address:
+def mint(settings: SystemSettings, prefix: str) -> Address:
     """A new random address (its TCP port is filled in once it is bound)."""
     key = f"{prefix}-{secrets.token_hex(10)}"
     return Address(key, str(settings.directory / key), settings.host)
@@ -108,7 +108,7 @@ def checked_port(port: object) -> int:
     return port
 
 
-def parse(settings: Settings, spec: object) -> Address:
+def parse(settings: SystemSettings, spec: object) -> Address:
     """The admin address that *spec* names: ``"host:port"``, ``(host, port)`` or ``"host"``.
 
     An empty host or ``localhost`` is this host: our own TCP address if the system has one,

@@ -19,15 +19,15 @@ from typing import Protocol
 
 from ._thespian import ActorAddress, TransportInit
 from .listener import Sockets
-from .settings import Settings
+from .settings import SystemSettings
 
 
-class Endpoint(TransportInit):
+class Berth(TransportInit):
     """Everything that a new process needs.  Picklable while spawning."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SystemSettings,
         instance: int | None,
         sockets: Sockets,
         admin: ActorAddress,
@@ -42,7 +42,7 @@ class Endpoint(TransportInit):
 class CloneInit:
     """Makes a further endpoint of an outside program, for ``private()`` and the like."""
 
-    settings: Settings
+    settings: SystemSettings
     admin: ActorAddress
 
 

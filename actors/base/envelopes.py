@@ -22,7 +22,7 @@ from ._thespian import (
 )
 
 
-class Envelope(ReceiveEnvelope):
+class Received(ReceiveEnvelope):
     """A received message with the address of its sender."""
 
     def __init__(self, sender: ActorAddress, message: object) -> None:
@@ -33,7 +33,7 @@ class Envelope(ReceiveEnvelope):
 
     def identify(self) -> str:
         """A short description that never looks into the message."""
-        return f"Envelope(from {self._sender}, {type(self._message).__name__})"
+        return f"Received(from {self._sender}, {type(self._message).__name__})"
 
 
 class UserIntent(TransmitIntent):

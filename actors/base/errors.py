@@ -14,7 +14,7 @@
     +-- PeerStalled               a receiver has taken nothing for a long time
     +-- MessageTooLarge           a message of more bytes than this system sends
     +-- TransportClosed           used after close(), leave() or shutdown()
-    +-- ProtocolError             the other end does not speak our protocol
+    +-- WireError                 the other end does not speak our protocol
         +-- FrameError            ... in the length-prefixed frames
         +-- HandshakeError        ... before it was authenticated
             +-- CrowdedOut        ... because too many strangers were there
@@ -78,15 +78,15 @@ class TransportClosed(BaseError):
     """The endpoint was closed; it can neither send nor receive."""
 
 
-class ProtocolError(BaseError):
+class WireError(BaseError):
     """The other end of a connection does not speak this protocol."""
 
 
-class FrameError(ProtocolError):
+class FrameError(WireError):
     """A frame with an unknown kind or beyond the size limit."""
 
 
-class HandshakeError(ProtocolError):
+class HandshakeError(WireError):
     """The other end did not authenticate, or wanted somebody else."""
 
 

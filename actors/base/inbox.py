@@ -19,7 +19,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from .envelopes import Envelope
+    from .envelopes import Received
 
 TURN: Final = 16  # messages from one source before the next has its turn
 
@@ -41,7 +41,7 @@ class LocalSource:
     __slots__ = ("in_ring", "queue")
 
     def __init__(self) -> None:
-        self.queue: deque[Envelope] = deque()
+        self.queue: deque[Received] = deque()
         self.in_ring = False
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ._thespian import ActorAddress
-from .errors import ProtocolError
+from .errors import WireError
 from .framing import ACK_REQUEST, DATA_ACK_NOW, Frame, FrameDecoder, frame_bytes
 from .poller import READABLE, Poller
 
@@ -138,14 +138,14 @@ class InConnection:
                 self._sock.send(notice)
         self.close()
 
-    def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of Owner)
+    def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
         """Read once, so that every connection gets its turn."""
         try:
             frames = self._read_frames() if self._accepted else self._shake_hands()
         except BlockingIOError:
             return
-        except (OSError, ProtocolError) as error:
-            told = isinstance(error, ProtocolError)
+        except (OSError, WireError) as error:
+            told = isinstance(error, WireError)
             self.refused = str(error) if told else self._acceptor.left_behind
             self.close()
             return

@@ -24,7 +24,7 @@ from typing import Final, NoReturn
 import psutil
 
 from . import lives, places
-from .settings import Settings
+from .settings import SystemSettings
 
 GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
 NATURAL: Final = 0.5  # seconds for what is left after an orderly shutdown to end by itself
@@ -32,7 +32,7 @@ FINAL: Final = 3.0  # seconds to wait for killed processes to disappear
 STEP: Final = 0.02
 
 
-def start(settings: Settings, program: int) -> None:
+def start(settings: SystemSettings, program: int) -> None:
     """Fork the keeper; the calling process is the admin of the system."""
     admin = os.getpid()
     if os.fork() == 0:
@@ -42,7 +42,7 @@ def start(settings: Settings, program: int) -> None:
             os._exit(0)
 
 
-def _keep(settings: Settings, admin: int, program: int) -> NoReturn:
+def _keep(settings: SystemSettings, admin: int, program: int) -> NoReturn:
     session = os.getsid(admin)
     os.setsid()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):

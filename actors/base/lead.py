@@ -4,7 +4,7 @@ If one thread received the message of another, waking that thread would cost ten
 several times the cost of the message itself.  So threads take turns in running the loop.  The
 thread that runs it *leads*:
 
-- the **resident** is the thread in :meth:`.loop.Loop.run`.  It leads while no other wants to;
+- the **resident** is the thread in :meth:`.loop.RunLoop.run`.  It leads while no other wants to;
 - a **guest** leads while it waits for something, and no longer;
 - the **aide** (see :mod:`.aide`) leads while short work keeps coming in, and does that work itself.
 

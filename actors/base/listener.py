@@ -38,7 +38,7 @@ from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection
 from .poller import READABLE, Poller
 from .refusals import Refusals
-from .settings import Settings
+from .settings import SystemSettings
 
 ACCEPTS_PER_TURN: Final = 64
 CROWD: Final = "others wait, and it had not said who it is"
@@ -70,7 +70,7 @@ class Sockets:
         self.close()
 
 
-def bind(settings: Settings, address: Address) -> Sockets:
+def bind(settings: SystemSettings, address: Address) -> Sockets:
     """Listen at *address* (TCP port 0: any).  Raises OSError if it is taken."""
     local = places.listen_at(address.path)
     if not settings.tcp:
@@ -102,7 +102,7 @@ class _Door:
         self.strangers: dict[InConnection, float] = {}  # and their deadlines, oldest first
         self.paused_until = 0.0
 
-    def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of Owner)
+    def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
         """A peer has dialled."""
         self._accept(self)
 
@@ -110,7 +110,9 @@ class _Door:
 class Listener:
     """Accepts connections and lets them into the inbox once they are authenticated."""
 
-    def __init__(self, settings: Settings, sockets: Sockets, poller: Poller, inbox: Inbox) -> None:
+    def __init__(
+        self, settings: SystemSettings, sockets: Sockets, poller: Poller, inbox: Inbox
+    ) -> None:
         self._settings = settings
         self._sockets = sockets
         self._poller = poller

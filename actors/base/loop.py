@@ -32,7 +32,7 @@ from ._thespian import (
     thesplog,
 )
 from .aide import Aide, Work
-from .envelopes import Envelope
+from .envelopes import Received
 from .incoming import ACK_DELAY, InConnection
 from .interrupts import undisturbed
 from .lead import Lead
@@ -68,7 +68,7 @@ class _Raised:
         self.error = error
 
 
-class Loop:
+class RunLoop:
     """Receives, delivers and writes, in the thread that leads."""
 
     def __init__(
@@ -153,7 +153,7 @@ class Loop:
         """Make the leader check whether a guest's *until* holds."""
         self._poller.wake()
 
-    def deliver_local(self, envelope: Envelope) -> None:
+    def deliver_local(self, envelope: Received) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
         self._local.queue.append(envelope)
         self._inbox.add(self._local)
@@ -298,7 +298,7 @@ class Loop:
             polled = True
         return RunTerminated()
 
-    def _deliver(self, handler: Callable[[Envelope], object] | None) -> Any:
+    def _deliver(self, handler: Callable[[Received], object] | None) -> Any:
         """Deliver up to a burst of messages. Return the result for :meth:`run`, None to go on."""
         for _ in range(BURST):
             source = self._inbox.next()
@@ -337,7 +337,7 @@ class Loop:
                 return None
         return None
 
-    def _call(self, handler: Callable[[Envelope], object], envelope: Envelope) -> object:
+    def _call(self, handler: Callable[[Received], object], envelope: Received) -> object:
         self._outbox.begin_handler()
         try:
             return handler(envelope)
@@ -348,9 +348,9 @@ class Loop:
         self.acknowledge()  # the process may exit without running again
         return RunHandlerResult(False)
 
-    def _decoded(self, connection: InConnection, frame: framing.Frame) -> Envelope | None:
+    def _decoded(self, connection: InConnection, frame: framing.Frame) -> Received | None:
         try:
-            return Envelope(connection.sender, framing.decode(frame))
+            return Received(connection.sender, framing.decode(frame))
         except (Exception, SystemExit) as error:  # unpickling may run anything
             self.rejected += 1
             thesplog(
@@ -402,7 +402,7 @@ class Loop:
                 self._take_local(message)
 
     def _take_local(self, message: object) -> None:
-        self._local.queue.append(Envelope(self._me, message))
+        self._local.queue.append(Received(self._me, message))
         self._inbox.add(self._local)
 
     def _written(self, now: float, *, confirmed: bool) -> bool:

@@ -42,7 +42,7 @@ from ._thespian import (
     loadModuleFromHashSource,
     thesplog,
 )
-from .envelopes import Envelope, UserIntent
+from .envelopes import Received, UserIntent
 from .outgoing import OutConnection
 from .transport import Transport
 
@@ -116,7 +116,7 @@ class Replicator(MultiProcReplicator):
             logging.error("Declaring transmit of %s as Poison: %s", intent.identify(), trace)
         if not isinstance(intent.message, PoisonMessage):
             self.transport.loop.deliver_local(
-                Envelope(intent.targetAddr, PoisonMessage(intent.message, trace))
+                Received(intent.targetAddr, PoisonMessage(intent.message, trace))
             )
         intent.tx_done(SendStatus.Failed)
 
@@ -241,7 +241,7 @@ class Replicator(MultiProcReplicator):
         for child in dead:
             child.childProc.join(0.5)
             self.transport.loop.deliver_local(
-                Envelope(self.myAddress, ChildActorExited(child.childRealAddr))
+                Received(self.myAddress, ChildActorExited(child.childRealAddr))
             )
         return True
 

@@ -40,7 +40,7 @@ from .framing import Part
 from .handshake import NONCE, Dialler
 from .outgoing import RETRY_DELAY, OutConnection, State
 from .poller import READABLE, WRITABLE, Poller
-from .settings import Limits, Settings
+from .settings import Limits, SystemSettings
 
 FLUSH_BYTES: Final = 1 << 16
 HANDLER_PATIENCE: Final = 0.001  # seconds after which a handler's messages leave at once
@@ -51,7 +51,7 @@ SEND_BUFFER: Final = 1 << 20  # bytes that the kernel holds for one local peer
 class Outbox:
     """The outgoing connections of one process."""
 
-    def __init__(self, settings: Settings, me: Address, poller: Poller) -> None:
+    def __init__(self, settings: SystemSettings, me: Address, poller: Poller) -> None:
         self.limits: Limits = settings.limits
         self.poller = poller
         self.lock = threading.RLock()

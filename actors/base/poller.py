@@ -40,7 +40,7 @@ MAX_SKIPS: Final = 64
 CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else wants the core
 
 
-class Owner(Protocol):
+class DescriptorOwner(Protocol):
     """The owner of a descriptor, which is called for its events."""
 
     def on_event(self, events: int) -> None:
@@ -90,13 +90,13 @@ class Poller:
         self._wakened = False
         self._bell = Bell()
         self._epoll = select.epoll() if has("epoll") else _Poll(self._changed)
-        self._owners: dict[int, Owner] = {}
+        self._owners: dict[int, DescriptorOwner] = {}
         self._epoll.register(self._bell.descriptor, READABLE)
         self._spin = spin if cores() > 1 else 0.0
         self._skips = [0, 1]  # sleeps to go until the next spin; and how many after a miss
         self.watched: list[int] = []
 
-    def add(self, descriptor: int, events: int, owner: Owner) -> None:
+    def add(self, descriptor: int, events: int, owner: DescriptorOwner) -> None:
         """Tell *owner* about *events* on *descriptor*."""
         self._owners[descriptor] = owner
         self._epoll.register(descriptor, events)

@@ -35,14 +35,14 @@ from ._thespian import (
     thesplog,
     uncatchable_signals,
 )
-from .endpoints import Endpoint, abandon_inherited
+from .endpoints import Berth, abandon_inherited
 from .logs import adopt_loggers
 from .managers import Admin, Manager, Replicator, Starting
 from .transport import Transport
 
 
 def start_admin(
-    endpoint: Endpoint,
+    endpoint: Berth,
     starter: ActorAddress,
     starter_pid: int,
     capabilities: dict[str, Any],
@@ -109,13 +109,13 @@ def _log_aggregator(admin: Replicator) -> ActorAddress | None:
 
 
 def run_logger(
-    admin: ActorAddress, endpoint: Endpoint, log_defs: object, aggregator: ActorAddress | None
+    admin: ActorAddress, endpoint: Berth, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
     signals.die_of_faults()
     made: list[Transport] = []
 
-    def make_transport(init: Endpoint) -> Transport:
+    def make_transport(init: Berth) -> Transport:
         made.append(Transport(init))
         return made[-1]
 
@@ -129,7 +129,7 @@ def run_logger(
 def start_actor(
     actor_class: str,
     global_name: str | None,
-    endpoint: Endpoint,
+    endpoint: Berth,
     source_hash: str | None,
     source: object,
     parent: ActorAddress,

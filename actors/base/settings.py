@@ -50,7 +50,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SystemSettings:
     """One system's configuration, the same in all of its processes.
 
     ``host`` is the numeric address that peers on other hosts dial, or ``""`` when the

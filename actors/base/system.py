@@ -36,7 +36,7 @@ from .errors import (
 )
 from .outside import Outside, PrivateContext
 from .processes import start_admin
-from .settings import Limits, Settings
+from .settings import Limits, SystemSettings
 from .transport import Transport
 
 Mode = Literal["either", "start", "join"]
@@ -67,7 +67,7 @@ class FarrefBase(Outside, MultiprocessCommon):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SystemSettings,
         capabilities: dict[str, Any],
         log_defs: object,
         mode: Mode,
@@ -275,7 +275,7 @@ def make_settings(
     die_with_parent: bool,
     spin: float,
     limits: Limits,
-) -> Settings:
+) -> SystemSettings:
     """Check and complete the arguments of :func:`system_base`."""
     if not knows_peers():
         raise UnsupportedPlatform(
@@ -291,7 +291,7 @@ def make_settings(
         raise InvalidAddress("a system with a host needs a port that others can dial")
     if port is not None:
         addresses.checked_port(port)
-    return Settings(
+    return SystemSettings(
         name=places.checked_name(name),
         directory=directory,
         system_id=secrets.token_hex(4),

@@ -2,7 +2,7 @@
 
 **Threads.**  ``scheduleTransmit`` (every send), ``addWakeup`` and ``interrupt_wait`` may be
 called by any thread.  One thread at a time runs the loop: the one in :meth:`Transport.run`, or one
-that waits, in :meth:`.loop.Loop.lead`.  Handlers and all callbacks run in that thread and in no
+that waits, in :meth:`.loop.RunLoop.lead`.  Handlers and all callbacks run in that thread and in no
 other, and so does the unpickling of messages.
 
 **One turn** of the run loop: deliver a bounded number of messages, fairly; write what handlers
@@ -39,16 +39,16 @@ from ._thespian import (
     timePeriodSeconds,
 )
 from .addresses import Address
-from .endpoints import CloneInit, Endpoint, abandon_inherited, register
-from .envelopes import Envelope, UserIntent
+from .endpoints import Berth, CloneInit, abandon_inherited, register
+from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
 from .inbox import Inbox, LocalSource
 from .listener import Listener, bind
-from .loop import Loop
+from .loop import RunLoop
 from .outbox import Outbox
 from .outgoing import OutConnection
 from .poller import Poller
-from .settings import Settings
+from .settings import SystemSettings
 from .timers import Timers
 
 
@@ -57,13 +57,13 @@ class Transport:
 
     # Thespian makes further transports from ``transport.__class__``; static methods that it
     # calls there find the configuration of this process here.
-    _process_settings: ClassVar[Settings | None] = None
+    _process_settings: ClassVar[SystemSettings | None] = None
 
     def __init__(self, init: object, *_: object) -> None:
-        """*init* is a parent's preparation (:class:`Endpoint`), or a :class:`CloneInit`."""
+        """*init* is a parent's preparation (:class:`Berth`), or a :class:`CloneInit`."""
         abandon_inherited()
         match init:
-            case Endpoint(settings=settings, sockets=sockets, admin=admin):
+            case Berth(settings=settings, sockets=sockets, admin=admin):
                 self.outside = False
             case CloneInit(settings=settings, admin=admin):
                 sockets = bind(settings, addresses.mint(settings, addresses.OUTSIDE))
@@ -83,7 +83,7 @@ class Transport:
         self._outbox = Outbox(settings, self._me, self._poller)
         self._encoder = framing.Encoder()
         self._timers = Timers()
-        self.loop = Loop(
+        self.loop = RunLoop(
             me=self.myAddress,
             poller=self._poller,
             inbox=self._inbox,
@@ -129,21 +129,21 @@ class Transport:
 
     # -- children ---------------------------------------------------------------------
 
-    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Endpoint:  # noqa: ARG002
+    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Berth:  # noqa: ARG002
         """Bind the sockets of a child that is about to be started."""
         details = address.addressDetails
         if not isinstance(details, ActorLocalAddress):
-            return Endpoint(self.settings, None, bind(self.settings, details), address)
+            return Berth(self.settings, None, bind(self.settings, details), address)
         instance = details.addressInstanceNum
         sockets = bind(self.settings, addresses.mint(self.settings, self.settings.system_id))
         if self._manager is not None and instance >= 0:
             self._manager.associateUseableAddress(
                 self.myAddress, instance, ActorAddress(sockets.address)
             )
-        return Endpoint(self.settings, instance, sockets, self._admin)
+        return Berth(self.settings, instance, sockets, self._admin)
 
     @staticmethod
-    def connectEndpoint(endpoint: Endpoint) -> None:
+    def connectEndpoint(endpoint: Berth) -> None:
         """The child has been started: its sockets are its own now."""
         endpoint.sockets.close()
 
@@ -210,7 +210,7 @@ class Transport:
         if not isinstance(details, Address):
             raise CannotPickleAddress(target)
         if details.key == self._me.key:
-            self.loop.deliver_local(Envelope(self.myAddress, intent.message))
+            self.loop.deliver_local(Received(self.myAddress, intent.message))
             self._outbox.finish(intent, SendStatus.Sent)
             return None
         # Every intent except a user's has a waiting sender.

@@ -15,8 +15,8 @@ import pytest
 from thespian.actors import ActorSystem
 
 from farref.actors.base import lead
-from farref.actors.base.envelopes import Envelope
-from farref.actors.base.loop import Loop
+from farref.actors.base.envelopes import Received
+from farref.actors.base.loop import RunLoop
 from farref.actors.base.transport import Transport
 
 from .kit import PATIENCE, eventually, running
@@ -46,7 +46,7 @@ class Endpoint:
         except ValueError as error:
             self.returned.append(error)
 
-    def _handler(self, envelope: Envelope) -> bool:
+    def _handler(self, envelope: Received) -> bool:
         self.came.append((envelope.message, threading.get_ident()))
         self.handle(envelope.message)
         return bool(envelope.message != "the end")
@@ -226,15 +226,15 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
 ) -> None:
     """The collector runs anywhere, also between the last look and the sleep."""
     left = ["of a finalizer"]
-    timeout = Loop._timeout
+    timeout = RunLoop._timeout
 
-    def collecting(loop: Loop, *args: Any) -> float | None:
+    def collecting(loop: RunLoop, *args: Any) -> float | None:
         if loop is here.loop and left:
-            loop.deliver_local(Envelope(here.transport.myAddress, left.pop()))
+            loop.deliver_local(Received(here.transport.myAddress, left.pop()))
         return timeout(loop, *args)
 
     time.sleep(3 * A_WHILE)  # until nothing is due
-    monkeypatch.setattr(Loop, "_timeout", collecting)
+    monkeypatch.setattr(RunLoop, "_timeout", collecting)
     here.loop.look()
     assert here.by("of a finalizer") == here.resident.ident
 

@@ -22,7 +22,7 @@ from farref.actors.base import (
     system_base,
 )
 from farref.actors.base.addresses import Address, admin_address, numeric, parse
-from farref.actors.base.settings import Limits, Settings
+from farref.actors.base.settings import Limits, SystemSettings
 from farref.actors.base.system import shared_key
 from farref.actors.directory import folder
 
@@ -285,8 +285,8 @@ def test_names_that_cannot_be(name: str) -> None:
         places.checked_name(name)
 
 
-def settings(host: str = "") -> Settings:
-    return Settings(
+def settings(host: str = "") -> SystemSettings:
+    return SystemSettings(
         name="p1900", directory=Path("/d"), system_id="i", host=host, port=1900, limits=Limits()
     )
 

@@ -17,6 +17,7 @@ from farref.protocol.effects import Free
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
+    FLOWS,
     Ack,
     AliasGone,
     AliasRef,
@@ -45,7 +46,6 @@ from farref.protocol.messages import (
     RoomGiven,
     Tell,
 )
-from farref.protocol.room import FLOWS
 from farref.protocol.sharing import DISCIPLINES, Sharing
 
 from ..model.state import clone, freeze

@@ -122,12 +122,12 @@ def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
 def names_are_right(endpoint: Endpoint) -> str | None:
     """Each name counts its own handles, and is there as long as it has any, or holds requests."""
     named, context = endpoint.named(), endpoint.context
-    for rref, name in context.names.items():
+    for rref, name in context.state.names.items():
         if name.handles != named[rref]:
             return f"{endpoint.me} counts {name.handles} handles called {rref}, not {named[rref]}"
         if not name.handles:
             return f"{endpoint.me} keeps an idle name {rref}"
-        if context._find(name.canonical) is None:
+        if context.entries.find(name.canonical) is None:
             return f"{endpoint.me} knows {rref} to be {name.canonical}, and holds no such thing"
     return None
 
@@ -267,7 +267,7 @@ def the_dead_are_left_alone(taken: Taken) -> str | None:
 def a_cancel_follows_its_call(taken: Taken) -> str | None:
     """Nobody remembers a cancel for a call that has not come: it would be lost."""
     for _, _, message in taken.sent:
-        if isinstance(message, Cancel) and message.call in taken.before.context._held_calls:
+        if isinstance(message, Cancel) and message.call in taken.before.context.state.held_calls:
             return f"{taken.before.me} cancelled {message.call}, which it has not sent"
     return None
 

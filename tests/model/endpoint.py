@@ -228,7 +228,7 @@ class Endpoint:
                 self._obey(self.context.suspect(rref))
             case _:
                 assert_never(step)
-        for alias in self.context._aliases.values():
+        for alias in self.context.state.aliases.values():
             self.stood.setdefault(alias.rref, alias.target)
         out, self._out = self._out, []
         for send in out:
@@ -332,7 +332,7 @@ class Endpoint:
         return [
             owner.rref
             for owner in self.context.owners.values()
-            if owner.queue and (blocker := self.context.blocker(owner.rref)) is not None
+            if owner.queue and (blocker := self.context.rings.blocker(owner.rref)) is not None
             if owner.alias is not None or self.awaited(blocker)[0] is not None
         ]
 
@@ -548,7 +548,7 @@ class Endpoint:
 
     def _issue(self) -> tuple[WorkerId, int] | None:
         """Who asks, and the number of the call that is minted next."""
-        return (self.me, self.context._calls + 1) if self.ordered else None
+        return (self.me, self.context.state.calls + 1) if self.ordered else None
 
     def _needed(self, task: Task | None, name: str) -> RRefId:
         rref = self._find(task, name)

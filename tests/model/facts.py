@@ -13,7 +13,7 @@ from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.effects import Loss
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingOwner
-from farref.protocol.tables import loans_among
+from farref.protocol.loans import loans_among
 
 from .endpoint import Endpoint, workers
 from .script import Script
@@ -108,7 +108,7 @@ def facts(endpoint: Endpoint) -> Facts:
         creating=frozenset(rref for rref in asking if rref.creator == endpoint.me),
         loans={
             loan.fork: loan.rref
-            for descriptors in endpoint.context._serving.values()
+            for descriptors in endpoint.context.state.serving.values()
             for loan in loans_among(descriptors)
             if loan.rref in endpoint.context.users and not endpoint.context.users[loan.rref].lost
         },
@@ -127,10 +127,10 @@ def facts(endpoint: Endpoint) -> Facts:
         stood=endpoint.stood,
         broken=endpoint.broken,
         known={
-            **{rref: name.canonical for rref, name in endpoint.context.names.items()},
+            **{rref: name.canonical for rref, name in endpoint.context.state.names.items()},
             **{
                 rref: alias.canonical
-                for rref, alias in endpoint.context._aliases.items()
+                for rref, alias in endpoint.context.state.aliases.items()
                 if alias.canonical is not None
             },
         },

@@ -221,11 +221,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a call in another's name", A, Call(call=CallId(C, 1), cargo=Cargo())),
     ),
     (
-        _no(Context, "_receive_probe", "call is None or call.caller != sender"),
+        _no(Context, "receive_probe", "call is None or call.caller != sender"),
         _to_b("a probe of another's wait", C, Probe(start=X, call=CallId(A, 7), rref=OF_A)),
     ),
     (
-        _no(Context, "_receive_create", "message.rref.creator != sender"),
+        _no(Context, "create", "message.rref.creator != sender"),
         _to_b(
             "a creation in another's name",
             A,
@@ -233,7 +233,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_receive_create", "message.fork.parent != sender"),
+        _no(Context, "create", "message.fork.parent != sender"),
         _to_b(
             "a creation with another's fork",
             A,
@@ -241,7 +241,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_receive_create", "message.target is not None"),
+        _no(Context, "create", "message.target is not None"),
         _to_b(
             "a creation by a method of what is not owned here",
             A,
@@ -255,23 +255,19 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_reply", "waiting.to != sender"),
+        _no(Context, "check_reply", "waiting.to != sender"),
         _to_b("a reply from another", C, Reply(call=CallId(B, 1), cargo=Cargo())),
     ),
     (
-        _no(Context, "_check_reply", "waiting is None"),
+        _no(Context, "check_reply", "waiting is None"),
         _to_b("a reply to what was not asked", A, Reply(call=CallId(B, 9), cargo=Cargo())),
     ),
     (
-        _no(
-            Context,
-            "_check_cargo",
-            "len(set(new)) < len(new)",
-        ),
+        _no(Context, "check", "len(set(new)) < len(new)"),
         _to_b("one fork twice", C, tell(*[reference(CONFIRMED, ForkId(C, 9), C)] * 2)),
     ),
     (
-        _no(Context, "_check_cargo", "descriptor.parent != parent"),
+        _no(Context, "check", "descriptor.parent != parent"),
         _to_b(
             "a reference from another parent",
             A,
@@ -279,7 +275,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_cargo", "descriptor.fork.parent != parent"),
+        _no(Context, "check", "descriptor.fork.parent != parent"),
         _to_b(
             "a reference with another's fork",
             A,
@@ -287,15 +283,12 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_cargo", "user is not None and user.owner != descriptor.owner"),
+        _no(Context, "check", "user is not None and user.owner != descriptor.owner"),
         _to_b("a reference with a wrong owner", A, tell(reference(ASKED, ForkId(A, 9), A))),
     ),
     (
         in_context(
-            "without `_check_mine`",
-            "_check_cargo",
-            "self._check_mine(descriptor.rref)",
-            "pass",
+            "without `_check_mine`", "check", "self.entries.check_mine(descriptor.rref)", "pass"
         ),
         _to_b(
             "a reference to what was never here",
@@ -304,27 +297,27 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_cargo", "descriptor.fork not in mine.forks"),
+        _no(Context, "check", "descriptor.fork not in mine.forks"),
         _to_b("a fork to itself twice", B, tell(reference(X, ForkId(B, 9), B))),
     ),
     (
-        _no(Context, "_owner", "owner is None"),
+        _no(Context, "owner", "owner is None"),
         _to_b("a delete of what is not here", A, Delete(rref=RRefId(A, 9), forks=())),
     ),
     (
-        _no(Context, "_user", "user is None"),
+        _no(Context, "user", "user is None"),
         _to_b("an ACK of what is not used", C, Ack(rref=RRefId(C, 9), fork=ForkId(C, 9))),
     ),
     (
-        _no(Context, "_check_mine", "rref in self.users"),
+        _no(Context, "check_mine", "rref in self.state.users"),
         _to_b("a fork request to a user", A, ForkRequest(rref=CONFIRMED, fork=ForkId(A, 9))),
     ),
     (
-        _no(Context, "_check_mine", "not minted"),
+        _no(Context, "check_mine", "not minted"),
         _to_b("a fetch of what is freed", A, Fetch(call=CallId(A, 9), rref=RRefId(B, 9))),
     ),
     (
-        _no(Context, "_receive_create", "message.call.caller != sender"),
+        _no(Context, "create", "message.call.caller != sender"),
         _to_b(
             "a creation by another's call",
             A,
@@ -332,7 +325,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_reply", "lent.get(report.fork) != report.rref"),
+        _no(Context, "check_reply", "lent.get(report.fork) != report.rref"),
         _to_b(
             "a report of what was not lent for this call",
             A,
@@ -340,7 +333,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_cargo", "back and lent.get(descriptor.fork) != descriptor.rref"),
+        _no(Context, "check", "back and lent.get(descriptor.fork) != descriptor.rref"),
         _to_b(
             "what was not lent for this call is given back",
             A,
@@ -353,11 +346,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_cargo", "descriptor.passing is Passing.LOAN and not lendable"),
+        _no(Context, "check", "descriptor.passing is Passing.LOAN and not lendable"),
         _to_b("a loan without a call", A, tell(LOAN)),
     ),
     (
-        in_context("lends where calls fork", "_check_cargo", "not self.discipline.lends", "False"),
+        in_context("lends where calls fork", "check", "not self.state.discipline.lends", "False"),
         _to_b(
             "a loan where calls fork",
             A,
@@ -398,14 +391,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     (
         Mutant("without `self.lent[fork]`", LendingUser, "child_ack", "or self.lent[fork]:", ":"),
         _to_b(
-            "a loan's ACK twice",
-            A,
-            ChildAck(rref=CONFIRMED, fork=ForkId(B, 5)),
-            build=acknowledged,
+            "a loan's ACK twice", A, ChildAck(rref=CONFIRMED, fork=ForkId(B, 5)), build=acknowledged
         ),
     ),
     (
-        _no(Context, "_check_removed", "len(set(forks)) < len(forks)"),
+        _no(Context, "removed", "len(set(forks)) < len(forks)"),
         _to_b(
             "one removal twice",
             A,
@@ -414,9 +404,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        Mutant(
-            "checks no removal", Loans, "_check_removed", ".check_delete(sender, each)", ".unused"
-        ),
+        Mutant("checks no removal", Loans, "removed", ".check_delete(sender, each)", ".unused"),
         _to_b(
             "a removal of another's fork, after a right one",
             A,
@@ -430,7 +418,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "_check_notices", "user.owner != sender"),
+        _no(Context, "notified", "user.owner != sender"),
         _to_b(
             "a notice of what another owns",
             A,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.ids import ForkId, RRefId
 from farref.protocol.lending import LendingOwner, LendingUser
+from farref.protocol.loans import loans_among
 from farref.protocol.messages import (
     Call,
     ChildAck,
@@ -18,7 +19,6 @@ from farref.protocol.messages import (
     Reply,
     Returned,
 )
-from farref.protocol.tables import loans_among
 from farref.protocol.user import User
 
 from .always import View, deletes_in
@@ -32,7 +32,7 @@ __all__ = ["NEVER_STATE", "NEVER_STEP"]
 
 def loans_of(endpoint: Endpoint, rref: RRefId) -> set[ForkId]:
     """The loans of *rref* for calls that run at *endpoint*."""
-    serving = endpoint.context._serving.values()
+    serving = endpoint.context.state.serving.values()
     return {it.fork for each in serving for it in loans_among(each) if it.rref == rref}
 
 

@@ -29,10 +29,10 @@ def calls_settled(living: Living, *, deaths: bool) -> str | None:
     for endpoint in living.values():
         if endpoint.context.waiting:
             return f"{endpoint.me} waits for {endpoint.context.waiting}"
-        if endpoint.context._looking:
-            return f"{endpoint.me} asks its shell for {endpoint.context._looking}"
-        if endpoint.context._creating:
-            return f"{endpoint.me} still creates {endpoint.context._creating}"
+        if endpoint.context.state.looking:
+            return f"{endpoint.me} asks its shell for {endpoint.context.state.looking}"
+        if endpoint.context.state.creating:
+            return f"{endpoint.me} still creates {endpoint.context.state.creating}"
     return None
 
 
@@ -69,10 +69,11 @@ def loans_are_settled(living: Living, *, deaths: bool) -> str | None:
     """No loan is outstanding, and every table says what is so."""
     for endpoint in living.values():
         context = endpoint.context
-        for number, table in enumerate((context._serving, context._making, context._asked)):
+        state = context.state
+        for number, table in enumerate((state.serving, state.making, state.asked)):
             if table:
                 return f"{endpoint.me} keeps {table} in table {number}"
-        if any(who not in living for who in context._seen):
+        if any(who not in living for who in state.seen):
             return f"{endpoint.me} keeps what it has seen of the dead"
         for owner in context.owners.values():
             if isinstance(owner, LendingOwner) and owner.lent:
@@ -120,16 +121,14 @@ def freed_when_unheld(living: Living, *, deaths: bool) -> str | None:
 def aliases_are_settled(living: Living, *, deaths: bool) -> str | None:
     """Every alias knows its canonical object; nothing is held back, asked or on its way."""
     for endpoint in living.values():
-        context = endpoint.context
-        for number, table in enumerate(
-            (context._asking, context._held, context._fetching, context._passed_on)
-        ):
+        context, state = endpoint.context, endpoint.context.state
+        for number, table in enumerate((state.asking, state.held, state.fetching, state.passed_on)):
             if table:
                 return f"{endpoint.me} keeps {table} in table {number} of aliases"
         owners = {owner.rref for owner in context.owners.values() if owner.alias}
-        if owners != context._aliases.keys():
-            return f"{endpoint.me} owns the aliases {owners}, and remembers {context._aliases}"
-        for alias in context._aliases.values():
+        if owners != state.aliases.keys():
+            return f"{endpoint.me} owns the aliases {owners}, and remembers {state.aliases}"
+        for alias in state.aliases.values():
             if alias.canonical is None or alias.asked or alias.early:
                 return f"{endpoint.me} does not know what {alias.rref} stands for"
     return None
@@ -139,7 +138,7 @@ def reverse_map_is_exact(living: Living, *, deaths: bool) -> str | None:
     """Each object knows the aliases that stand for it, and no others."""
     stand: dict[RRefId, dict[RRefId, WorkerId]] = {}
     for endpoint in living.values():
-        for alias in endpoint.context._aliases.values():
+        for alias in endpoint.context.state.aliases.values():
             if alias.canonical is not None:
                 stand.setdefault(alias.canonical, {})[alias.rref] = endpoint.me
     for endpoint in living.values():

@@ -15,7 +15,10 @@ def is_there(endpoints: Iterable[Endpoint], path: tuple[Hop, ...]) -> bool:
     living = {endpoint.me: endpoint for endpoint in endpoints}
     for hop, following in zip(path, (*path[1:], path[0]), strict=True):
         asker = living.get(hop.call.caller)
-        if asker is None or hop.call not in asker.context.waiting.keys() | asker.context._asking:
+        if (
+            asker is None
+            or hop.call not in asker.context.waiting.keys() | asker.context.state.asking
+        ):
             return False
         alias = hop.run == hop.call
         if not alias and (hop.call, hop.number) != asker.awaited(hop.run):

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from farref.protocol.context import Context
+
 Thing = TypeVar("Thing")
 
 
@@ -66,6 +68,8 @@ def _is_machine(kind: type[Any]) -> bool:
 
 def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
     """How a thing of *kind* is copied, with the machines copied so far by id; None: not at all."""
+    if kind is Context:
+        return lambda thing, copies: Context(thing.me, state=_clone_machine(thing.state, copies))
     if issubclass(kind, dict):
         return _clone_dict
     if issubclass(kind, set):
@@ -101,6 +105,8 @@ def _clone_machine(thing: Any, copies: dict[int, Any]) -> Any:
 
 def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
     """How a thing of *kind* becomes hashable; None: it is."""
+    if kind is Context:
+        return lambda thing: _freeze_machine(thing.state)
     if issubclass(kind, dict):
         return _freeze_dict
     if issubclass(kind, set):

@@ -22,8 +22,7 @@ from unittest.mock import patch
 from farref.protocol import delivery, room
 from farref.protocol.delivery import Channel, Packet
 from farref.protocol.ids import CallId, WorkerId
-from farref.protocol.messages import Call, Cargo, Message, Tell
-from farref.protocol.room import Flow
+from farref.protocol.messages import Call, Cargo, Flow, Message, Tell
 
 from .explorer import Mistake
 from .state import clone, freeze

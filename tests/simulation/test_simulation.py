@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from farref.protocol.alias import Aliases
+from farref.protocol.aliases import Aliases
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.delivery import Channel
 from farref.protocol.effects import Refusal
+from farref.protocol.entries import Entries
 from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import Probe
@@ -126,7 +127,7 @@ def _hasty(names: Names, rref: RRefId, send: Any, *, first: bool = False) -> lis
     return [send]
 
 
-def _forgetful(aliases: Aliases, alias: Any) -> list[Any]:
+def _forgetful(entries: Entries, alias: Any) -> list[Any]:
     """An alias that does not let go of its target."""
     alias.gone = True
     return []
@@ -149,7 +150,7 @@ def _unsuspecting(rings: Rings, rref: RRefId) -> list[Any]:
 
 def _rash(rings: Rings, owner: Owner, sender: WorkerId, call: CallId, probe: Probe) -> list[Any]:
     """An owner that refuses what is queued where a probe comes to, ring or not."""
-    return rings._after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
+    return rings.entries.after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
 
 
 def _mine(user: BorrowingUser) -> tuple[Any, ...]:
@@ -161,9 +162,9 @@ BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
     (User, "fork", _unpinned),
     (Owner, "forget", _deaf),
     (LendingUser, "died", _alone),
-    (Names, "_dispatch", _hasty),
-    (Aliases, "_let_go", _forgetful),
-    (Aliases, "_answer_asking", _blind),
+    (Names, "dispatch", _hasty),
+    (Entries, "let_go", _forgetful),
+    (Aliases, "answer_asking", _blind),
     (Channel, "receive", _twice),
     (BorrowingUser, "_take_table", _mine),
     (Rings, "suspect", _unsuspecting),
@@ -172,9 +173,7 @@ BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
 
 
 @pytest.mark.parametrize(
-    ("machine", "method", "wrong"),
-    BROKEN,
-    ids=[f"{m.__name__}.{n}" for m, n, _ in BROKEN],
+    ("machine", "method", "wrong"), BROKEN, ids=[f"{m.__name__}.{n}" for m, n, _ in BROKEN]
 )
 def test_a_broken_machine_is_found_and_the_plan_shrinks(
     monkeypatch: pytest.MonkeyPatch, machine: Any, method: str, wrong: Any
@@ -200,7 +199,7 @@ def test_a_long_plan_shrinks_in_bounded_time(monkeypatch: pytest.MonkeyPatch) ->
         played += len(plan.acts)
         return simulate(plan)
 
-    monkeypatch.setattr(Aliases, "_let_go", _forgetful)
+    monkeypatch.setattr(Entries, "let_go", _forgetful)
     monkeypatch.setattr(shrinking, "simulate", counting)
     found = draw(1, 2000, weather="crashes")
     monkeypatch.setattr(shrinking, "MOST", 12_000)
@@ -213,38 +212,36 @@ def test_a_long_plan_shrinks_in_bounded_time(monkeypatch: pytest.MonkeyPatch) ->
 # ---- machines that lose what no death takes from them: in a storm, too, that is no excuse
 
 LOSING = [
-    in_context(
-        "a death breaks all aliases", "_lose_aliases", "elif self._is_lost(known):", "elif True:"
-    ),
+    in_context("a death breaks all aliases", "died", "elif is_lost(known):", "elif True:"),
     in_context(
         "breaks what it knows with the hop",
-        "_lose_aliases",
-        "elif self._is_lost(known):",
-        "elif self._is_lost(known) or worker == alias.rref.creator:",
+        "died",
+        "elif is_lost(known):",
+        "elif is_lost(known) or worker == alias.rref.creator:",
     ),
     in_context(
         "after a death nothing is passed on",
         "_has_lost",
-        "return any(self._is_lost(self.whereabouts(each.rref)) for each in cargo.descriptors)",
-        "return bool(self.dead and cargo.descriptors)",
+        "return any(map(self.entries.is_lost, rrefs))",
+        "return bool(self.state.dead and cargo.descriptors)",
     ),
     in_context(
         "after a death nothing becomes an alias",
-        "_stand_for",
-        "isinstance(entry, User) and entry.lost",
-        "self.dead",
+        "stand_for",
+        "self.entries.is_lost(target)",
+        "self.state.dead",
     ),
     in_context(
         "after a death no alias finds its target",
         "_found",
-        "isinstance(entry, User) and entry.lost",
-        "self.dead",
+        "self.entries.is_lost(canonical)",
+        "self.state.dead",
     ),
     in_context(
         "after a death nothing is asked again",
         "_fetch_there",
         "isinstance(entry, User) and entry.lost",
-        "isinstance(entry, User) and self.dead",
+        "isinstance(entry, User) and self.state.dead",
     ),
 ]
 

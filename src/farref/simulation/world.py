@@ -354,7 +354,7 @@ class World:
                 raise WrongError(
                     "G6", f"{node.me} waits for {[*node.asked, *node.context.waiting]}"
                 )
-            left = [*node.context.owners, *node.context.users, *node.context.names]
+            left = [*node.context.owners, *node.context.users, *node.context.state.names]
             if left or node.values or node.inside or node.tasks:
                 raise WrongError("G5", f"{node.me} has {', '.join(map(str, left))} left")
 

@@ -51,9 +51,8 @@ if TYPE_CHECKING:
 
     from ..protocol.alias import Alias
     from ..protocol.context import Context
-    from ..protocol.names import Name
     from ..protocol.owner import Owner
-    from ..protocol.tables import Waiting
+    from ..protocol.state import Name, Waiting
     from ..protocol.user import User
 
 SHORTEST_RUN = 4
@@ -271,8 +270,8 @@ def table_lines(context: Context) -> list[str]:
     me = context.me
     lines = [owner_text(me, owner) for owner in context.owners.values()]
     lines += [user_text(me, user) for user in context.users.values()]
-    lines += [name_text(me, *each) for each in context.names.items()]
-    for rref, held in context._held.items():
+    lines += [name_text(me, *each) for each in context.state.names.items()]
+    for rref, held in context.state.held.items():
         lines += [f"{me} holds back, on {rref}: {message_text(each.message)}" for each in held]
     lines += [
         f"{me} waits for {waiting.to} to answer {call}{_for_whom(waiting)}"
@@ -283,8 +282,8 @@ def table_lines(context: Context) -> list[str]:
 
 def number_of_lines(context: Context) -> int:
     """How many `table_lines` there are, which take time to write."""
-    held = sum(map(len, context._held.values()))
-    entries = len(context.owners) + len(context.users) + len(context.names)
+    held = sum(map(len, context.state.held.values()))
+    entries = len(context.owners) + len(context.users) + len(context.state.names)
     return entries + held + len(context.waiting) or 1
 
 

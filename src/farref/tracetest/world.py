@@ -416,11 +416,13 @@ class World:
             if endpoint.alive:
                 left += [owner_text(context.me, each) for each in context.owners.values()]
                 left += [user_text(context.me, each) for each in context.users.values()]
-                left += [name_text(context.me, *each) for each in context.names.items()]
-                left += [f"{context.me} remembers the alias {each}" for each in context._aliases]
+                left += [name_text(context.me, *each) for each in context.state.names.items()]
+                left += [
+                    f"{context.me} remembers the alias {each}" for each in context.state.aliases
+                ]
                 left += [f"{context.me} waits for call {call}" for call in context.waiting]
                 left += [f"{context.me} runs {key}" for key in endpoint.running]
-                left += [f"{context.me} serves request {call}" for call in context._serving]
+                left += [f"{context.me} serves request {call}" for call in context.state.serving]
                 left += [f"{context.me} handles a message" for _ in endpoint.handled]
         return left + (self.links.leftovers() if self.links is not None else [])
 

@@ -11,7 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from farref.protocol.aliases import Aliases
 from farref.protocol.context import Context
+from farref.protocol.entries import Entries
+from farref.protocol.hosting import Hosting
+from farref.protocol.loans import Loans
+from farref.protocol.names import Names
+from farref.protocol.references import References
+from farref.protocol.requests import Requests
+from farref.protocol.rings import Rings
+
+PARTS = (Context, Entries, Loans, Names, References, Requests, Aliases, Hosting, Rings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +32,16 @@ class Mutant:
     machine: type
     method: str
     old: str
-    new: str
+    new: str = "pass"
 
     def __str__(self) -> str:
         return f"{self.machine.__name__}.{self.method}: {self.name}"
 
 
-def in_context(name: str, method: str, old: str, new: str) -> Mutant:
-    """A mutant of the part of `Context` whose *method* has the piece *old*."""
-    parts = [part for part in Context.__mro__ if method in vars(part)]
-    sources = ((part, inspect.getsource(vars(part)[method])) for part in parts)
+def in_context(name: str, method: str, old: str, new: str = "pass") -> Mutant:
+    """A mutant of the part of `Context`, or of itself, whose *method* has the piece *old*."""
+    parts = [part for part in PARTS if method in vars(part)]
+    sources = ((part, textwrap.dedent(inspect.getsource(vars(part)[method]))) for part in parts)
     machine = next((part for part, source in sources if old in source), parts[0])
     return Mutant(name, machine, method, old, new)
 

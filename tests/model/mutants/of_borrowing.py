@@ -5,22 +5,17 @@ from farref.protocol.borrowing import BorrowingOwner, BorrowingUser
 from .mutant import Mutant
 
 
-def _owner(name: str, method: str, old: str, new: str) -> Mutant:
+def _owner(name: str, method: str, old: str, new: str = "pass") -> Mutant:
     return Mutant(name, BorrowingOwner, method, old, new)
 
 
-def _user(name: str, method: str, old: str, new: str) -> Mutant:
+def _user(name: str, method: str, old: str, new: str = "pass") -> Mutant:
     return Mutant(name, BorrowingUser, method, old, new)
 
 
 BORROWING = (
     # ---- the owner
-    _owner(
-        "does not merge a reply's table",
-        "loan_ended",
-        "self._merge(report.borrowers)",
-        "[]",
-    ),
+    _owner("does not merge a reply's table", "loan_ended", "self._merge(report.borrowers)", "[]"),
     _owner(
         "unpins first, then merges",
         "loan_ended",
@@ -37,18 +32,18 @@ BORROWING = (
         "super().delete(sender, message) + self._merge(message.borrowers)",
     ),
     _owner("counts a table's entry twice", "_merge", "if fork not in self.forks", ""),
-    _owner("does not count a table", "_merge", "self.forks.update(new)", "pass"),
+    _owner("does not count a table", "_merge", "self.forks.update(new)"),
     _owner(
         "does not notify a table", "_merge", "for fork, worker in new]", "for fork, worker in ()]"
     ),
     # ---- rule 1: one guardian
     _user("reports every loan", "borrow", "if not self._covered:", "if True:"),
-    _user("has no guardian", "borrow", "self.guardian = descriptor.fork", "pass"),
+    _user("has no guardian", "borrow", "self.guardian = descriptor.fork"),
     _user("changes its guardian", "_covered", "if self.guardian is not None:", "if False:"),
     _user("is covered by nothing it reported", "_covered", "self.reported or", ""),
     _user("is covered by no request", "_covered", "or self.requested", ""),
     _user("reports without a guardian", "end_loan", "if self.guardian == fork", "if True"),
-    _user("keeps its guardian", "_hold_on", "self.guardian = None", "pass"),
+    _user("keeps its guardian", "_hold_on", "self.guardian = None"),
     _user("reports though it is counted", "_hold_on", "if self.known:", "if False:"),
     _user("keeps the table it hands over", "_take_table", ", {}", ", self.borrowers"),
     _user(
@@ -56,7 +51,7 @@ BORROWING = (
     ),
     # ---- rule 2: epochs
     _user("denies every notice", "notified", "self._know(fork)", "[]"),
-    _user("waits for a notice that came", "notified", "self.reported.discard(fork)", "pass"),
+    _user("waits for a notice that came", "notified", "self.reported.discard(fork)"),
     _user("does not leave when notified late", "notified", " + self.settle()", ""),
     # ---- rule 3: announcing
     _user("never announces itself", "died", "return self._announce(mint)", "return []"),
@@ -68,23 +63,23 @@ BORROWING = (
     ),
     _user("reports to the dead", "died", "self.guardian.parent == worker", "False"),
     # ---- rule 4: taking back
-    _user("forgets what it takes back", "take_back", "self.borrowers.update(borrowers)", "pass"),
+    _user("forgets what it takes back", "take_back", "self.borrowers.update(borrowers)"),
     _user("takes back and does not say so", "take_back", "self._announce(mint)", "[]"),
     # ---- rule 5: in use
-    _user("pins nothing that it lends", "lend", "self.fork(fork, to)", "pass"),
-    _user("does not merge", "loan_ended", "self.borrowers.update(report.borrowers)", "pass"),
+    _user("pins nothing that it lends", "lend", "self.fork(fork, to)"),
+    _user("does not merge", "loan_ended", "self.borrowers.update(report.borrowers)"),
     _user("merges what it did not lend", "loan_ended", "self.children.get(fork) == sender", "True"),
-    _user("does not add who holds", "loan_ended", "self.borrowers[fork] = sender", "pass"),
+    _user("does not add who holds", "loan_ended", "self.borrowers[fork] = sender"),
     _user("adds who returned", "loan_ended", "if report.held:", "if True:"),
-    _user("pins for ever", "loan_ended", "del self.children[fork]", "pass"),
+    _user("pins for ever", "loan_ended", "del self.children[fork]"),
     _user("does not leave after a loan", "loan_ended", "return self.settle()", "return []"),
-    _user("does not remember its report", "end_loan", "self.reported.add(fork)", "pass"),
+    _user("does not remember its report", "end_loan", "self.reported.add(fork)"),
     _user("reports nothing", "end_loan", "if held or table or not replies", "if not replies"),
     _user("reports no table alone", "end_loan", "held or table or", "held or"),
     _user("does not return a creation's loan", "end_loan", "or not replies", ""),
     _user("returns what it uses", "_hold_on", "return self.in_use,", "return False,"),
     _user("returns what it announces", "_hold_on", "return True, ()", "return False, ()"),
-    _user("announces itself for ever", "ack", "self.announcing = False", "pass"),
+    _user("announces itself for ever", "ack", "self.announcing = False"),
     _user("leaves before it is notified", "unused", "self.reported or", ""),
     _user("leaves its table behind", "unused", "or self.borrowers", ""),
     _user("waits for notices though it is counted", "unused", "and not self.known", ""),
@@ -92,14 +87,14 @@ BORROWING = (
     _user("announces itself to a dead owner", "_announce", "self.lost or", ""),
     _user("announces itself though it is counted", "_announce", "self.known or", ""),
     _user("announces itself twice", "_announce", "or self.requested is not None", ""),
-    _user("does not know that it announces itself", "_announce", "self.announcing = True", "pass"),
+    _user("does not know that it announces itself", "_announce", "self.announcing = True"),
     # ---- the end
     _user("keeps the dead in its table", "forget", "if who != worker", ""),
     _user("strikes the living from its table", "forget", "if who != worker", "if False"),
-    _user("guards a dead owner's object", "lose", "self.guardian = None", "pass"),
-    _user("reported a dead owner's object", "lose", "self.reported.clear()", "pass"),
-    _user("keeps a dead owner's table", "lose", "self.borrowers.clear()", "pass"),
-    _user("announces itself to the dead", "lose", "self.announcing = False", "pass"),
+    _user("guards a dead owner's object", "lose", "self.guardian = None"),
+    _user("reported a dead owner's object", "lose", "self.reported.clear()"),
+    _user("keeps a dead owner's table", "lose", "self.borrowers.clear()"),
+    _user("announces itself to the dead", "lose", "self.announcing = False"),
     _user("leaves too early", "settle", "not self.unused or", ""),
     _user("leaves whom it does not know", "settle", "or not self.known", ""),
     _user("leaves without its table", "settle", "borrowers=self._take_table()", "borrowers=()"),

@@ -17,11 +17,7 @@ CREATIONS = (
     ),
     Mutant("claims too little", Asked, "add", "next(iter(self._waiting))", "0"),
     Mutant(
-        "waits for what was acknowledged",
-        Asked,
-        "acknowledged",
-        "self._waiting.pop(number, None)",
-        "pass",
+        "waits for what was acknowledged", Asked, "acknowledged", "self._waiting.pop(number, None)"
     ),
     Mutant("always waits", Asked, "acknowledged", "return not self._waiting", "return False"),
     Mutant("never waits", Asked, "acknowledged", "return not self._waiting", "return True"),
@@ -29,7 +25,7 @@ CREATIONS = (
     Mutant("takes the watermark back", Seen, "add", "if watermark > self._below:", "if True:"),
     Mutant("keeps what is below", Seen, "add", "if each >= watermark", ""),
     Mutant("forgets what is above", Seen, "add", "if each >= watermark", "if False"),
-    Mutant("does not remember", Seen, "add", "self._above.add(number)", "pass"),
+    Mutant("does not remember", Seen, "add", "self._above.add(number)"),
     Mutant("knows nothing below", Seen, "__contains__", "number < self._below or", ""),
     Mutant("knows nothing above", Seen, "__contains__", "or number in self._above", ""),
 )

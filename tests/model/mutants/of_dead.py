@@ -22,14 +22,14 @@ DEAD = (
         "believes who died before it came",
         Context,
         "outlive",
-        "(self.dead, self.buried)",
-        "(self.buried,)",
+        "(self.dead, self.state.buried)",
+        "(self.state.buried,)",
     ),
     Mutant(
         "waits for who died before it came",
         Context,
         "outlive",
-        "(self.dead, self.buried)",
+        "(self.dead, self.state.buried)",
         "(self.dead,)",
     ),
 )

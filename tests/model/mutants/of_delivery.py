@@ -6,7 +6,7 @@ from farref.protocol.room import Room
 from .mutant import Mutant
 
 
-def _channel(name: str, method: str, old: str, new: str) -> Mutant:
+def _channel(name: str, method: str, old: str, new: str = "pass") -> Mutant:
     return Mutant(name, Channel, method, old, new)
 
 
@@ -14,7 +14,7 @@ DELIVERY = (
     _channel("overfills the window", "packet", "min(room, len(self._unsent))", "len(self._unsent)"),
     _channel("sets no alarm", "packet", "if self._retry_at is None:", "if False:"),
     _channel("puts off its alarm", "packet", "if self._retry_at is None:", "if True:"),
-    _channel("does not keep what it sends", "packet", "self._flight.extend(batch)", "pass"),
+    _channel("does not keep what it sends", "packet", "self._flight.extend(batch)"),
     _channel(
         "hands over what is ahead",
         "_put_in_order",
@@ -27,7 +27,7 @@ DELIVERY = (
         "if number == self._expects:",
         "if number <= self._expects:",
     ),
-    _channel("forgets what is ahead", "_put_in_order", "self._ahead[number] = message", "pass"),
+    _channel("forgets what is ahead", "_put_in_order", "self._ahead[number] = message"),
     _channel("keeps what came before", "_put_in_order", "elif number > self._expects:", "else:"),
     _channel(
         "does not look at what waited",
@@ -62,7 +62,7 @@ DELIVERY = (
     _channel(
         "acknowledges only what is new", "receive", "elif packet.messages and", "elif handed and"
     ),
-    _channel("acknowledges nothing", "receive", "self._acknowledge_at = now + ACK_DELAY", "pass"),
+    _channel("acknowledges nothing", "receive", "self._acknowledge_at = now + ACK_DELAY"),
     _channel("acknowledges acknowledgements", "receive", "elif packet.messages and", "elif"),
     _channel(
         "puts off its acknowledgement",
@@ -70,13 +70,11 @@ DELIVERY = (
         "elif packet.messages and self._acknowledge_at is None:",
         "elif packet.messages:",
     ),
-    _channel(
-        "ignores acknowledgements", "receive", "self._acknowledged(packet.expects, now)", "pass"
-    ),
+    _channel("ignores acknowledgements", "receive", "self._acknowledged(packet.expects, now)"),
     _channel(
         "believes late acknowledgements", "_acknowledged", "if expects <= oldest:", "if False:"
     ),
-    _channel("forgets nothing", "_acknowledged", "self._flight.popleft()", "pass"),
+    _channel("forgets nothing", "_acknowledged", "self._flight.popleft()"),
     _channel(
         "forgets everything", "_acknowledged", "range(expects - oldest)", "range(len(self._flight))"
     ),
@@ -84,7 +82,7 @@ DELIVERY = (
     _channel(
         "rests too soon", "_acknowledged", "now + self._pause if self._flight else None", "None"
     ),
-    _channel("stays slow", "_acknowledged", "self._pause = FIRST_RETRY", "pass"),
+    _channel("stays slow", "_acknowledged", "self._pause = FIRST_RETRY"),
     _channel("does not back off", "tick", "min(2 * self._pause, LAST_RETRY)", "self._pause"),
     _channel("backs off for ever", "tick", "min(2 * self._pause, LAST_RETRY)", "2 * self._pause"),
     _channel(
@@ -93,7 +91,7 @@ DELIVERY = (
         "self._retry_at = now + self._pause",
         "self._retry_at = None",
     ),
-    _channel("sends again without end", "tick", "self._retry_at = now + self._pause", "pass"),
+    _channel("sends again without end", "tick", "self._retry_at = now + self._pause"),
     _channel("sends again only the oldest", "tick", "list(self._flight)", "list(self._flight)[:1]"),
     _channel(
         "sends again under new numbers", "tick", "self._next - len(self._flight)", "self._next"
@@ -104,8 +102,8 @@ DELIVERY = (
         "self._acknowledge_at is not None and now >= self._acknowledge_at",
         "False",
     ),
-    _channel("does not remember what it told", "_make", "self._told = self._expects", "pass"),
-    _channel("acknowledges twice", "_make", "self._acknowledge_at = None", "pass"),
+    _channel("does not remember what it told", "_make", "self._told = self._expects"),
+    _channel("acknowledges twice", "_make", "self._acknowledge_at = None"),
     _channel(
         "tells what it told before",
         "_make",
@@ -118,24 +116,17 @@ DELIVERY = (
         "if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:",
         "if False:",
     ),
-    _channel(
-        "asks for no room",
-        "_ask",
-        "self._unsent.append(RoomAsked(flow=flow))",
-        "pass",
-    ),
-    _channel(
-        "never remembers that it asked", "_ask", "room.asked = room.messages, room.bytes", "pass"
-    ),
-    _channel("asks for room once", "_given", "self._ask(flow, room)", "pass"),
+    _channel("asks for no room", "_ask", "self._unsent.append(RoomAsked(flow=flow))"),
+    _channel("never remembers that it asked", "_ask", "room.asked = room.messages, room.bytes"),
+    _channel("asks for room once", "_given", "self._ask(flow, room)"),
     _channel("keeps what there is room for", "_given", "while room.waiting and", "while False and"),
     _channel("sends all at once", "_given", "room.bytes < rooms.ROOM_BYTES:\n", "True:\n"),
     _channel("is never full", "_asked", "if flow not in full:", "if True:"),
-    _channel("is full for ever", "_asked", "self._owed = (*self._owed, flow)", "pass"),
-    _channel("gives no room", "give", "self._unsent.append(RoomGiven(flow=flow))", "pass"),
-    Mutant("does not take off what it was given", Room, "given", "self.bytes -= size", "pass"),
+    _channel("is full for ever", "_asked", "self._owed = (*self._owed, flow)"),
+    _channel("gives no room", "give", "self._unsent.append(RoomGiven(flow=flow))"),
+    Mutant("does not take off what it was given", Room, "given", "self.bytes -= size"),
     Mutant(
         "lets the last one go first", Room, "next", "self.waiting.popleft()", "self.waiting.pop()"
     ),
-    Mutant("does not count what has waited", Room, "left", "self.bytes += size", "pass"),
+    Mutant("does not count what has waited", Room, "left", "self.bytes += size"),
 )

@@ -7,38 +7,37 @@ NAMES = (
     in_context(
         "does not know its own aliases", "whereabouts", "return shown or rref", "return rref"
     ),
-    in_context("does not count a name's handle", "hold", "name.handles += 1", "pass"),
-    in_context("counts a handle for the hop", "hold", "if name is None:", "if True:"),
-    in_context("forgets a name", "hold", "self.names[rref] = name", "pass"),
+    in_context("does not count a name's handle", "hold", "name.handles += 1"),
+    in_context(
+        "counts a handle for the hop", "hold", "rref if name is None else name.canonical", "rref"
+    ),
+    in_context("forgets a name", "hold", "self.state.names[rref] = name"),
     in_context(
         "does not take a name from a message",
         "take_up",
-        "if rref not in self.names and rref != descriptor.rref:",
+        "if rref not in self.state.names and rref != descriptor.rref:",
         "if False:",
     ),
     in_context(
         "does not learn from a message",
         "take_up",
-        "effects = self._learn(rref, descriptor.rref, (descriptor.rref,))",
+        "effects = self.learn(rref, descriptor.rref, (descriptor.rref,))",
         "effects = []",
     ),
-    in_context("does not drop a name's handle", "_drop", "name.handles -= 1", "pass"),
-    in_context("keeps a name without handles", "_drop", "if not name.handles:", "if False:"),
+    in_context("does not drop a name's handle", "drop", "name.handles -= 1"),
+    in_context("keeps a name without handles", "drop", "if not name.handles:", "if False:"),
     in_context(
-        "drops the hop's handle", "_drop", "rref if name is None else name.canonical", "rref"
+        "drops the hop's handle", "drop", "rref if name is None else name.canonical", "rref"
     ),
-    in_context("learns without handles", "_learn", "or not entry.handles", ""),
+    in_context("learns without handles", "learn", "or not entry.handles", ""),
     in_context(
         "keeps the hop's handles",
-        "_learn",
+        "learn",
         "name.handles, entry.handles = entry.handles, 0",
         "name.handles = entry.handles",
     ),
     in_context(
-        "learns and does not hold",
-        "_learn",
-        "self._entry(canonical).handles += name.handles",
-        "pass",
+        "learns and does not hold", "learn", "self.entries.entry(canonical).handles += name.handles"
     ),
     in_context(
         "lets a request overtake",
@@ -48,26 +47,23 @@ NAMES = (
     ),
     in_context(
         "holds back what waits for itself",
-        "_dispatch",
+        "dispatch",
         'if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):',
         "if False:",
     ),
     in_context("waits for what it holds", "_must_wait", "and call not in held", ""),
     in_context(
-        "lets a direct fetch be overtaken", "_must_wait", "if rref in self._fetching:", "if False:"
+        "lets a direct fetch be overtaken", "_must_wait", "if rref in state.fetching:", "if False:"
     ),
     in_context(
-        "does not remember a direct fetch",
-        "_send_on",
-        "self._fetching[rref] = message.call",
-        "pass",
+        "does not remember a direct fetch", "_send_on", "state.fetching[rref] = message.call"
     ),
-    in_context("waits for an answered fetch", "_finish", "del self._fetching[rref]", "pass"),
-    in_context("holds back for ever", "_finish", "effects.extend(self._send_on(rref))", "pass"),
+    in_context("waits for an answered fetch", "send_held", "del state.fetching[rref]"),
+    in_context("holds back for ever", "send_held", "list(state.held)", "()"),
     in_context(
         "cancels before it asks",
-        "_dispatch_cancel",
-        "self._held.values() if call in self._held_calls else ()",
+        "dispatch_cancel",
+        "self.state.held.values() if call in self.state.held_calls else ()",
         "()",
     ),
     in_context(
@@ -77,33 +73,29 @@ NAMES = (
         "",
     ),
     in_context("asks again last", "_fetch_there", ", first=True", ""),
-    in_context("waits for itself", "_fetch_there", "self._fetching.pop(fetch.rref, None)", "pass"),
-    in_context(
-        "does not hold what it asks again", "_fetch_there", "entry.pending.add(fetch.call)", "pass"
-    ),
+    in_context("waits for itself", "_fetch_there", "self.state.fetching.pop(fetch.rref, None)"),
+    in_context("does not hold what it asks again", "_fetch_there", "entry.pending.add(fetch.call)"),
     in_context(
         "asks a dead owner again", "_fetch_there", "isinstance(entry, User) and entry.lost", "False"
     ),
     in_context(
         "does not ask again",
-        "_receive_reply",
+        "receive_reply",
         "effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)",
-        "pass",
     ),
     in_context(
         "learns nothing from an answer",
-        "_receive_reply",
-        "effects += self._learn(waiting.rref, target, message.moved.path)",
-        "pass",
+        "receive_reply",
+        "effects += self.names.learn(waiting.rref, target, message.moved.path)",
     ),
     in_context(
-        "holds where it was told", "_receive_reply", "effects += self._release(moved)", "pass"
+        "holds where it was told", "receive_reply", "effects += self.entries.release(moved)"
     ),
     in_context(
         "settles a fetch that is asked again",
-        "_receive_reply",
-        "if not elsewhere or waiting.fetch is None:",
-        "if True:",
+        "receive_reply",
+        "(not elsewhere or waiting.fetch is None)",
+        "True",
     ),
     in_context("passes its parent's fork on", "_descriptor", "rref=entry.rref,", "rref=rref,"),
 )

@@ -5,7 +5,7 @@ from farref.protocol.owner import Owner
 from .mutant import Mutant
 
 
-def _owner(name: str, method: str, old: str, new: str) -> Mutant:
+def _owner(name: str, method: str, old: str, new: str = "pass") -> Mutant:
     return Mutant(name, Owner, method, old, new)
 
 
@@ -17,35 +17,24 @@ OWNER = (
     _owner("frees what runs a request", "unused", "not self.running", "True"),
     _owner("frees what it is asked about", "unused", "not self.asking", "True"),
     _owner("frees nothing", "settle", "if self.unused else []", "if False else []"),
-    _owner("does not free at the last drop", "drop", "return self.settle()", "return []"),
     _owner("does not free at the last delete", "delete", "return self.settle()", "return []"),
     _owner("does not free when nobody wants the value", "resolve", "or self.settle()", "or []"),
     _owner("does not free when the last request ends", "done", "or self.settle()", "or []"),
     _owner("does not free after a burial", "forget", "return self.settle()", "return []"),
     _owner("does not free after an abandoned fork", "abandon", "return self.settle()", "return []"),
-    _owner("does not count a fork it makes", "fork", "self.forks[fork] = to", "pass"),
-    _owner("keeps an abandoned fork", "abandon", "del self.forks[fork]", "pass"),
-    _owner("does not count a handle", "hold", "self.handles += 1", "pass"),
-    _owner("does not count a drop", "drop", "self.handles -= 1", "pass"),
-    _owner("does not hold what comes home", "arrive", "self.messages += 1", "pass"),
+    _owner("does not count a fork it makes", "fork", "self.forks[fork] = to"),
+    _owner("keeps an abandoned fork", "abandon", "del self.forks[fork]"),
+    _owner("does not hold what comes home", "arrive", "self.messages += 1"),
     _owner(
         "does not acknowledge what comes home",
         "arrive",
         "[Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.fork))]",
         "[]",
     ),
-    _owner("keeps its own fork", "arrive", "del self.forks[descriptor.fork]", "pass"),
+    _owner("keeps its own fork", "arrive", "del self.forks[descriptor.fork]"),
+    _owner("acknowledges to itself", "arrive", "descriptor.parent == me", "False"),
     _owner(
-        "acknowledges to itself",
-        "arrive",
-        "descriptor.parent == me",
-        "False",
-    ),
-    _owner(
-        "acknowledges a fork it does not count",
-        "fork_request",
-        "self.forks[message.fork] = sender",
-        "pass",
+        "acknowledges a fork it does not count", "fork_request", "self.forks[message.fork] = sender"
     ),
     _owner(
         "counts a fork and does not say so",
@@ -58,11 +47,10 @@ OWNER = (
         "acknowledges a creation whose fork it does not count",
         "create",
         "self.forks[message.fork] = sender",
-        "pass",
     ),
     _owner("counts itself as a user", "create", "if sender != me:", "if True:"),
-    _owner("forgets that it was created", "create", "self.created = True", "pass"),
-    _owner("forgets whose method creates it", "create", "self.target = message.target", "pass"),
+    _owner("forgets that it was created", "create", "self.created = True"),
+    _owner("forgets whose method creates it", "create", "self.target = message.target"),
     _owner(
         "does not look again at what overtook the creation",
         "create",
@@ -98,17 +86,17 @@ OWNER = (
     ),
     _owner("runs two requests at once", "_next", "self.running or", ""),
     _owner("runs a request before there is a value", "_next", "not self.resolved or", ""),
-    _owner("runs a request without saying so", "_next", "self.running = request.call", "pass"),
+    _owner("runs a request without saying so", "_next", "self.running = request.call"),
     _owner("starts nothing when the value comes", "resolve", "self._next() or", ""),
     _owner("starts nothing when a request ends", "done", "self._next() or", ""),
-    _owner("never ends a request", "done", "self.running = None", "pass"),
+    _owner("never ends a request", "done", "self.running = None"),
     _owner(
         "cancels without an answer",
         "cancel",
         "[Refuse(sender, request, why, ring), *self.settle()]",
         "[]",
     ),
-    _owner("answers a cancel and runs the request", "cancel", "del self.queue[index]", "pass"),
+    _owner("answers a cancel and runs the request", "cancel", "del self.queue[index]"),
     _owner("cancels nothing", "cancel", "if caller == sender", "if False"),
     _owner("counts the dead", "forget", "if to != worker", "if True"),
     _owner("forgets the living with the dead", "forget", "if to != worker", "if False"),

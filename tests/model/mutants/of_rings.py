@@ -10,20 +10,20 @@ RINGS = (
     in_context("takes two waits for one", "waits", "number=number", "number=0"),
     in_context(
         "does not begin anew at a greater object",
-        "_receive_probe",
+        "receive_probe",
         "probe if rref < probe.start else Probe(start=rref)",
         "probe",
     ),
     in_context(
         "refuses nobody",
         "_came_round",
-        "self._after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))",
+        "self.entries.after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))",
         "[]",
     ),
     in_context(
         "does not know that an object is being made",
         "blocker",
-        "or self._making.get(owner.rref)",
+        "or self.state.making.get(owner.rref)",
         "",
     ),
     in_context(
@@ -32,12 +32,12 @@ RINGS = (
     in_context("does not go on from an alias", "blocker", "owner.alias is not None", "False"),
     in_context(
         "does not go on from an alias's target",
-        "_receive_probe",
+        "receive_probe",
         "(sender, call) in owner.asking",
         "False",
     ),
     in_context(
-        "does not follow what is passed on", "_receive_probe", "passed_on is not None", "False"
+        "does not follow what is passed on", "receive_probe", "passed_on is not None", "False"
     ),
     in_context(
         "goes round a ring that it is not part of",
@@ -50,17 +50,20 @@ RINGS = (
     ),
     in_context(
         "refuses what holds another request back",
-        "_receive_probe",
+        "receive_probe",
         "_holds_back(probe.path[-1])",
         "False",
     ),
     in_context(
         "does not say that what it asks for is held back",
         "_whole",
-        "target in chain and creation in self._held_calls",
+        "target in chain and creation in state.held_calls",
         "False",
     ),
     in_context(
-        "remembers what it was told", "waits", "self._looking.pop(run)", "self._looking[run]"
+        "remembers what it was told",
+        "waits",
+        "self.state.looking.pop(run)",
+        "self.state.looking[run]",
     ),
 )

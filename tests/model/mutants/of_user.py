@@ -5,7 +5,7 @@ from farref.protocol.user import User
 from .mutant import Mutant
 
 
-def _user(name: str, method: str, old: str, new: str) -> Mutant:
+def _user(name: str, method: str, old: str, new: str = "pass") -> Mutant:
     return Mutant(name, User, method, old, new)
 
 
@@ -17,27 +17,24 @@ USER = (
     _user("deletes before a request is answered", "in_use", "self.pending or", ""),
     _user("deletes before its children are confirmed", "in_use", " or self.children", ""),
     _user("deletes before it is confirmed", "unused", "self.requested is None", "True"),
-    _user("does not delete at the last drop", "drop", "return self.settle()", "return []"),
     _user("does not delete after the last child", "child_ack", "return self.settle()", "return []"),
     _user("does not delete when confirmed late", "ack", "*self.settle()", ""),
     _user("does not delete after a burial", "forget", "return self.settle()", "return []"),
     _user(
         "does not delete after an abandoned fork", "abandon", "return self.settle()", "return []"
     ),
-    _user("does not pin a fork it makes", "fork", "self.children[fork] = to", "pass"),
-    _user("pins an abandoned fork", "abandon", "del self.children[fork]", "pass"),
-    _user("pins a confirmed child", "child_ack", "del self.children[message.fork]", "pass"),
-    _user("does not count a handle", "hold", "self.handles += 1", "pass"),
-    _user("does not count a drop", "drop", "self.handles -= 1", "pass"),
-    _user("does not hold what arrives", "arrive", "self.messages += 1", "pass"),
-    _user("forgets that its creation is outstanding", "create", "self.requested = fork", "pass"),
+    _user("does not pin a fork it makes", "fork", "self.children[fork] = to"),
+    _user("pins an abandoned fork", "abandon", "del self.children[fork]"),
+    _user("pins a confirmed child", "child_ack", "del self.children[message.fork]"),
+    _user("does not hold what arrives", "arrive", "self.messages += 1"),
+    _user("forgets that its creation is outstanding", "create", "self.requested = fork"),
     _user("asks for what the owner gave", "arrive", "descriptor.parent == self.owner", "False"),
     _user("asks for what it holds confirmed", "arrive", "if self.confirmed:", "if False:"),
     _user("acknowledges before it is confirmed", "arrive", "if self.confirmed:", "if True:"),
     _user("does not acknowledge when confirmed", "arrive", CHILD_ACK, "[]"),
     _user("owes its parent nothing", "arrive", "self.owed[descriptor.fork] = ", "_ = "),
     _user("asks twice", "arrive", "if self.requested is not None:", "if False:"),
-    _user("asks and forgets that it did", "arrive", "self.requested = descriptor.fork", "pass"),
+    _user("asks and forgets that it did", "arrive", "self.requested = descriptor.fork"),
     _user(
         "does not ask",
         "arrive",
@@ -45,8 +42,8 @@ USER = (
         "[]",
     ),
     _user("asks a dead owner", "arrive", "self.lost or", ""),
-    _user("waits for an acknowledgement that came", "ack", "self.requested = None", "pass"),
-    _user("does not remember that it is counted", "_know", "self.known.add(fork)", "pass"),
+    _user("waits for an acknowledgement that came", "ack", "self.requested = None"),
+    _user("does not remember that it is counted", "_know", "self.known.add(fork)"),
     _user("deletes only the last fork", "_know", "self.known.add(fork)", "self.known = {fork}"),
     _user(
         "does not acknowledge when it becomes confirmed",
@@ -60,11 +57,11 @@ USER = (
         "owed, self.owed = self.owed, {}",
         "owed = self.owed",
     ),
-    _user("believes in a dead owner", "lose", "self.lost = True", "pass"),
-    _user("waits for a dead owner's ACK", "lose", "self.requested = None", "pass"),
-    _user("owes for a dead owner's object", "lose", "self.owed.clear()", "pass"),
-    _user("pins for a dead owner's object", "lose", "self.children.clear()", "pass"),
-    _user("waits for a dead owner's answer", "lose", "self.pending.clear()", "pass"),
+    _user("believes in a dead owner", "lose", "self.lost = True"),
+    _user("waits for a dead owner's ACK", "lose", "self.requested = None"),
+    _user("owes for a dead owner's object", "lose", "self.owed.clear()"),
+    _user("pins for a dead owner's object", "lose", "self.children.clear()"),
+    _user("waits for a dead owner's answer", "lose", "self.pending.clear()"),
     _user(
         "pins for the dead",
         "forget",

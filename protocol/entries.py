@@ -1,0 +1,251 @@
+"""One entry for each object that this endpoint knows: how it begins, what keeps it, when it ends.
+
+An `Owner` for each object that lives here, a `User` for each that lives elsewhere, both of the
+system's discipline (see `sharing`). Handles, messages and calls keep an entry. An entry that
+nothing keeps leaves the tables, and an alias that leaves lets go of its target. Ids are minted
+here, and nothing is sent to the dead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .effects import Lose, Send
+from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
+from .ids import CallId, ForkId, RRefId, WorkerId
+from .messages import AliasGone
+from .owner import Owner
+from .state import Name
+from .user import User
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .alias import Alias
+    from .effects import Effect
+    from .messages import Descriptor
+    from .state import Tables
+
+
+@dataclass(slots=True)
+class Entries:
+    """The entries in the tables of one endpoint."""
+
+    state: Tables
+
+    # ---- looking up
+
+    def find(self, rref: RRefId) -> Owner | User | None:
+        """The entry of *rref*, if there is one."""
+        return self.state.owners.get(rref) or self.state.users.get(rref)
+
+    def entry(self, rref: RRefId) -> Owner | User:
+        """The entry of *rref*, which this endpoint holds."""
+        entry = self.state.owners.get(rref) or self.state.users.get(rref)
+        if entry is None:
+            raise AssertionError(f"{self.state.me} uses {rref}, which it does not hold")
+        return entry
+
+    def living(self, rref: RRefId) -> Owner | User:
+        """The entry of an object that exists. Raises `OwnerDiedError` if its owner is dead."""
+        entry = self.entry(rref)
+        if isinstance(entry, User) and entry.lost:
+            raise OwnerDiedError(
+                f"the owner of {rref}, {entry.owner}, died{self.how(entry.owner)}, and the value "
+                "with it; drop this reference and create the object again"
+            )
+        return entry
+
+    def is_lost(self, rref: RRefId) -> bool:
+        """Whether the owner of *rref*, which is used here, died."""
+        user = self.state.users.get(rref)
+        return user is not None and user.lost
+
+    def home(self, entry: Owner | User) -> WorkerId:
+        """The endpoint that owns the object of *entry*, dead or not."""
+        return self.state.me if isinstance(entry, Owner) else entry.owner
+
+    def owner(self, rref: RRefId) -> Owner:
+        """The entry of *rref*, which a message says lives here."""
+        owner = self.state.owners.get(rref)
+        if owner is None:
+            raise ProtocolError(f"{self.state.me} does not own {rref}")
+        return owner
+
+    def user(self, rref: RRefId) -> User:
+        """The entry of *rref*, which a message says is used here."""
+        user = self.state.users.get(rref)
+        if user is None:
+            raise ProtocolError(f"{self.state.me} holds no fork of {rref}")
+        return user
+
+    def name(self, rref: RRefId) -> Name | None:
+        """What handles of *rref* count for, if that is known to be an alias."""
+        name = self.state.names.get(rref)
+        if name is None:
+            owner = self.state.owners.get(rref)
+            if owner is not None and owner.alias and owner.alias.shown:
+                return Name(owner.alias.shown, owner.alias.path)
+        return name
+
+    # ---- the begin
+
+    def use(self, rref: RRefId, owner: WorkerId) -> User:
+        """The user entry, a new one if there is none."""
+        state = self.state
+        user = state.users.get(rref)
+        if user is None:
+            user = state.users[rref] = state.discipline.user(rref, owner)
+            user.born = state.now
+            user.lost = owner in state.dead
+        return user
+
+    def begin(self, rref: RRefId) -> Owner:
+        """The entry of an object that lives here, from now on."""
+        owner = self.state.owners[rref] = self.state.discipline.owner(rref)
+        owner.born = self.state.now
+        return owner
+
+    def check_mine(self, rref: RRefId) -> None:
+        """Raise `ProtocolError` if *rref* can not live here."""
+        minted = rref.creator != self.state.me or 0 < rref.number <= self.state.rrefs
+        if rref in self.state.users or not minted:
+            raise ProtocolError(f"{rref} is not owned by {self.state.me}")
+
+    def own_or_await(
+        self, rref: RRefId, *, created_here: bool = False
+    ) -> tuple[Owner, list[Effect]]:
+        """The owner entry: a placeholder, if the creation is still on its way, or has long been.
+
+        In the second case the placeholder is resolved at once, to the loss.
+        """
+        if not created_here:
+            self.check_mine(rref)
+        owner = self.state.owners.get(rref)
+        if owner is not None:
+            return owner, []
+        owner = self.begin(rref)
+        return owner, [] if created_here or not self._is_gone(rref) else [Lose(rref)]
+
+    def _is_gone(self, rref: RRefId) -> bool:
+        """Whether an object that is not here has been here, or can not come any more."""
+        creator, seen = rref.creator, self.state.seen
+        if creator == self.state.me or creator in self.state.dead:
+            return True
+        return creator in seen and rref.number in seen[creator]
+
+    # ---- what keeps it
+
+    def hold(self, rref: RRefId) -> None:
+        """One more handle of *rref* lives in this process."""
+        name = self.name(rref)
+        if name is not None:
+            self.state.names[rref] = name
+            name.handles += 1
+        self.entry(rref if name is None else name.canonical).handles += 1
+
+    def drop(self, rref: RRefId) -> list[Effect]:
+        """One handle of *rref* is gone."""
+        name = self.state.names.get(rref)
+        if name is not None:
+            name.handles -= 1
+            if not name.handles:
+                del self.state.names[rref]
+        entry = self.entry(rref if name is None else name.canonical)
+        if entry.handles == 0:
+            raise AssertionError(f"{entry.rref} has no handle to drop")
+        entry.handles -= 1
+        return self.after(entry, entry.settle())
+
+    def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
+        """A message has been handled, and lets go of its references."""
+        effects: list[Effect] = []
+        for descriptor in descriptors:
+            entry = self.entry(descriptor.rref)
+            if entry.messages == 0:
+                raise AssertionError(f"no message holds {entry.rref}")
+            entry.messages -= 1
+            effects += self.after(entry, entry.settle())
+        return effects
+
+    def answered(self, rref: RRefId, request: CallId) -> list[Effect]:
+        """The answer to *request*, which was about *rref*, is there."""
+        entry = self.find(rref)
+        if entry is None or request not in entry.pending:
+            return []
+        entry.pending.discard(request)
+        return self.after(entry, entry.settle())
+
+    # ---- the end
+
+    def sendable(self, effects: list[Effect]) -> list[Effect]:
+        """Nothing is sent to the dead."""
+        dead = self.state.dead
+        if not dead:
+            return effects
+        return [e for e in effects if not (isinstance(e, Send) and e.to in dead)]
+
+    def check_alive(self, worker: WorkerId) -> None:
+        """Raise `WorkerDiedError` if *worker* is dead."""
+        if worker in self.state.dead:
+            raise WorkerDiedError(f"worker {worker} died{self.how(worker)}; choose another one")
+
+    def how(self, worker: WorkerId) -> str:
+        """How *worker* died, in brackets, for an error; empty if that is not known."""
+        cause = self.state.causes.get(worker)
+        return f" ({cause})" if cause else ""
+
+    def after(self, entry: Owner | User, effects: list[Effect]) -> list[Effect]:
+        """Take *entry* out of the tables when its machine has come to its end."""
+        effects = self.sendable(effects)
+        if entry.unused:
+            if isinstance(entry, User):
+                self.state.users.pop(entry.rref, None)
+                return effects
+            self.state.owners.pop(entry.rref, None)
+            if entry.alias:
+                effects += self.let_go(entry.alias)
+                entry.alias = None
+        return effects
+
+    def let_go(self, alias: Alias) -> list[Effect]:
+        """*alias* stands for nothing any more, and does not hold its target."""
+        alias.gone = True
+        effects = self.unlist(alias)
+        return effects + self.drop(alias.target)
+
+    def unlist(self, alias: Alias) -> list[Effect]:
+        """Tell those who have *alias* on their lists and need not any more."""
+        if alias.gone and not alias.asked:
+            self.state.aliases.pop(alias.rref, None)
+        needed = set(alias.asked.values())
+        if not alias.gone:
+            needed.add(alias.canonical or alias.target)
+        effects: list[Effect] = []
+        for about in sorted(alias.listed - needed):
+            alias.listed.discard(about)
+            entry = self.find(about)
+            if entry is not None and not self.is_lost(about):
+                effects.append(Send(self.home(entry), AliasGone(rref=about, alias=alias.rref)))
+        return effects
+
+    # ---- ids
+
+    def mint_rref(self) -> RRefId:
+        """The id of a new object."""
+        self.state.rrefs += 1
+        return RRefId(self.state.me, self.state.rrefs)
+
+    def mint_fork(self) -> ForkId:
+        """The id of a new fork."""
+        self.state.forks += 1
+        return ForkId(self.state.me, self.state.forks)
+
+    def mint_pin(self, rref: RRefId | None) -> CallId:
+        """A new call's id; it pins the object that it is called on until it is answered."""
+        self.state.calls += 1
+        call = CallId(self.state.me, self.state.calls)
+        if rref is not None:
+            self.entry(rref).pending.add(call)
+        return call

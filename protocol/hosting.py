@@ -1,0 +1,102 @@
+"""What others ask of the objects that live here: to make them, to run their methods, to cancel.
+
+A request waits for its turn on its object (see `owner`), or is passed on if that is an alias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .creations import Seen
+from .effects import Effect, Refusal, Refuse, Run, Send
+from .errors import ProtocolError
+from .messages import Ack, Create
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .aliases import Aliases
+    from .entries import Entries
+    from .ids import CallId, RRefId, WorkerId
+    from .messages import Fetch, Invoke, ObjectRequest
+    from .references import References
+    from .requests import Requests
+    from .state import Tables
+
+
+@dataclass(slots=True)
+class Hosting:
+    """The requests of others on objects here."""
+
+    state: Tables
+    entries: Entries
+    references: References
+    requests: Requests
+    aliases: Aliases
+
+    def create(self, sender: WorkerId, message: Create) -> list[Effect]:
+        """*sender* has an object made here."""
+        state, entries = self.state, self.entries
+        if message.rref.creator != sender or message.fork.parent != sender:
+            raise ProtocolError(f"{sender} created {message.rref}, an id that is not its own")
+        if message.call.caller != sender:
+            raise ProtocolError(f"{sender} created by call {message.call}, an id not its own")
+        if message.target is not None:
+            entries.check_mine(message.target)
+        self.references.check(sender, message.cargo, lendable=True)
+        owner, _ = entries.own_or_await(message.rref, created_here=True)
+        effects = owner.create(sender, message, state.me)
+        # Acknowledged now, when it is accepted, not when it has run.
+        ack = Ack(rref=message.rref, fork=message.fork)
+        acks: list[Effect] = [] if sender == state.me else [Send(sender, ack)]
+        if message.target is None or not self.aliases.passes_on(message.target):
+            effects, acks = [*acks, *effects], []
+        state.seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)
+        state.making[message.rref] = message.call
+        effects += self.references.accept_request(sender, message.call, message.cargo)
+        if message.target is None:
+            effects.append(Run(sender, message))
+        else:
+            effects += entries.own_or_await(message.target)[1]
+            effects += self._enqueue(message.target, sender, message, acks)
+        if sender == state.me:
+            effects += self.created(message.rref, sender)
+        return effects
+
+    def created(self, rref: RRefId, owner: WorkerId) -> list[Effect]:
+        """*owner* has accepted the creation of *rref*, which this endpoint asked for."""
+        return self.requests.created(rref, owner) + self.aliases.arrived(rref)
+
+    def invoke(self, sender: WorkerId, message: Invoke) -> list[Effect]:
+        """*sender* calls a method of an object here."""
+        self.references.check(sender, message.cargo, lendable=True)
+        _, lost = self.entries.own_or_await(message.rref)
+        effects = self.references.accept_request(sender, message.call, message.cargo)
+        return [*lost, *effects, *self._enqueue(message.rref, sender, message)]
+
+    def fetch(self, sender: WorkerId, message: Fetch) -> list[Effect]:
+        """*sender* asks for the value of an object here."""
+        _, lost = self.entries.own_or_await(message.rref)
+        return [*lost, *self._enqueue(message.rref, sender, message)]
+
+    def _enqueue(
+        self, rref: RRefId, sender: WorkerId, request: ObjectRequest, acks: Sequence[Effect] = ()
+    ) -> list[Effect]:
+        owner = self.state.owners[rref]
+        if not isinstance(request, Create) and request.cancelled:
+            return self.entries.after(owner, [Refuse(sender, request, Refusal.CANCELLED)])
+        if owner.alias is not None and owner.alias.canonical is not None:
+            return self.aliases.pass_on(owner.alias, sender, request, list(acks))
+        return self.entries.after(owner, owner.enqueue(sender, request))
+
+    def cancel(self, sender: WorkerId, call: CallId, rref: RRefId) -> list[Effect]:
+        """*sender* takes back *call* on *rref*, which waits here or has been passed on."""
+        owner = self.state.owners.get(rref)
+        if owner is None:
+            return []
+        cancelled = self.entries.after(owner, owner.cancel(sender, call))
+        if cancelled or owner.alias is None:
+            return cancelled
+        ours = self.state.relayed.get(call)
+        return self.requests.cancel(ours) if ours is not None and call.caller == sender else []

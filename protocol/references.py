@@ -1,0 +1,178 @@
+"""References in messages: how they leave, and how they arrive.
+
+A reference that leaves is forked for good, lent for a call, or given back to its lender.
+
+What arrives is taken over before anybody unpickles it. Each descriptor beside a payload makes its
+entry here be held once by the message, until the message has been handled. What no correct peer
+sends is refused before anything has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from .errors import ProtocolError
+from .messages import Cargo, Descriptor, Passing
+from .owner import Owner
+from .user import User
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .effects import Effect
+    from .entries import Entries
+    from .ids import CallId, ForkId, RRefId, WorkerId
+    from .loans import Loans
+    from .names import Names
+    from .state import Tables
+
+_NOTHING_LENT: Mapping[ForkId, RRefId] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class References:
+    """What the message that brings a reference says of it, and what is checked of that."""
+
+    state: Tables
+    entries: Entries
+    loans: Loans
+    names: Names
+
+    # ---- how they leave
+
+    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
+        """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
+        entry = self._shareable(rref, to)
+        fork = self.entries.mint_fork()
+        entry.fork(fork, to)
+        return self._descriptor(rref, entry, fork)
+
+    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool) -> Descriptor:
+        """Share for a call on *to*, as the discipline says; a creation has no reply."""
+        entry = self._shareable(rref, to)
+        fork = self.entries.mint_fork()
+        counted = isinstance(entry, User) and entry.counted
+        passing = entry.lend(fork, to, replies=replies)
+        return self._descriptor(rref, entry, fork, passing, counted=counted)
+
+    def _shareable(self, rref: RRefId, to: WorkerId) -> Owner | User:
+        self.entries.check_alive(to)
+        return self.entries.living(self.names.whereabouts(rref))
+
+    def _descriptor(
+        self,
+        rref: RRefId,
+        entry: Owner | User,
+        fork: ForkId,
+        passing: Passing = Passing.FORK,
+        *,
+        counted: bool = False,
+    ) -> Descriptor:
+        me = self.state.me
+        return Descriptor(
+            rref=entry.rref,
+            fork=fork,
+            owner=me if isinstance(entry, Owner) else entry.owner,
+            parent=me,
+            passing=passing,
+            counted=counted,
+            name=None if entry.rref == rref else rref,
+        )
+
+    def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
+        """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
+        found = self.names.whereabouts(rref)
+        loan = self.loans.find(found, call)
+        if loan is None:
+            return None
+        return replace(loan, passing=Passing.BACK, name=None if found == rref else rref)
+
+    def lend_on(self, cargo: Cargo, to: WorkerId, *, replies: bool) -> Cargo:
+        """Lend *to* whatever is in *cargo*, which this endpoint got for a call and passes on."""
+        lent = tuple(
+            replace(self.lend(each.rref, to, replies=replies), name=each.name)
+            for each in cargo.descriptors
+        )
+        return Cargo(payload=cargo.payload, descriptors=lent)
+
+    def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
+        """Undo forks whose message could not be pickled, or never left."""
+        effects: list[Effect] = []
+        for descriptor in descriptors:
+            entry = self.entries.find(descriptor.rref)
+            children = entry.forks if isinstance(entry, Owner) else entry.children if entry else {}
+            back = descriptor.passing is Passing.BACK  # the lender's fork, and none of ours
+            if entry is not None and descriptor.fork in children and not back:
+                effects += self.entries.after(entry, entry.abandon(descriptor.fork))
+        return effects
+
+    # ---- how they arrive
+
+    def accept_request(self, sender: WorkerId, call: CallId, cargo: Cargo) -> list[Effect]:
+        """Take over every reference in *cargo*; they are held until *call* has been handled."""
+        if not cargo.descriptors:
+            return []
+        effects = self.accept(sender, cargo, lendable=True)
+        self.state.serving[call] = cargo.descriptors
+        return effects
+
+    def accept(
+        self,
+        sender: WorkerId,
+        cargo: Cargo,
+        *,
+        lendable: bool = False,
+        lent: Mapping[ForkId, RRefId] = _NOTHING_LENT,
+    ) -> list[Effect]:
+        """Take over every reference in *cargo*; the message holds each once from now on."""
+        self.check(sender, cargo, lendable=lendable, lent=lent)
+        effects: list[Effect] = []
+        for descriptor in cargo.descriptors:
+            if descriptor.owner == self.state.me:
+                home, lost = self.entries.own_or_await(descriptor.rref)
+                arrived = home.arrive(descriptor, self.state.me)
+                effects += [*self.entries.sendable(arrived), *lost]
+            else:
+                user = self.entries.use(descriptor.rref, descriptor.owner)
+                effects += self.entries.sendable(user.arrive(descriptor))
+        return effects
+
+    def check(
+        self,
+        sender: WorkerId,
+        cargo: Cargo,
+        *,
+        lendable: bool = False,
+        lent: Mapping[ForkId, RRefId] = _NOTHING_LENT,
+    ) -> None:
+        """*lendable*: it is a request; *lent*: it is a reply, to a call that lent these."""
+        me, owners, users = self.state.me, self.state.owners, self.state.users
+        # A loan comes back as often as the reply has handles of it.
+        new = [each.fork for each in cargo.descriptors if each.passing is not Passing.BACK]
+        if len(set(new)) < len(new):
+            raise ProtocolError(f"{sender} sent one fork twice")
+        for descriptor in cargo.descriptors:
+            back = descriptor.passing is Passing.BACK
+            parent = me if back else sender
+            if descriptor.parent != parent or descriptor.fork.parent != parent:
+                raise ProtocolError(f"{sender} sent {descriptor.rref} with a fork not its own")
+            if back and lent.get(descriptor.fork) != descriptor.rref:
+                raise ProtocolError(f"{sender} gives {descriptor.rref} back, which it was not lent")
+            if descriptor.passing is Passing.LOAN and not lendable:
+                raise ProtocolError(f"{sender} lent {descriptor.rref}, but not for a call")
+            if descriptor.passing is Passing.LOAN and not self.state.discipline.lends:
+                raise ProtocolError(f"{sender} lent {descriptor.rref}; this system forks in calls")
+            user = users.get(descriptor.rref)
+            if user is not None and user.owner != descriptor.owner:
+                raise ProtocolError(f"{sender} names a wrong owner of {descriptor.rref}")
+            if descriptor.rref in owners and descriptor.owner != me:
+                raise ProtocolError(f"{sender} names another owner of {descriptor.rref}")
+            if descriptor.owner == me:
+                self.entries.check_mine(descriptor.rref)
+                mine = owners.get(descriptor.rref)
+                if sender == me and (mine is None or descriptor.fork not in mine.forks):
+                    raise ProtocolError(f"{sender} sent itself fork {descriptor.fork} twice")

@@ -1,0 +1,111 @@
+"""All that one endpoint knows, as plain data. `Context` composes what reads and changes it.
+
+Tables are filled and emptied in place and never replaced, so a shell may keep one to read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .dead import Dead
+from .ids import CallId, RRefId, WorkerId
+from .messages import Cargo, Descriptor, Fetch, Invoke
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from .alias import Alias
+    from .creations import Asked, Seen
+    from .effects import Effect, Send
+    from .messages import Probe
+    from .owner import Owner
+    from .sharing import Discipline
+    from .user import User
+
+NOTHING = Cargo()
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A call that this endpoint made: who has to answer it, on which object, and its loans."""
+
+    to: WorkerId
+    rref: RRefId | None
+    loans: tuple[Descriptor, ...] = ()
+    fetch: Fetch | None = None
+    """What to ask again where the value is, if it turns out to be elsewhere."""
+    relay: Relay | None = None
+    """The request that this call passes on, if it is not this endpoint's own."""
+
+
+class Relay(msgspec.Struct, frozen=True):
+    """A request on an alias that its owner passed on: its sender, and the alias."""
+
+    sender: WorkerId
+    request: Fetch | Invoke
+    alias: RRefId
+
+
+class Name:
+    """What an alias's handles here stand for."""
+
+    __slots__ = ("canonical", "handles", "path")
+
+    def __init__(self, canonical: RRefId, path: tuple[RRefId, ...]) -> None:
+        self.canonical = canonical
+        self.path = path
+        """From the alias's target, alias by alias, to the canonical object."""
+        self.handles = 0
+        """How many of the canonical object's handles here have this name."""
+
+
+@dataclass(slots=True, eq=False)
+class Tables:
+    """The tables of the endpoint *me*, which shares in calls by *discipline*."""
+
+    me: WorkerId
+    discipline: Discipline
+    now: float = 0.0
+    """The time by the shell's clock, for those who look at how old an entry is."""
+    owners: dict[RRefId, Owner] = field(default_factory=dict)
+    """The objects that live here."""
+    users: dict[RRefId, User] = field(default_factory=dict)
+    """The objects that live elsewhere and are used here."""
+    waiting: dict[CallId, Waiting] = field(default_factory=dict)
+    """The calls of this endpoint that are not answered yet."""
+    dead: Dead = field(default_factory=Dead)
+    buried: Dead = field(default_factory=Dead)
+    """Those of the dead whose grace is over: they hold nothing any more."""
+    causes: dict[WorkerId, str] = field(default_factory=dict)
+    """How those ended who died lately, or owned an object that is used here. For errors."""
+    asked: dict[WorkerId, Asked] = field(default_factory=dict)
+    seen: dict[WorkerId, Seen] = field(default_factory=dict)
+    rrefs: int = 0
+    forks: int = 0
+    calls: int = 0
+    serving: dict[CallId, tuple[Descriptor, ...]] = field(default_factory=dict)
+    """Requests that run or wait here: the references in each."""
+    names: dict[RRefId, Name] = field(default_factory=dict)
+    """Aliases that are known to be one: what their handles here stand for."""
+    asking: dict[CallId, RRefId] = field(default_factory=dict)
+    """Unanswered `AliasRef`s: the alias that each is about. They are in nobody's way."""
+    held: dict[RRefId, deque[Send]] = field(default_factory=dict)
+    """Requests on a handle that wait for earlier ones on it, by what the handle is called."""
+    held_calls: set[CallId] = field(default_factory=set)
+    """The calls of all these."""
+    fetching: dict[RRefId, CallId] = field(default_factory=dict)
+    """Direct fetches under way, which all later requests on the handle wait for."""
+    creating: dict[RRefId, tuple[RRefId, CallId]] = field(default_factory=dict)
+    """Objects being created by a method call: the object it is called on, and its pin there."""
+    making: dict[RRefId, CallId] = field(default_factory=dict)
+    """Objects that live here and are being made, and by which request."""
+    aliases: dict[RRefId, Alias] = field(default_factory=dict)
+    """The aliases that live here, and those that are gone and have an answer to wait for."""
+    passed_on: dict[RRefId, tuple[RRefId, tuple[Effect, ...]]] = field(default_factory=dict)
+    """Creations passed on: for which alias, and the acknowledgement that waits for them."""
+    relayed: dict[CallId, CallId] = field(default_factory=dict)
+    """Other requests passed on, by their callers' ids: under which id of our own."""
+    looking: dict[CallId, Probe] = field(default_factory=dict)
+    """Probes that wait, within a step, for the shell to say what a request waits for."""
