@@ -6,19 +6,21 @@ DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
 SMOKE_COMMAND = demo user-to-user
 # What depends on the interpreter; the explorations of pure Python code run once, on the main one.
-SMOKE_TESTS = -m "not processes and not slow" tests/actors tests/serialization tests/test_cli.py \
-	tests/test_traces.py
-# How many processes share the tests, which wait half of the time; a file's are all in one. 0: none
-# but pytest's own.
+SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/serialization tests/commands/test_cli.py \
+	tests/trace/test_stories.py
+# How many processes share the tests, which wait half of the time; a file's are all in one, and the
+# files come in the order of tests/conftest.py. 0: none but pytest's own.
 JOBS = 3
-PARALLEL = -n $(JOBS) --dist loadfile
+PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# The tests start hundreds of Pythons, each of which would compile everything anew.
+export PYTHONDONTWRITEBYTECODE =
 # Those that name no base: the default one runs them in `make test`. What needs a process to kill,
 # or a system that goes on by itself, is no matter of the in-process base.
-ON_TCP_TOO = $(addprefix tests/,actors/test_gathering.py actors/test_review.py \
-	actors/test_sharing_deaths.py actors/test_silence.py actors/test_snapshot.py \
-	rendezvous/test_backends.py rendezvous/test_service.py test_programs.py test_refs.py \
-	test_trace_files.py)
-ON_SIMPLE_TOO = $(addprefix tests/,actors/test_gathering.py rendezvous/test_backends.py)
+ON_TCP_TOO = $(addprefix tests/,actors/wire/test_gathering.py \
+	actors/cluster/test_sharing_deaths.py actors/cluster/test_silence.py \
+	actors/looking/test_snapshot.py actors/recording/test_files.py commands/test_refs.py \
+	examples/test_programs.py rendezvous/test_backends.py rendezvous/test_service.py)
+ON_SIMPLE_TOO = $(addprefix tests/,actors/wire/test_gathering.py rendezvous/test_backends.py)
 # Which bases Thespian's own tests run on.
 CONFORMANCE_BASES = ours ours-tcp simpleSystemBase multiprocTCPBase
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
@@ -26,7 +28,7 @@ SOAK_SECONDS = 600
 SOAK_OPTIONS =
 # What it tells `python -m tests.simulation` (--seconds N, --first SEED, --acts N).
 SIMULATE_OPTIONS =
-# What they tell `farref bench` (names, --rounds N, --peers ...), or the script of the target.
+# What they tell `python -m bench` (names, --rounds N, --peers ...), or the script of the target.
 BENCH_OPTIONS =
 SCALE_OPTIONS =
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
@@ -41,7 +43,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-bases elsewhere lint types fmt docs docs-serve smoke soak simulate conformance bench \
+.PHONY: help demo test test-all test-bases elsewhere lint types fmt docs docs-serve smoke soak simulate conformance bench \
 	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values \
 	release-check clean
 
@@ -52,7 +54,11 @@ demo: $(STAMP) ## set up, then the tour of the demos
 	@$(BIN)/farref $(DEMO)
 
 # pytest is the recipe, the rest are prerequisites: its summary comes last, also with -j.
-test: lint types ## set up, then lint, types and tests
+test: lint types ## set up, then lint, types and tests (6 minutes)
+	$(BIN)/pytest $(PARALLEL) -m "not long and not slow"
+	@echo "make test-all also runs the long ones: explorations, mutants, and every fault on every base."
+
+test-all: lint types ## the same, with the long tests
 	$(BIN)/pytest $(PARALLEL)
 
 lint: $(STAMP) ## ruff: rules and formatting
@@ -109,34 +115,34 @@ conformance: $(STAMP) ## Thespian's own tests on our base and on its (40 minutes
 	$(BIN)/python tools/thespian_conformance.py --bases $(CONFORMANCE_BASES)
 
 bench: $(STAMP) ## every benchmark, beside the peers of '.[bench]'
-	$(BIN)/farref bench $(BENCH_OPTIONS)
+	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
 bench-plots: $(STAMP) ## the same and bench-scale, into docs/performance.md
-	$(BIN)/farref bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
-	$(BIN)/python bench/scale.py --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
-	$(BIN)/python bench/page.py
+	$(BIN)/python -m bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
+	$(BIN)/python -m bench.scale --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
+	$(BIN)/python -m bench.page
 
 bench-scale: $(STAMP) ## a million references, 200 workers: is it flat?
-	$(BIN)/python bench/scale.py $(SCALE_OPTIONS)
+	$(BIN)/python -m bench.scale $(SCALE_OPTIONS)
 
 bench-base: $(STAMP) ## raw messages on our base, beside Thespian's TCP base
-	$(BIN)/farref bench call one-way values start-worker --peers base,base-no-spin,thespian
+	$(BIN)/python -m bench call one-way values start-worker --peers base,base-no-spin,thespian
 
 bench-rendezvous: $(STAMP) ## a round beside torch's handler, if there is torch; a plot
-	$(BIN)/python bench/rendezvous.py --plot docs/rendezvous.svg $(BENCH_OPTIONS)
+	$(BIN)/python -m bench.rendezvous --plot docs/rendezvous.svg $(BENCH_OPTIONS)
 
 bench-pipeline: $(STAMP) ## calls at once beside calls that wait; aliases
-	$(BIN)/python bench/pipeline.py
+	$(BIN)/python -m bench.pipeline
 
 bench-values: $(STAMP) ## arrays fetched, frozen or not, beside torch and Ray
-	$(BIN)/farref bench values values-read frozen frozen-read frozen-again \
+	$(BIN)/python -m bench values values-read frozen frozen-read frozen-again \
 		--peers farref,torch,torch-tensor,ray $(BENCH_OPTIONS)
 
 bench-sites: $(STAMP) ## what noting where references are created costs
-	$(BIN)/python bench/sites.py
+	$(BIN)/python -m bench.sites
 
 bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
-	$(BIN)/python bench/tracing.py
+	$(BIN)/python -m bench.tracing
 
 release-check: $(STAMP) ## whether this tree can be released; uploads nothing
 	$(BIN)/python tools/release_check.py

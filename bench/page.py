@@ -1,11 +1,9 @@
-#!/usr/bin/env python3
 """Write the figures of docs/performance.md, from what was measured: no figure is typed by hand.
 
-    python bench/page.py                # from docs/bench.json and docs/bench-scale.json
-    python bench/page.py --check        # exit code 1 if the page says something else
+    python -m bench.page                # from docs/bench.json and docs/bench-scale.json
+    python -m bench.page --check        # exit code 1 if the page says something else
 
-`farref bench --json docs/bench.json --plots docs` and `bench/scale.py --json docs/bench-scale.json
---plot docs/bench-scale.png` measure. What this writes stands between two comments of the page each.
+`make bench-plots` measures. What this writes stands between two comments of the page each.
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from farref.bench import report
-from farref.bench.growth import Part
-from farref.bench.machine import about
-from farref.bench.rounds import Row
+from . import report
+from .growth import Part
+from .machine import about
+from .rounds import Row
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +40,7 @@ def as_markdown(table: Table) -> str:
 
 
 def benchmarks(run: dict[str, Any]) -> str:
-    """The tables of `farref bench`."""
+    """The tables of ``python -m bench``."""
     rows = [Row.from_json(said) for said in run["results"]]
     tables = report.tables(rows, run["peers"], run["rounds"], markdown=True)
     aims = report.targets(rows, markdown=True)
@@ -94,7 +92,7 @@ def main() -> None:
     if not options.check:
         PAGE.write_text(wanted, encoding="utf-8")
     elif wanted != page:
-        sys.exit(f"{PAGE.name} has other figures than were measured: run `python bench/page.py`")
+        sys.exit(f"{PAGE.name} has other figures than were measured: run `python -m bench.page`")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """Calls sent all at once beside calls that wait for each other, and a fetch through aliases.
 
-    python bench/pipeline.py                            # tables
-    python bench/pipeline.py --json figures.json --svg pipeline.svg --rounds 31
+    python -m bench.pipeline                            # tables
+    python -m bench.pipeline --json figures.json --svg pipeline.svg --rounds 31
 
 First, a chain of n dependent calls on one worker: sent at once, and with a fetch between the steps;
 on this machine, and with every packet held up on purpose, as on a network. Second, the value behind
@@ -26,10 +25,11 @@ from rich.console import Console
 from rich.table import Table
 
 from farref import RRef, System, remote, rpc_sync
-from farref.bench.machine import about, machine
-from farref.bench.plots import NoMatplotlib, pyplot
 from farref.commands.stage import Demo, perform
 from farref.testing import Faults, delay
+
+from .machine import about, machine
+from .plots import pyplot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +109,8 @@ def chains(rounds: int, late: float) -> list[Contest]:
     with System(faults=Faults(delay(seconds=late)) if late else None) as system:
         system.worker("B")
         ref = start()
-        at_once(ref, 10), step_by_step(ref, 10)  # warm up
+        at_once(ref, 10)  # warm up
+        step_by_step(ref, 10)
         for _ in range(rounds):
             for steps, contest in zip(STEPS, contests, strict=True):
                 contest.round(
@@ -156,7 +157,8 @@ def fetches(rounds: int) -> Contest:
         for name in RING:
             system.worker(name)
         direct, behind = plain(), aliased()
-        fetch(direct, FETCHES), fetch(behind, FETCHES)
+        fetch(direct, FETCHES)
+        fetch(behind, FETCHES)
         for _ in range(rounds):
             contest.round(RING[1], lambda: fetch(direct, FETCHES), lambda: fetch(behind, FETCHES))
     contest.messages = second_fetch(plain), second_fetch(aliased)
@@ -208,10 +210,7 @@ def main() -> None:
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")
     if arguments.svg:
-        try:
-            pyplot()  # or it would be missed at the end
-        except NoMatplotlib as error:
-            parser.error(str(error))
+        pyplot()  # or it would be missed at the end
     near, far = chains(arguments.rounds, 0), chains(arguments.rounds, LATE)
     behind = fetches(arguments.rounds)
     console = Console(width=100 if not sys.stdout.isatty() else None)

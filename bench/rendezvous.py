@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What a round costs: nodes of one process that meet by our service, and by torch's handler.
 
-    python bench/rendezvous.py --nodes 10 100 1000
-    python bench/rendezvous.py --json figures.json --plot docs/rendezvous.svg
+    python -m bench.rendezvous --nodes 10 100 1000
+    python -m bench.rendezvous --json figures.json --plot docs/rendezvous.svg
 
 Each node joins on a task of its own, and has the list of all members when the clock stops. Beside
 the service, with and without a standby, torch's `DynamicRendezvousHandler` runs in turns over a
@@ -33,8 +32,9 @@ import farref
 from farref import RendezvousTimeouts, System
 from farref.actors.current import frame
 from farref.actors.rendezvous.client import client_of
-from farref.bench.machine import machine
-from farref.bench.plots import NoMatplotlib, pyplot
+
+from .machine import machine
+from .plots import pyplot
 
 TIMES = RendezvousTimeouts(join=550, last_call=1, keep_alive=60)
 
@@ -51,7 +51,7 @@ def by_service(nodes: int, standby: bool) -> float:
         ]
 
         async def meet() -> list[farref.Group]:
-            return list(await asyncio.gather(*(meeting._next() for meeting in meetings)))
+            return list(await asyncio.gather(*(meeting.awaitable._next() for meeting in meetings)))
 
         client = client_of(frame().endpoint)
         begin = time.perf_counter()
@@ -120,7 +120,7 @@ CONTENDERS: dict[str, Callable[[int, float], float | None]] = {
 
 def alone(name: str, nodes: int, patience: float) -> float | None:
     """One measurement, in a process of its own: what others left running must not disturb it."""
-    command = [sys.executable, __file__, "--one", name, "--nodes", str(nodes)]
+    command = [sys.executable, "-m", "bench.rendezvous", "--one", name, "--nodes", str(nodes)]
     run = subprocess.run(
         [*command, "--patience", str(patience)],
         stdout=subprocess.PIPE,
@@ -193,10 +193,7 @@ def main() -> None:
         print(json.dumps(CONTENDERS[options.one](options.nodes[0], options.patience)), flush=True)
         os._exit(0)  # torch's threads may go on for long
     if options.plot:
-        try:
-            pyplot()  # or it would be missed at the end
-        except NoMatplotlib as error:
-            parser.error(str(error))
+        pyplot()  # or it would be missed at the end
     figures = measure(options.nodes, options.rounds, options.patience)
     if options.json:
         said: dict[str, Any] = {

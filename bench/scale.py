@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 """Whether time and memory stay flat: 1,000,000 references, 100,000 forks of one, 200 workers.
 
-    python bench/scale.py                       # everything: about seven minutes, 4 GB of memory
-    python bench/scale.py references --most 100000
-    python bench/scale.py --json figures.json --plot docs/bench-scale.png
+    python -m bench.scale                       # everything: about seven minutes, 4 GB of memory
+    python -m bench.scale references --most 100000
+    python -m bench.scale --json figures.json --plot docs/bench-scale.png
 
-What is measured, and how, is in `farref.bench.growth`; times are processor time.
+What is measured, and how, is in `bench.growth`; times are processor time.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from farref.bench.growth import Part, forks, references, workers
-from farref.bench.machine import about, machine
-from farref.bench.plots import NoMatplotlib, pyplot
-from farref.bench.report import dropped, grown, shown
+from .growth import Part, forks, references, workers
+from .machine import about, machine
+from .plots import pyplot
+from .report import dropped, grown, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,10 +66,7 @@ def main() -> None:
         if path is not None and not path.parent.is_dir():
             parser.error(f"there is no folder {path.parent}")
     if options.plot is not None:
-        try:
-            pyplot()
-        except NoMatplotlib as error:
-            parser.error(str(error))
+        pyplot()
     console, where, parts = Console(width=130), machine(), []
     console.print(about(where))
     for name in options.parts or PARTS:

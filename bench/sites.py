@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What noting the creation sites of references costs: ``System(sites=True)`` beside without.
 
-    python bench/sites.py
-    python bench/sites.py --rounds 31
+    python -m bench.sites
+    python -m bench.sites --rounds 31
 
 Two systems of one process take turns, so that a noisy machine disturbs both alike. The figures are
 processor time per creation, the least of the rounds; only their difference means anything.
@@ -18,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from farref import RRef, System, remote
-from farref.bench.machine import about, machine
+
+from .machine import about, machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 """What recording a trace costs: the same work on a system that records and on one that does not.
 
-    python bench/tracing.py                              # a table
-    python bench/tracing.py --json figures.json --rounds 201
+    python -m bench.tracing                              # a table
+    python -m bench.tracing --json figures.json --rounds 201
 
 Three systems run at once: one that never recorded, one that records to a folder, and one of which
 somebody watched the steps until a moment ago, which must cost what the first does. They take turns,
@@ -32,7 +31,8 @@ from rich.table import Table
 from farref import System, remote, rpc_sync
 from farref.actors.current import running_in
 from farref.actors.watching import Watching
-from farref.bench.machine import about, machine
+
+from .machine import about, machine
 
 TURN = 20
 """Operations of one system before the next one's turn."""
@@ -65,7 +65,7 @@ def seconds(system: System, work: Callable[[], None], times: int = TURN) -> tupl
 
 def processor_time() -> float:
     """Seconds, of this process and the workers'."""
-    return process_time() + sum(rpc_sync(name, process_time) for name in "BC")
+    return sum((rpc_sync(name, process_time) for name in "BC"), start=process_time())
 
 
 def measure(rounds: int) -> dict[str, dict[str, Any]]:
@@ -84,8 +84,8 @@ def measure(rounds: int) -> dict[str, dict[str, Any]]:
             name: {each: [] for each in systems} for name in WORK
         }
         for name, work in WORK.items():
-            for each in systems.values():
-                seconds(each, work, 100)  # warm up
+            for system in systems.values():
+                seconds(system, work, 100)  # warm up
             order = list(systems)
             for _ in track(range(rounds), name, transient=True):
                 random.shuffle(order)

@@ -10,7 +10,7 @@ It need not be remembered one by one either. The registrar numbers the lives in 
 day, and everybody is told of each death, those who join later of all before them. So the dead are
 *every number that was given, but for those that live*. They are kept as spans of numbers.
 
-Invariants (`tests/test_dead.py` tries all sequences of small ones):
+Invariants (`tests/protocol/test_dead.py` tries all sequences of small ones):
 
 * a number is in it exactly if it has been added: nothing is ever forgotten, so it is never unsafe;
 * spans never touch. Between two of them is one that lives, or is about to. So there are at most as

@@ -34,6 +34,23 @@ TASTE = (
 """Environment variables by which output differs. Tests that are about them set them."""
 
 
+LONG = ("model", "hosts", "fuzz", "simulation", "faults", "wear")
+"""Folders whose tests are all marked long: `make test` leaves them to `make test-all`."""
+FIRST = (
+    "model/test_explorer.py",
+    "simulation/test_simulation.py",
+    "model/test_random_programs.py",
+    "rendezvous/test_torchrun.py",
+    "actors/limits/test_bounds.py",
+    "model/test_rendezvous.py",
+    "model/test_delivery.py",
+    "hosts/test_deaths.py",
+    "docs/test_blocks.py",
+    "commands/test_demo.py",
+)
+"""The files that take longest begin, then come the `LONG` ones: none is left alone at the end."""
+
+
 # How long an example takes says how busy the machine is, and nothing of what is tested; and every
 # run has the same examples. `--hypothesis-profile=default` draws others.
 settings.register_profile(
@@ -63,6 +80,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "filterwarnings", r"ignore:unclosed <socket\.socket fd=\d+, family=2:ResourceWarning"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = Path(__file__).parent
+    first = {tests / name: place for place, name in enumerate(FIRST)}
+    long = {item.path for item in items if item.path.relative_to(tests).parts[0] in LONG}
+    for item in items:
+        if item.path in long:
+            item.add_marker(pytest.mark.long)
+    items.sort(key=lambda item: (first.get(item.path, len(first)), item.path not in long))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from .actors.versions import FARREF
-from .commands.bench import bench
 from .commands.demo import demo
 from .commands.join import join
 from .commands.metrics import metrics
@@ -41,7 +40,6 @@ def main(
     """Remote references for Thespian actors."""
 
 
-app.command()(bench)
 app.command()(demo)
 app.command()(join)
 app.command()(key)

@@ -90,6 +90,7 @@ def test_a_killed_program_leaves_no_process(peereid: str) -> None:
     eventually(lambda: not any(map(alive, pids)))
 
 
+@pytest.mark.long
 def test_the_tests_of_the_base_pass(peereid: str) -> None:
     """Those of death and of actors; the others by ``make elsewhere``."""
     env = {**os.environ, features.SWITCH: "all", "LD_PRELOAD": peereid}

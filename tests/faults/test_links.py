@@ -41,8 +41,8 @@ from farref.testing import (
     until,
 )
 
+from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import hold, make_box
-from ..actors.test_freed import keep, let_go, use_kept
 from ..stopping import stop
 from .conftest import BASES, GRACE, RETRY, faulty
 

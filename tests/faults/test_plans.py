@@ -14,8 +14,8 @@ from farref import RefActor, RRef, System
 from farref.commands.demo import NAMES, find
 from farref.testing import counts, delay, drop, until
 
+from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import Box, make_box
-from ..actors.test_freed import keep, let_go, use_kept
 from .conftest import BASES, PLANS, faulty
 
 if TYPE_CHECKING:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import os
 import random
 
 import pytest
-from rich.console import Console
 
-from ..wear.gauge import Figures, Lent
-from .__main__ import table
 from .soak import soak
 
 SEED = int(os.environ.get("FARREF_SOAK_SEED") or random.randrange(10**6))
 """Another one for each run; set it to have the choices of a run that failed."""
-
-
-def test_its_table_fits_into_80_columns() -> None:
-    figures = Figures(Lent(1, 16, 123, 1_242_677, 149.9), 20.5, 10.7, 11_354)
-    console = Console(width=80, record=True, file=io.StringIO())
-    console.print(table("program", [(3600, {"program": figures})]))
-    assert "…" not in console.export_text()
 
 
 @pytest.mark.processes

@@ -19,8 +19,8 @@ from farref.commands.demo import NAMES
 from farref.trace import TraceError, read, save, tell
 from farref.trace.replay import Steps
 
-from ..counting import World, random_program
-from ..recordings import user_to_user
+from ..protocol.counting import World, random_program
+from ..trace.recordings import user_to_user
 from .cases import cases, damaged
 
 VALUES: tuple[Any, ...] = (None, True, -1, 1 << 70, 1.5, "", "x", "A@1/1", [], [[]], ["A@1"], {})

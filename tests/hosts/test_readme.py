@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..pages import blocks, typed
+from ..docs.pages import blocks, typed
 from .homes import two_homes
 
 if TYPE_CHECKING:

@@ -11,7 +11,16 @@ import farref
 from farref import RRef
 from farref.testing import assert_nothing_held
 
-from ..actors.test_values import READ_ONLY, SIZE, keep_value, let_go, look, sevens, total, total_of
+from ..actors.calls.test_values import (
+    READ_ONLY,
+    SIZE,
+    keep_value,
+    let_go,
+    look,
+    sevens,
+    total,
+    total_of,
+)
 from .network import address
 
 if TYPE_CHECKING:

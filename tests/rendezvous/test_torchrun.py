@@ -35,6 +35,7 @@ from .test_handler import answers, stranger
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.long
 torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed here"
 )

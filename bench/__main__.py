@@ -1,0 +1,151 @@
+"""The benchmarks, by farref and by the peers that are installed, in turns: ``python -m bench``.
+
+The exit code is 1 if farref itself failed at something. A full run takes about half an hour, or
+`--minutes`; ``python -m bench call share`` takes a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
+
+from . import plots, report
+from .catalogue import BENCHMARKS, BY_NAME, Benchmark
+from .machine import machine
+from .peers import OURS, PEERS, Spec
+from .rounds import Plan, Row, Stage, measure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+DEFAULT_PEERS = [name for name in PEERS if name != "base-no-spin"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the tables, and return the exit code."""
+    parser, console = _parser(), Console()
+    options = parser.parse_args(arguments)
+    if options.list:
+        _list(console)
+        return 0
+    for path in (options.json, options.plots):  # now, not after half an hour
+        if path is not None and not path.parent.is_dir():
+            parser.error(f"there is no folder {path.parent}")
+    if options.plots is not None:
+        plots.pyplot()
+        options.plots.mkdir(exist_ok=True)
+    specs = [PEERS[name] for name in options.peers]
+    absent = {spec.title: why for spec in specs if (why := spec.missing())}
+    present = [spec for spec in specs if spec.title not in absent]
+    plan = Plan(rounds=options.rounds)
+    if options.quick:
+        plan = Plan(rounds=min(options.rounds, 2), seconds=0.01, quick=True)
+    where = machine()
+
+    def keep(rows: list[Row]) -> None:  # after each: a run that is broken off keeps what it has
+        if options.json is not None:
+            report.save(report.as_json(rows, plan, where, present), options.json)
+
+    chosen = [BY_NAME[name] for name in dict.fromkeys(options.names)] or list(BENCHMARKS)
+    rows = _run(chosen, present, plan, keep, options.minutes)
+    keep(rows)
+    console = Console(width=200) if not console.is_terminal else console
+    if rows:
+        said = report.heading(report.as_json(rows, plan, where, present))
+        console.print(Text(said), soft_wrap=True)
+        for table in report.tables(rows, [spec.name for spec in present], plan.rounds):
+            console.print(table)
+        aims = report.targets(rows)
+        if aims is not None:
+            console.print(aims)
+    lines = [f"{title}: skipped, {why}" for title, why in absent.items()]
+    lines += report.reasons(rows)
+    if options.plots is not None:
+        lines += [f"drawn: {path}" for path in plots.draw(rows, options.plots)]
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+    return int(any(_failed(row) for row in rows))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure farref beside PyTorch RPC, Ray, Xoscar and raw Thespian messages.",
+    )
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", choices=[*BY_NAME, []], help="which; all without it")
+    add(
+        "--peers",
+        type=_peers,
+        default=DEFAULT_PEERS,
+        metavar="NAME,...",
+        help=f"beside which of {', '.join(PEERS)}; without it, all but base-no-spin",
+    )
+    add("--rounds", type=int, default=7, help="how often each peer has its turn")
+    add("--minutes", type=float, help="about how long all of it may take")
+    add("--quick", action="store_true", help="a glance: two rounds of little work, small sizes")
+    add("--json", type=Path, metavar="FILE", help="save every figure")
+    add("--plots", type=Path, metavar="FOLDER", help="draw PNGs, by matplotlib")
+    add("--list", action="store_true", help="list the benchmarks and peers")
+    return parser
+
+
+def _peers(given: str) -> list[str]:
+    names = given.split(",")
+    if unknown := [name for name in names if name not in PEERS]:
+        raise argparse.ArgumentTypeError(f"there is no peer {unknown[0]!r}: {', '.join(PEERS)}")
+    return [name for name in PEERS if name in names]
+
+
+def _run(
+    chosen: list[Benchmark],
+    specs: list[Spec],
+    plan: Plan,
+    keep: Callable[[list[Row]], None],
+    minutes: float | None,
+) -> list[Row]:
+    todo = [(benchmark, point) for benchmark in chosen for point in plan.points(benchmark)]
+    todo.sort(key=lambda each: each[0].workers(each[1]))  # the same peers as long as they will do
+    shown = Console(stderr=True)
+    rows: list[Row] = []
+    end = None if minutes is None else time.monotonic() + minutes * 60
+    with Stage(specs) as stage:
+        steps = track(todo, console=shown, transient=True, disable=not shown.is_terminal)
+        for benchmark, point in steps:
+            hurried = plan
+            if end is not None:
+                share = (end - time.monotonic()) / (len(todo) - len(rows))
+                hurried = plan.within(share, sum(spec.does(benchmark.work) for spec in specs))
+            rows.append(measure(benchmark, point, hurried, stage))
+            keep(rows)
+    order = list(BY_NAME)
+    return sorted(rows, key=lambda row: (order.index(row.benchmark.name), row.point))
+
+
+def _failed(row: Row) -> bool:
+    """Whether farref did not do what it should: a peer's failure is only told."""
+    return row.without.get(OURS, "").startswith(("failed", "did not start"))
+
+
+def _list(console: Console) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for benchmark in BENCHMARKS:
+        table.add_row(benchmark.name, benchmark.what)
+    table.add_row()
+    for spec in PEERS.values():
+        table.add_row(spec.name, f"{spec.title}: {spec.missing() or spec.version()}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

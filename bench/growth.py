@@ -1,0 +1,236 @@
+"""What grows: references held, forks of one object, workers, and what each more of them costs.
+
+Farref alone, each part in a system of its own. A figure is of one step: of what was added since the
+step before, and of what a call or a share takes then. Times are processor time, of all the system's
+processes together: what others on the machine do is not in them. `bench/scale.py` shows them.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+import farref
+from farref import RRef, System
+from farref.actors.current import frame
+
+from .peer import resident, until
+from .peers.ours import make
+from .peers.rpc import keep, let_go, touch
+from .peers.rpc import kept as all_kept
+from .things import Thing, echo, live
+
+PATIENCE = 600.0
+CHUNK = 10_000
+"""References in one message."""
+TIMES = 300
+"""Calls of which a figure is the mean."""
+
+
+@dataclass
+class Part:
+    """One thing that grows: at each step the figures, by what they are of."""
+
+    title: str
+    what: str
+    steps: list[int] = field(default_factory=list)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    """Of processor time."""
+    bytes: dict[str, list[float]] = field(default_factory=dict)
+    dropping: float | None = None
+    """Seconds of processor time for each of the last step, until the last object is freed."""
+
+    def step(self, number: int, seconds: dict[str, float], size: dict[str, float]) -> None:
+        """What was measured when there were *number*."""
+        self.steps.append(number)
+        for all_of, new in ((self.seconds, seconds), (self.bytes, size)):
+            for name, value in new.items():
+                all_of.setdefault(name, []).append(value)
+
+
+class Crew:
+    """The processes of a system: this one, and those in the session of its actors."""
+
+    def __init__(self, system: System) -> None:
+        session = system._session
+        self.processes = [psutil.Process()]
+        if session != os.getsid(0):
+            self.processes += [p for p in psutil.process_iter() if _session_of(p.pid) == session]
+
+    def spent(self, work: Callable[[], object], times: int = 1) -> float:
+        """Seconds of processor time for each of *times* times *work*."""
+        before = self._processor()
+        for _ in range(times):
+            work()
+        return (self._processor() - before) / times
+
+    def _processor(self) -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in self.processes)
+
+    def weight(self) -> float:
+        """Bytes of memory; pages that several share count once."""
+        return float(sum(process.memory_full_info().pss for process in self.processes))
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def decades(most: int, first: int) -> Iterator[int]:
+    """first, 3 x first, 10 x first, and so on up to *most*."""
+    number = first
+    for factor in itertools.cycle((3, 10 / 3)):
+        if number >= most:
+            break
+        yield number
+        number = round(number * factor)
+    yield most
+
+
+def memory() -> float:
+    """Bytes that this process occupies, without garbage."""
+    gc.collect()
+    return resident()
+
+
+def freed(before: int) -> None:
+    """Wait until B has no more objects than *before*: its count is forked from this process."""
+    until(lambda: farref.rpc_sync("B", live) <= before)
+
+
+# ---- references that one endpoint holds
+
+
+def references(most: int) -> Part:
+    """The program holds them; the objects are B's."""
+    part = Part("references held by one endpoint", "references")
+    with System(timeout=PATIENCE) as system:
+        system.worker("B"), system.worker("C")
+        crew, before = Crew(system), farref.rpc_sync("B", live)
+        other = farref.remote("B", echo, (1,))
+        held: list[Any] = [*farref.rpc_sync("B", make, (100,))]
+
+        def share() -> None:
+            farref.rpc_sync("C", touch, (other,))
+
+        def grow(wanted: int) -> None:
+            while len(held) < wanted:
+                held.extend(farref.rpc_sync("B", make, (min(CHUNK, wanted - len(held)),)))
+
+        share()
+        start: tuple[float, float] = memory(), farref.rpc_sync("B", memory)
+        for number in decades(most, 1_000):
+            new = number - len(held)
+            each = crew.spent(lambda wanted=number: grow(wanted)) / new  # type: ignore[misc]  # mypy cannot infer it
+            size = memory() - start[0], farref.rpc_sync("B", memory) - start[1]
+            part.step(
+                number,
+                {"making and sending one": each, "a share of another": crew.spent(share, TIMES)},
+                {"at the holder": size[0] / number, "at the owner": size[1] / number},
+            )
+
+        def drop() -> None:
+            held.clear()
+            freed(before)
+
+        part.dropping = crew.spent(drop) / most
+    return part
+
+
+# ---- forks of one object
+
+
+def forks(most: int) -> Part:
+    """B's object, of which it sends references to three holders in turn; nobody drops any."""
+    part = Part("forks of one object", "forks")
+    holders = ("C", "D", "E")
+    with System(timeout=PATIENCE) as system:
+        for name in ("B", *holders):
+            system.worker(name)
+        crew, before = Crew(system), farref.rpc_sync("B", live)
+        farref.rpc_sync("B", keep, (farref.remote("B", Thing),))
+        size, number = farref.rpc_sync("B", memory), 0
+
+        def grow(wanted: int) -> None:
+            for begin in range(number, wanted, 1_000):
+                burst = range(min(1_000, wanted - begin))
+                for future in [farref.rpc_async(holders[n % 3], ask) for n in burst]:
+                    future.result()
+
+        for wanted in decades(most, 300):
+            each = crew.spent(lambda wanted=wanted: grow(wanted)) / (wanted - number)  # type: ignore[misc]  # mypy cannot infer it
+            number = wanted
+            if farref.rpc_sync("B", counted) < number:
+                raise AssertionError("some forks are not counted")
+            grown = (farref.rpc_sync("B", memory) - size) / number
+            part.step(number, {"one more fork": each}, {"at the owner": grown})
+
+        def drop() -> None:
+            for name in ("B", *holders):
+                farref.rpc_sync(name, let_go)
+            freed(before)
+
+        part.dropping = crew.spent(drop) / number
+    return part
+
+
+def ask() -> None:
+    """Have B send one more reference, and keep it."""
+    keep(farref.rpc_sync("B", first))
+
+
+def first() -> RRef[Any]:
+    """The object that B keeps."""
+    ref: RRef[Any] = all_kept[0]
+    return ref
+
+
+def counted() -> int:
+    """Forks of the kept object that its owner knows."""
+    return len(frame().endpoint.context.owners[first().id].forks)
+
+
+# ---- workers
+
+
+def workers(most: int, base: str | None = None) -> Part:
+    """As many workers, each of which answers a call and is lent a reference."""
+    where = "in one process" if base else "a process each"
+    part = Part(f"workers, {where}", "workers")
+    with System(base, timeout=PATIENCE) as system:
+        start, number = Crew(system).weight(), 0
+        names: list[str] = []
+        ref: RRef[Any] = RRef(Thing())
+
+        def to_each(work: Any, *args: Any) -> None:
+            for future in [farref.rpc_async(name, work, args) for name in names]:
+                future.result()
+
+        for wanted in decades(most, 20):
+            began = time.perf_counter()
+            for n in range(number, wanted):
+                names.append(f"W{n}")
+                farref.rpc_sync(system.worker(names[-1], threads=2), echo, (1,))
+            each = (time.perf_counter() - began) / (wanted - number)
+            number, crew = wanted, Crew(system)
+            times = max(5, TIMES // number)
+            part.step(
+                number,
+                {
+                    "a call to each, each": crew.spent(lambda: to_each(echo, 1), times) / number,
+                    "a loan to each, each": crew.spent(lambda: to_each(touch, ref), times) / number,
+                    "starting one (by the clock)": each,
+                },
+                {"of one": (crew.weight() - start) / number},
+            )
+    return part

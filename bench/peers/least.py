@@ -1,0 +1,86 @@
+"""The least that a call can be in Python: what is left if nothing is counted and nothing can fail.
+
+A function and its arguments are pickled, travel as one raw message on our base, and are unpickled
+and called; the result is pickled, travels back, and completes a future that is found by a number.
+There are no references, no threads that wait, no timeouts, no errors, no proofs that a message came
+once. So this is the floor of what `rpc_sync` can take, in this language on this base.
+"""
+
+# ruff: noqa: N802 (Thespian's method names; the classes say what they do)
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import Future
+from time import perf_counter
+from typing import Any
+
+from thespian.actors import Actor, ActorAddress, ActorSystem
+
+from farref.actors.base import system_base
+
+from ..peer import PATIENCE, Peer
+from ..things import echo
+
+
+class Callee(Actor):
+    """Runs what it is sent."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case (int(number), bytes(data)):
+                function, args = pickle.loads(data)  # noqa: S301 (from our own caller)
+                self.send(sender, (number, pickle.dumps(function(*args), 5)))
+
+
+class Caller(Actor):
+    """Measures: ``(amount, callee)``, answers seconds."""
+
+    asker: ActorAddress
+    callee: ActorAddress
+    waiting: dict[int, Future[Any]]
+    left: int
+    started: float
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case (int(number), bytes(data)):
+                future = self.waiting.pop(number)
+                future.set_result(pickle.loads(data))  # noqa: S301 (from our own callee)
+                if future.result(0) != number:
+                    raise AssertionError("another call's result")
+                self.left -= 1
+                if self.left:
+                    self.again()
+                else:
+                    self.send(self.asker, perf_counter() - self.started)
+            case (int(amount), ActorAddress() as callee):
+                self.asker, self.callee, self.left = sender, callee, amount
+                self.waiting = {}
+                self.started = perf_counter()
+                self.again()
+
+    def again(self) -> None:
+        """One more call."""
+        self.waiting[self.left] = Future()
+        self.send(self.callee, (self.left, pickle.dumps((echo, (self.left,)), 5)))
+
+
+class Least(Peer):
+    """See the module."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.system = ActorSystem(systemBase=system_base(), transientUnique=True)
+        self.caller, self.callee = map(self.system.createActor, (Caller, Callee))
+
+    def close(self) -> None:
+        """See `Peer.close`."""
+        self.system.shutdown()
+
+    def call(self, amount: int, _: int) -> float:
+        """Round trips."""
+        seconds = self.system.ask(self.caller, (amount, self.callee), PATIENCE)
+        if not isinstance(seconds, float):
+            raise TypeError(f"the calls answered {seconds!r}")
+        return seconds

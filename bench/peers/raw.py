@@ -1,0 +1,176 @@
+"""Raw messages between Thespian actors that come to the same: what the transport alone costs.
+
+The driver is an actor, too, so no outside program is on the way. A call is a message and its
+answer. An object is an entry of a dictionary, a reference is the owner's address and a key; nobody
+counts or frees.
+"""
+
+# ruff: noqa: N802 (Thespian's method names; the classes say what they do)
+
+from __future__ import annotations
+
+import os
+from time import perf_counter
+from typing import Any
+
+from thespian.actors import Actor, ActorAddress, ActorExitRequest, ActorSystem
+
+from farref.actors.base import system_base
+
+from ..peer import PATIENCE, NotOffered, Peer
+from ..things import added_up, array, checked
+
+STOCK_BYTES = 10_000_000
+"""The stock base takes quadratic time: 6 s for 100 MB."""
+
+
+class Partner(Actor):
+    """Answers; counts what is not to be answered; keeps values."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.values: dict[Any, Any] = {}
+        self.asker: ActorAddress | None = None
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case ("echo", number):
+                self.send(sender, ("echoed", number))
+            case ("make", key, size):
+                self.values[key] = array(size) if size else 1
+            case ("get", key):
+                self.send(sender, ("value", self.values[key]))
+            case ("drop", key):
+                del self.values[key]
+            case ("fetch", owner, key):
+                self.asker = sender
+                self.send(owner, ("get", key))
+            case ("value", value):
+                self.send(self.asker, ("echoed", value))
+            case ("expect", number):
+                self.left = number
+                self.send(sender, ("echoed", number))
+            case ("one way", _):
+                self.left -= 1
+                if not self.left:
+                    self.send(sender, ("echoed", 0))
+
+
+class Driver(Actor):
+    """Measures: ``(work, amount, point, b, c)``, answers seconds."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case (str(work), int(amount), int(point), b, c):
+                self.asker, self.work, self.left, self.point = sender, work, amount, point
+                self.amount, self.b, self.c = amount, b, c
+                self.prepare()
+            case ("echoed", "prepared"):
+                self.begin()
+            case ("echoed" | "value", value):
+                if self.work in ("value", "value_read"):
+                    self.look(value)
+                if self.work == "one_way" and self.left:
+                    self.left = 0  # it expects them now
+                    for number in range(self.amount):
+                        self.send(self.c, ("one way", number))
+                    return
+                self.left -= 1
+                if self.left > 0:
+                    self.again()
+                elif self.left == 0 or self.work == "one_way":
+                    self.finish()
+
+    def prepare(self) -> None:
+        """Have B make what is asked for, before the clock runs."""
+        if self.work in ("value", "value_read", "share_fetch"):
+            self.send(self.b, ("make", 0, self.point))
+        self.send(self.b, ("echo", "prepared"))
+
+    def begin(self) -> None:
+        if self.work == "start_worker":
+            self.children: list[ActorAddress] = []
+        self.started = perf_counter()
+        if self.work == "in_flight":
+            for number in range(self.amount):
+                self.send(self.b, ("echo", number))
+        else:
+            self.again()
+
+    def again(self) -> None:
+        """One more of the work."""
+        match self.work:
+            case "call":
+                self.send(self.b, ("echo", self.left))
+            case "remote_fetch":
+                self.send(self.b, ("make", self.left, 0))
+                self.send(self.b, ("get", self.left))
+                self.send(self.b, ("drop", self.left))
+            case "share":
+                self.send(self.c, ("echo", (self.b, self.left)))
+            case "share_fetch":
+                self.send(self.c, ("fetch", self.b, 0))
+            case "value" | "value_read":
+                self.send(self.b, ("get", 0))
+            case "one_way":
+                self.send(self.c, ("expect", self.amount))
+            case "start_worker":
+                self.children.append(self.createActor(Partner))
+                self.send(self.children[-1], ("echo", 0))
+
+    def look(self, value: Any) -> None:
+        (added_up if self.work == "value_read" else checked)(value, self.point)
+
+    def finish(self) -> None:
+        self.send(self.asker, perf_counter() - self.started)
+        if self.work in ("value", "value_read", "share_fetch"):
+            self.send(self.b, ("drop", 0))
+        if self.work == "start_worker":
+            for child in self.children:
+                self.send(child, ActorExitRequest())
+
+
+class Raw(Peer):
+    """A driver and two partners, on one base."""
+
+    WORKS = (
+        "call",
+        "in_flight",
+        "one_way",
+        "remote_fetch",
+        "share",
+        "share_fetch",
+        "value",
+        "value_read",
+        "start_worker",
+    )
+
+    def __init__(self, workers: int, *, base: str) -> None:
+        super().__init__(workers)
+        self.stock = base == "stock"
+        if self.stock:
+            port = 20_000 + os.getpid() % 10_000
+            self.system = ActorSystem(
+                "multiprocTCPBase", {"Admin Port": port}, transientUnique=True
+            )
+        else:
+            ours = system_base() if base == "ours" else system_base(spin=0.0)
+            self.system = ActorSystem(systemBase=ours, transientUnique=True)
+        self.driver, self.b, self.c = (
+            self.system.createActor(kind) for kind in (Driver, Partner, Partner)
+        )
+
+    def close(self) -> None:
+        """See `Peer.close`."""
+        self.system.shutdown()
+
+    def do(self, work: str, amount: int, point: int) -> float:
+        """See `Peer.do`: the driver does the work."""
+        if work not in self.WORKS:
+            raise NotOffered("raw messages have no references, and nothing frozen")
+        if self.stock and point > STOCK_BYTES:
+            raise NotOffered("its time for a message is quadratic in the size")
+        seconds = self.system.ask(self.driver, (work, amount, point, self.b, self.c), PATIENCE)
+        if not isinstance(seconds, float):
+            raise TypeError(f"{work} answered {seconds!r}")
+        return seconds

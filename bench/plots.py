@@ -1,0 +1,138 @@
+"""Rows as pictures: a bar for each peer, and lines where a benchmark has several points."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .catalogue import size
+from .peers import OURS, PEERS
+from .report import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from .rounds import Row
+
+COLOURS = {
+    "farref": "#1f5fa8",
+    "no-spin": "#7fb0e0",
+    "base": "#8a8a8a",
+    "base-no-spin": "#bbbbbb",
+    "least": "#5c5c5c",
+    "thespian": "#c2a24a",
+    "torch": "#d8572a",
+    "torch-tensor": "#eb9d80",
+    "ray": "#3b8f5a",
+    "xoscar": "#8e5fb0",
+}
+LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
+
+
+def pyplot() -> Any:
+    """Matplotlib, drawing into files."""
+    importlib.import_module("matplotlib").use("Agg")
+    return importlib.import_module("matplotlib.pyplot")
+
+
+def draw(rows: Iterable[Row], folder: Path) -> list[Path]:
+    """Write the pictures of *rows* into *folder*, which is there; returns which."""
+    plt = pyplot()
+    by_name: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.figures:
+            by_name.setdefault(row.benchmark.name, []).append(row)
+    single = [found[0] for found in by_name.values() if len(found) == 1]
+    lines = [found for found in by_name.values() if len(found) > 1]
+    written = []
+    if single:
+        written.append(_bars(plt, single, folder / "bench.png"))
+    if lines:
+        written.append(_lines(plt, lines, folder / "bench-scaling.png"))
+    return written
+
+
+def _bars(plt: Any, rows: Sequence[Row], path: Path) -> Path:
+    columns = 3
+    figure, all_axes = plt.subplots(
+        -(-len(rows) // columns),
+        columns,
+        figsize=(11, 1.9 * -(-len(rows) // columns)),
+        layout="constrained",
+        squeeze=False,
+    )
+    for axes in all_axes.flat[len(rows) :]:
+        axes.set_axis_off()
+    for axes, row in zip(all_axes.flat, rows, strict=False):
+        names = list(row.figures)
+        medians = [row.median(name) for name in names]
+        errors = list(zip(*(row.quartiles(name) for name in names), strict=True))
+        low = [max(0.0, m - q) for m, q in zip(medians, errors[0], strict=True)]
+        high = [max(0.0, q - m) for m, q in zip(medians, errors[1], strict=True)]
+        colours = [COLOURS[name] for name in names]
+        axes.barh(range(len(names)), medians, xerr=(low, high), color=colours, ecolor="#444")
+        for at, median in enumerate(medians):
+            said = shown(median, row.benchmark.unit)
+            axes.text(0, at, f" {said}", va="center", fontsize=7, bbox=LABEL)
+        axes.set_yticks(range(len(names)), [PEERS[name].title for name in names], fontsize=7)
+        axes.invert_yaxis()
+        axes.set_xticks([])
+        more = ", more is better" if row.more_is_better else ""
+        axes.set_title(f"{row.title}{more}", fontsize=9)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
+
+
+def _lines(plt: Any, groups: Sequence[Sequence[Row]], path: Path) -> Path:
+    columns = 2
+    figure, all_axes = plt.subplots(
+        -(-len(groups) // columns),
+        columns,
+        figsize=(11, 3 * -(-len(groups) // columns)),
+        layout="constrained",
+        squeeze=False,
+    )
+    for axes in all_axes.flat[len(groups) :]:
+        axes.set_axis_off()
+    for axes, rows in zip(all_axes.flat, groups, strict=False):
+        names = dict.fromkeys(name for row in rows for name in row.figures)
+        for name in names:
+            points = [
+                (max(row.point, 0.5), row.median(name), *row.quartiles(name))
+                for row in rows
+                if name in row.figures
+            ]
+            at, median, low, high = zip(*points, strict=True)
+            style = "o-" if name == OURS else ".-"
+            axes.plot(at, median, style, color=COLOURS[name], label=PEERS[name].title)
+            axes.fill_between(at, low, high, color=COLOURS[name], alpha=0.15, linewidth=0)
+        label_axes(axes, rows)
+    handles: dict[str, Any] = {}
+    for axes in all_axes.flat:
+        handles |= {
+            label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=8, frameon=False
+    )
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return path
+
+
+def label_axes(axes: Any, rows: Sequence[Row]) -> None:
+    """Logarithmic, with the points that were measured, and the figure's unit."""
+    benchmark = rows[0].benchmark
+    axes.set(xscale="log", yscale="log")
+    points = [row.point for row in rows]
+    names = [size(p) if benchmark.point == "bytes" else f"{p:,}" for p in points]
+    axes.set_xticks([max(p, 0.5) for p in points], names, fontsize=7)
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(lambda value, _: shown(value, benchmark.unit))
+    axes.tick_params(axis="y", labelsize=7)
+    axes.set_xlabel(benchmark.point, fontsize=8)
+    axes.set_title(benchmark.title.format("n"), fontsize=9)
+    axes.grid(visible=True, alpha=0.25)

@@ -1,0 +1,264 @@
+"""Rounds: every peer does the same work in turn, and what the figures come to.
+
+Before the first round each peer does the work until it has taken its share of time, which warms it
+up and says how often it fits into a round; each round another peer is first. A figure is the median
+over the rounds, its spread the quartiles; a ratio is the median of the ratios within each round.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from .catalogue import BY_NAME, Benchmark
+from .peers import OURS, PEERS, RAW, Spec
+from .session import PeerFailed, PeerRefused, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+LEAST = 0.6
+"""Seconds of a peer in a row, however late it is."""
+
+
+FEW = 3
+LONG = 10.0
+"""Seconds of a round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How thorough a run is."""
+
+    rounds: int = 7
+    seconds: float = 0.3
+    """That the work of one peer takes in a round, about."""
+    warm: float = 1.0
+    """Seconds of warming up, about, unless one round is over before."""
+    patience: float = 90.0
+    """Seconds beyond which a row has no further round, if it has `FEW`, or they are `LONG`."""
+    quick: bool = False
+    """Few repetitions of everything, at the points of a quick run."""
+
+    def points(self, benchmark: Benchmark) -> tuple[int, ...]:
+        """Where *benchmark* is measured."""
+        return benchmark.quick if self.quick else benchmark.points
+
+    def within(self, seconds: float, peers: int) -> Plan:
+        """The same, but hurried, so that a row of *peers* peers takes about *seconds*."""
+        each = max(seconds / max(1, peers), LEAST)
+        return replace(
+            self,
+            seconds=min(self.seconds, each / 2 / self.rounds),
+            warm=min(self.warm, each / 4),
+            patience=min(self.patience, each * peers),
+        )
+
+
+@dataclass(slots=True)
+class Row:
+    """What came of one benchmark at one point."""
+
+    benchmark: Benchmark
+    point: int
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    """Of each peer, one for each round."""
+    without: dict[str, str] = field(default_factory=dict)
+    """Peers that have none, and why."""
+
+    @property
+    def title(self) -> str:
+        """Its name in a table."""
+        return self.benchmark.named(self.point)
+
+    def median(self, peer: str) -> float:
+        """The figure of *peer*."""
+        return statistics.median(self.figures[peer])
+
+    def quartiles(self, peer: str) -> tuple[float, float]:
+        """Between which half of the rounds are."""
+        return quartiles(self.figures[peer])
+
+    @property
+    def rounds(self) -> int:
+        """How many there were."""
+        return max(map(len, self.figures.values()), default=0)
+
+    def best(self, among: Sequence[str] = ()) -> str | None:
+        """The best of *among*, or of the peers that are not ours; None if none has a figure."""
+        others = [name for name in self.figures if name in among or not (among or PEERS[name].ours)]
+        if not others:
+            return None
+        return (max if self.more_is_better else min)(others, key=self.median)
+
+    @property
+    def more_is_better(self) -> bool:
+        """The figure is a rate."""
+        return self.benchmark.unit == "per second"
+
+    def ratio(self, one: str, other: str | None) -> float | None:
+        """The median of *one* : *other* over the rounds; None without either."""
+        if other is None or one not in self.figures or other not in self.figures:
+            return None
+        pairs = zip(self.figures[one], self.figures[other], strict=True)
+        return statistics.median(a / b if b else float("inf") for a, b in pairs)
+
+    @property
+    def loses(self) -> bool:
+        """The best peer is better than farref."""
+        ratio = self.ratio(OURS, self.best())
+        return ratio is not None and (ratio < 1 if self.more_is_better else ratio > 1)
+
+    @classmethod
+    def from_json(cls, said: dict[str, Any]) -> Row:
+        """What `said` said."""
+        figures = {name: each["rounds"] for name, each in said["peers"].items()}
+        return cls(BY_NAME[said["benchmark"]], said["point"], figures, said["without"])
+
+    def said(self) -> dict[str, object]:
+        """As JSON."""
+        return {
+            "benchmark": self.benchmark.name,
+            "title": self.title,
+            "point": self.point,
+            "unit": self.benchmark.unit,
+            "better": "more" if self.more_is_better else "less",
+            "peers": {
+                name: {
+                    "median": self.median(name),
+                    "quartiles": self.quartiles(name),
+                    "rounds": figures,
+                }
+                for name, figures in self.figures.items()
+            },
+            "without": self.without,
+            "best peer": self.best(),
+            "ours : best peer": self.ratio(OURS, self.best()),
+            "ours : raw": self.ratio(OURS, RAW),
+        }
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """The first and third; the extremes of fewer than four values."""
+    if len(values) < 4:
+        return min(values), max(values)
+    first, _, third = statistics.quantiles(values, n=4)
+    return first, third
+
+
+class Stage:
+    """The sessions that a benchmark needs; they are kept as long as the next one needs the same."""
+
+    def __init__(self, specs: Iterable[Spec]) -> None:
+        self._specs = list(specs)
+        self._sessions: dict[str, Session] = {}
+        self._workers = 0
+
+    def cast(
+        self, benchmark: Benchmark, point: int, without: dict[str, str], *, fresh: bool = False
+    ) -> list[Session]:
+        """A session of each peer for *benchmark*; *without* takes those that do not start."""
+        workers = benchmark.workers(point)
+        if fresh or workers != self._workers:
+            self.end()
+        self._workers = workers
+        wanted = [s for s in self._specs if s.does(benchmark.work) and s.name not in without]
+        for spec in wanted:
+            if spec.name not in self._sessions:
+                try:
+                    self._sessions[spec.name] = Session(spec, workers)
+                except PeerFailed as error:
+                    without[spec.name] = f"did not start: {error}"
+        return [self._sessions[spec.name] for spec in wanted if spec.name not in without]
+
+    def dismiss(self, session: Session) -> None:
+        """End the one that failed; the next benchmark gets another."""
+        self._sessions.pop(session.spec.name).end()
+
+    def end(self) -> None:
+        """End them all."""
+        while self._sessions:
+            self._sessions.popitem()[1].end()
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
+    """Have every peer on *stage* do *benchmark* at *point*."""
+    row = Row(benchmark, point)
+    amounts: dict[str, int] = {}
+    sessions = stage.cast(benchmark, point, row.without)
+    end = time.monotonic() + plan.patience  # starting them is not this row's time
+    for session in sessions:
+        amount = _attempt(row, session, stage, lambda s=session: _warm_up(s, row, plan))  # type: ignore[misc]
+        if amount is not None:
+            amounts[session.spec.name] = int(amount)
+    took = 0.0
+    for turn in range(min(plan.rounds, 2) if benchmark.fresh else plan.rounds):
+        began = time.monotonic()
+        if began + took > end and (turn >= FEW or took > LONG):
+            break
+        sessions = stage.cast(benchmark, point, row.without, fresh=benchmark.fresh)
+        first = turn % len(sessions) if sessions else 0
+        for session in sessions[first:] + sessions[:first]:
+            amount = amounts[session.spec.name]
+            figure = _attempt(
+                row,
+                session,
+                stage,
+                lambda s=session, n=amount: s.do(benchmark.work, n, point) / n,  # type: ignore[misc]
+            )
+            if figure is not None:
+                each = 1 / figure if row.more_is_better else figure
+                row.figures.setdefault(session.spec.name, []).append(each)
+        took = time.monotonic() - began
+    for name in row.without:  # in no round, or in all of them: ratios are of pairs
+        row.figures.pop(name, None)
+    return row
+
+
+def _attempt(row: Row, session: Session, stage: Stage, work: Callable[[], float]) -> float | None:
+    """What *work* returns; None, with the reason in *row*, if the peer refuses or fails."""
+    try:
+        return work()
+    except PeerRefused as why:
+        row.without[session.spec.name] = str(why)
+    except PeerFailed as error:
+        row.without[session.spec.name] = f"failed: {error}"
+        with contextlib.suppress(KeyError):
+            stage.dismiss(session)
+    return None
+
+
+def _warm_up(session: Session, row: Row, plan: Plan) -> int:
+    """Do the work for a while; returns how often it fits into a round."""
+    benchmark, point = row.benchmark, row.point
+    fixed = benchmark.amount
+    if fixed is not None and benchmark.fresh:
+        session.do(benchmark.work, 1, point)  # whether it does; each round is another process
+        return fixed // 10 if plan.quick else fixed
+    if plan.quick:
+        amount = min(fixed or 3, 20)
+        session.do(benchmark.work, amount, point)
+        return amount
+    if fixed is not None and row.more_is_better:
+        tenth = max(1, fixed // 10)
+        if session.do(benchmark.work, tenth, point) > plan.warm:
+            return tenth  # slow peers do less of it
+    amount, began = fixed or 1, time.monotonic()
+    while True:
+        took = session.do(benchmark.work, amount, point)
+        spent = time.monotonic() - began  # what is prepared off the clock takes time, too
+        if fixed is None:
+            wanted = int(amount * plan.seconds / max(took, 1e-9))
+            amount = max(1, min(wanted, amount * 10, benchmark.most_at(point)))
+        if took >= plan.seconds / 2 or spent >= plan.warm:
+            return amount

@@ -1,0 +1,199 @@
+"""A peer at work, seen from the command: start its process, have it do something, end all of it.
+
+A peer that fails, or is silent for too long, is ended and said to have failed; the others go on.
+A peer whose processes compute while they wait is stopped between its turns: it would have the cores
+that the others are measured on. Who is stopped cannot see that the command was killed, so a shell
+waits for that beside it. Every process of a peer inherits a token in its environment, by which
+those that outlive it are found: some peers' daemons are nobody's children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import psutil
+
+from .peers import Spec
+
+TOKEN = "FARREF_BENCH_SESSION"  # noqa: S105 (the name of a variable)
+START_PATIENCE = 120.0
+"""Seconds; importing torch in nine processes on a busy machine takes a while."""
+WORK_PATIENCE = 300.0
+END_PATIENCE = 20.0
+WAKER_STEP = 0.2
+WAKER = f"""
+read -r end
+kill -s CONT -- -"$1"
+for moment in $(seq {END_PATIENCE / WAKER_STEP:.0f}); do
+    sleep {WAKER_STEP}
+    kill -s 0 -- -"$1" || exit
+done
+kill -s KILL -- -"$1"
+"""
+"""A shell's, of a stopped peer's process group: when our end of its input is closed, it ends it."""
+
+
+class PeerFailed(Exception):
+    """The peer did not do what it was to do; the message says how."""
+
+
+class PeerRefused(Exception):
+    """The peer has nothing that would be the same work; the message says why."""
+
+
+class Session:
+    """The peer *spec* with *workers* workers, in processes of its own. A context manager.
+
+    Raises:
+        PeerFailed: it did not start.
+    """
+
+    def __init__(self, spec: Spec, workers: int) -> None:
+        self.spec = spec
+        self._token = secrets.token_hex(8)
+        self._said = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 (`end` closes it)
+        self._rest = b""
+        self._process = subprocess.Popen(  # noqa: S603 (this very interpreter)
+            [sys.executable, "-m", "bench.peer", spec.name, str(workers)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env={**os.environ, TOKEN: self._token, "PYTHONPATH": os.pathsep.join(sys.path)},
+            start_new_session=True,  # Ctrl-C is for the command, which ends them in order
+        )
+        self._waker: subprocess.Popen[bytes] | None = None
+        try:
+            if spec.restless:
+                self._waker = self._wait_for_our_end()
+            self._answer(START_PATIENCE)
+            self._rest_from_work()
+        except BaseException:
+            self.end()
+            raise
+
+    def do(self, work: str, amount: int, point: int) -> float:
+        """The figure for *amount* times *work*: seconds, or bytes.
+
+        Raises:
+            PeerRefused: it does not offer that.
+            PeerFailed: it failed; the session is of no use any more.
+        """
+        self._wake()
+        try:
+            return self._do(work, amount, point)
+        finally:
+            self._rest_from_work()
+
+    def _do(self, work: str, amount: int, point: int) -> float:
+        line = json.dumps({"work": work, "amount": amount, "point": point}) + "\n"
+        try:
+            self._in.write(line.encode())
+            self._in.flush()
+        except OSError as error:
+            raise PeerFailed(f"it ended: {self._last_words()}") from error
+        answer = self._answer(WORK_PATIENCE)
+        if "no" in answer:
+            raise PeerRefused(answer["no"])
+        if "error" in answer:
+            raise PeerFailed(answer["error"])
+        return float(answer["figure"])
+
+    def end(self) -> None:
+        """End every process of it."""
+        self._wake()
+        with contextlib.suppress(OSError):
+            self._in.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_PATIENCE)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        end_all(self._token)
+        self._process.wait(END_PATIENCE)
+        if self._waker is not None:
+            self._waker.communicate()
+        self._said.close()
+
+    def _wait_for_our_end(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(  # noqa: S603 (a constant script, and a number)
+            ["/bin/sh", "-c", WAKER, "sh", str(self._process.pid)],
+            stdin=subprocess.PIPE,  # which the kernel closes, however we end
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, TOKEN: self._token},
+            start_new_session=True,
+        )
+
+    def _rest_from_work(self) -> None:
+        if self.spec.restless:
+            self._signal(signal.SIGSTOP)
+
+    def _wake(self) -> None:
+        if self.spec.restless:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.killpg(self._process.pid, number)  # it leads a session, so a group, of its own
+
+    @property
+    def _in(self) -> Any:
+        return self._process.stdin
+
+    def _answer(self, patience: float) -> dict[str, Any]:
+        end = time.monotonic() + patience
+        out = self._process.stdout
+        if out is None:
+            raise AssertionError("its output is a pipe")
+        with selectors.DefaultSelector() as ready:
+            ready.register(out, selectors.EVENT_READ)
+            while b"\n" not in self._rest:
+                if not ready.select(max(0.0, end - time.monotonic())):
+                    raise PeerFailed(f"no answer in {patience:g} s")
+                piece = os.read(out.fileno(), 65_536)
+                if not piece:
+                    raise PeerFailed(f"it ended: {self._last_words()}")
+                self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def _last_words(self) -> str:
+        self._said.seek(0)
+        lines = [line.strip() for line in self._said if line.strip()]
+        return lines[-1] if lines else "without a word"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+def end_all(token: str) -> None:
+    """Kill every process that inherited *token*, and wait until it is gone."""
+    end = time.monotonic() + END_PATIENCE
+    # Again, because one of them may have forked while we looked.
+    while left := [process for process in psutil.process_iter() if _carries(process, token)]:
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(left, timeout=max(0.0, end - time.monotonic()))
+        if time.monotonic() > end:
+            return
+
+
+def _carries(process: psutil.Process, token: str) -> bool:
+    try:
+        return process.environ().get(TOKEN) == token
+    except (psutil.Error, OSError):
+        return False

@@ -1,0 +1,87 @@
+"""What a system does beyond what its base does; and the bell of the in-process base."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import threading
+import time
+
+import pytest
+
+import farref
+from farref import System, SystemDownError, rpc_sync
+from farref.actors import bases
+from farref.actors.base import system_base
+from farref.actors.base.system import FarrefBase
+from farref.actors.simple import Ring
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="our base is Linux's")
+def test_the_default_is_our_own() -> None:
+    with System() as system:
+        assert isinstance(system._asys._systemBase, FarrefBase)
+
+
+def test_a_port_that_somebody_else_took_first_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ports = [taken.getsockname()[1], bases._free_port()]
+        monkeypatch.setattr(bases, "_free_port", lambda: ports.pop(0))
+        with System("multiprocTCPBase") as system:
+            system.worker("B")
+            assert rpc_sync("B", pow, (2, 3)) == 8
+    assert not ports
+
+
+def test_a_port_of_the_users_own_that_is_taken_is_a_clear_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemDownError, match="did not start"):
+            System("multiprocTCPBase", capabilities={"Admin Port": port})
+
+
+def test_a_system_on_a_base_object() -> None:
+    with System(system_base()) as system:
+        system.worker("B")
+        assert farref.rpc_sync("B", abs, (-1,)) == 1
+        with pytest.raises(farref.SystemDownError, match="base object"):
+            System.attach(system.name)
+
+
+def test_whoever_waits_wakes_when_the_time_is_up_however_many_wait() -> None:
+    for seconds in (0.0001, 0.0003, 0.001, 0.002, 0.01):
+        ring, quiet = Ring(), threading.Event()
+        waiting = [
+            threading.Thread(target=_wait_again_and_again, args=(ring, seconds, quiet), daemon=True)
+            for _ in range(12)
+        ]
+        for thread in waiting:
+            thread.start()
+        for _ in range(int(0.3 / seconds)):
+            ring.set()
+            time.sleep(seconds)
+        quiet.set()
+        for thread in waiting:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in waiting)
+
+
+def _wait_again_and_again(ring: Ring, seconds: float, quiet: threading.Event) -> None:
+    while not quiet.is_set():
+        ring.wait(seconds)
+
+
+def test_it_wakes_who_waits_and_the_next_who_does() -> None:
+    ring = Ring()
+    ring.set()
+    ring.set()
+    ring.wait(60)  # rung before
+    waiting = threading.Thread(target=ring.wait, args=(60,), daemon=True)
+    waiting.start()
+    ring.set()
+    waiting.join(30)
+    assert not waiting.is_alive()

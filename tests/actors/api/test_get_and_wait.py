@@ -1,0 +1,179 @@
+"""`get` and `wait`, as in Ray, over several references."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import FetchTimeoutError, RRef
+
+from ..helpers import PATIENCE, hold, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from farref import System
+
+
+_met: defaultdict[str, list[int]] = defaultdict(list)
+
+
+def meet(where: str, number: int, count: int) -> int:
+    """*number*, as soon as *count* of these calls run at once."""
+    _met[where].append(number)
+    end = time.monotonic() + PATIENCE
+    while len(_met[where]) < count and time.monotonic() < end:
+        time.sleep(0.001)
+    return number if len(_met[where]) == count else -1
+
+
+def test_get_takes_one_or_many(system: System) -> None:
+    refs = [farref.remote(name, pow, (2, n)) for n, name in enumerate(["B", "C", "B"])]
+    assert farref.get(refs[2]) == 4
+    assert farref.get(refs) == [1, 2, 4]
+    assert farref.get(tuple(refs)) == [1, 2, 4]
+    assert farref.get([]) == []
+
+
+def test_get_fetches_in_parallel(system: System) -> None:
+    refs = [farref.remote("B", meet, (system.name, n, 8)) for n in range(8)]
+    assert farref.get(refs) == list(range(8))
+
+
+def test_get_raises_the_first_error_and_ends_in_time(system: System, gate: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        farref.get([farref.remote("B", pow, (2, 2)), farref.remote("B", divmod, (1, 0))])
+    with pytest.raises(FetchTimeoutError):
+        farref.get([farref.remote("B", hold, (gate, 1))], timeout=0.05)
+
+
+def test_wait_returns_the_ready_ones_in_order(system: System, gate: Path) -> None:
+    slow = farref.remote("B", hold, (gate, 1))
+    quick = [farref.remote("C", pow, (2, n)) for n in range(2)]
+    ready, rest = farref.wait([slow, *quick], num_returns=2)
+    assert ready == quick
+    assert rest == [slow]
+    gate.touch()
+    ready, rest = farref.wait([slow, *quick], num_returns=3)
+    assert ready == [slow, *quick]
+    assert rest == []
+
+
+def test_wait_polls_with_0(system: System, gate: Path) -> None:
+    slow = farref.remote("B", hold, (gate, 1))
+    assert farref.wait([slow], timeout=0) == ([], [slow])
+    gate.touch()
+    assert until(system, lambda: farref.wait([slow], timeout=0) == ([slow], []))
+
+
+def test_wait_ends_with_fewer_at_its_timeout(system: System, gate: Path) -> None:
+    slow, quick = farref.remote("B", hold, (gate, 1)), farref.remote("C", abs, (1,))
+    fewer = [quick], [slow]
+    assert until(system, lambda: farref.wait([slow, quick], 2, timeout=0.2) == fewer)
+
+
+def test_wait_counts_an_error_as_ready(system: System) -> None:
+    ref = farref.remote("B", divmod, (1, 0))
+    assert farref.wait([ref]) == ([ref], [])
+
+
+def test_wait_fetches_no_value(system: System) -> None:
+    ref = farref.remote("B", _unpicklable)
+    assert farref.wait([ref]) == ([ref], [])
+
+
+def _unpicklable() -> object:
+    import threading
+
+    return threading.Lock()
+
+
+@pytest.mark.parametrize("count", [0, -1, 2])
+def test_wait_checks_its_count(system: System, count: int) -> None:
+    ref = farref.remote("B", pow, (1, 1))
+    with pytest.raises(ValueError, match="num_returns must be between 1 and 1"):
+        farref.wait([ref], num_returns=count)
+
+
+def test_polling_leaves_nothing_queued_at_the_owner(system: System, gate: Path) -> None:
+    slow = farref.remote("B", hold, (gate, 1))
+    for _ in range(10):
+        farref.wait([slow], timeout=0)
+    assert until(system, lambda: _pending() == 0)
+    gate.touch()
+    assert slow.to_here() == 1
+
+
+def _pending() -> int:
+    return sum(row.tasks for row in farref.references())
+
+
+def test_fetches_that_timed_out_leave_nothing_queued_at_the_owner(
+    system: System, gate: Path
+) -> None:
+    slow = farref.remote("B", hold, (gate, 1))
+    for _ in range(10):
+        with pytest.raises(FetchTimeoutError):
+            slow.to_here(timeout=0.01)
+    assert until(system, lambda: _pending() == 0)
+    gate.touch()
+    assert slow.to_here() == 1
+
+
+def test_get_takes_any_iterable_of_references_and_nothing_else(system: System) -> None:
+    refs = [farref.remote("B", pow, (2, number)) for number in range(3)]
+    assert farref.get(ref for ref in refs) == [1, 2, 4]
+    assert farref.get([]) == []
+    with pytest.raises(TypeError, match="references are needed"):
+        farref.get([refs[0], 3])  # type: ignore[list-item]
+    assert farref.wait((ref for ref in refs), 3) == (refs, [])
+
+
+def test_wait_keeps_a_handle_that_is_given_twice(system: System) -> None:
+    ref = farref.remote("B", pow, (2, 3))
+    ready, rest = farref.wait([ref, ref], 1)
+    assert [len(ready), len(rest)] == [1, 1]
+
+
+def test_what_a_get_learns_meanwhile_does_not_confuse_it(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer that it is an alias comes before the fetch has been noted."""
+    fetch = RRef._fetch
+
+    def slow(self: RRef[Any], *args: Any, **kwargs: Any) -> Any:
+        future = fetch(self, *args, **kwargs)
+        future.exception()
+        return future
+
+    alias = farref.remote("B", _made_at, ("C",))
+    monkeypatch.setattr(RRef, "_fetch", slow)
+    assert farref.get([alias, alias]) == [8, 8]
+
+
+def _made_at(name: str) -> Any:
+    return farref.remote(name, pow, (2, 3))
+
+
+@pytest.mark.processes
+def test_wait_says_ready_of_what_is_known_to_be_lost(process_system: System) -> None:
+    for name in "BC":
+        process_system.worker(name)
+    lost, there = farref.remote("B", pow, (2, 3)), farref.remote("C", pow, (2, 3))
+    lost.to_here()
+    os.kill(farref.rpc_sync("B", os.getpid), signal.SIGKILL)
+    assert until(process_system, lambda: "B" not in {w.name for w in process_system.workers()})
+    assert farref.wait([lost, there], 2) == ([lost, there], [])
+
+
+def test_a_remote_proxys_timeout_is_that_of_its_result(system: System) -> None:
+    ref = farref.remote("B", list)
+    with pytest.raises(ValueError, match="timeout"):
+        ref.remote(timeout=-1)
+    assert ref.remote(timeout=3).copy()._timeout == 3

@@ -1,0 +1,204 @@
+"""`remote`, `rpc_sync` and `rpc_async`: run a function elsewhere, get its result or a reference."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import Future, RRef
+
+from ..helpers import hold
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from farref import System
+
+
+def add(a: int, b: int = 0) -> int:
+    return a + b
+
+
+def who() -> str:
+    return farref.get_worker_info().name
+
+
+async def who_later() -> tuple[str, bool]:
+    await asyncio.sleep(0.01)
+    return farref.get_worker_info().name, asyncio.get_running_loop().is_running()
+
+
+def thread_name() -> int:
+    return threading.get_ident()
+
+
+async def loop_thread() -> int:
+    await asyncio.sleep(0)
+    return threading.get_ident()
+
+
+def call_back(name: str) -> str:
+    return str(farref.rpc_sync(name, who))
+
+
+async def call_back_later(name: str) -> str:
+    return str(await farref.rpc_async(name, who))
+
+
+def nested(names: list[str]) -> list[str]:
+    me = who()
+    return [me, *farref.rpc_sync(names[0], nested, (names[1:],))] if names else [me]
+
+
+_met: defaultdict[str, list[int]] = defaultdict(list)
+
+
+async def meet(where: str, number: int, count: int) -> int:
+    """*number*, as soon as *count* of these calls run at once."""
+    _met[where].append(number)
+    while len(_met[where]) < count:  # noqa: ASYNC110 - as simple as it gets
+        await asyncio.sleep(0.001)
+    return number
+
+
+def test_rpc_sync_returns_the_value(system: System) -> None:
+    assert farref.rpc_sync("B", add, (2,), {"b": 3}) == 5
+
+
+def test_rpc_async_returns_a_future(system: System) -> None:
+    future = farref.rpc_async("B", add, args=(2, 3))
+    assert isinstance(future, Future)
+    assert future.wait() == future.result() == 5
+
+
+def test_remote_returns_a_reference_at_once(system: System, gate: Path) -> None:
+    ref = farref.remote("B", hold, (gate, 7))
+    assert isinstance(ref, RRef)
+    assert ref.owner_name() == "B"
+    gate.touch()
+    assert ref.to_here() == 7
+
+
+def test_each_fetch_is_a_fresh_copy(system: System) -> None:
+    ref = farref.remote("B", list, ((1, 2),))
+    first, second = ref.to_here(), ref.to_here()
+    assert first == second == [1, 2]
+    assert first is not second
+
+
+def test_to_is_a_name_an_info_or_an_address(system: System) -> None:
+    info = farref.get_worker_info("B")
+    assert [farref.rpc_sync(to, who) for to in ("B", info, info.address)] == ["B"] * 3
+
+
+def test_functions_belong_to_the_worker_that_runs_them(system: System) -> None:
+    assert farref.rpc_sync("B", who) == "B"
+    assert farref.rpc_sync("C", who_later) == ("C", True)
+    assert who() == "program"
+
+
+def test_a_program_can_call_itself(system: System) -> None:
+    me = farref.get_worker_info()
+    assert farref.rpc_sync(me, who) == me.name
+    ref = farref.remote(me, list, ((1,),))
+    assert ref.to_here() == [1]
+    assert ref.is_owner()
+
+
+def test_functions_of_the_program_are_called_by_others(system: System) -> None:
+    me = farref.get_worker_info().name
+    assert farref.rpc_sync("B", call_back, (me,)) == me
+    assert farref.rpc_sync("B", call_back_later, (me,)) == me
+
+
+def test_calls_nest_through_several_workers_and_back(system: System) -> None:
+    names = ["C", "B", "C", "program", "B"]
+    assert farref.rpc_sync("B", nested, (names,)) == ["B", *names]
+
+
+def test_plain_functions_run_in_threads_and_async_ones_on_the_loop(system: System) -> None:
+    loops = {farref.rpc_sync("B", loop_thread) for _ in range(3)}
+    assert len(loops) == 1
+    assert farref.rpc_sync("B", thread_name) not in loops
+
+
+def test_async_functions_interleave(system: System) -> None:
+    futures = [farref.rpc_async("B", meet, (system.name, n, 40)) for n in range(40)]
+    assert farref_values(futures) == list(range(40))
+
+
+def farref_values(futures: list[Future[int]]) -> list[int]:
+    return [future.result() for future in futures]
+
+
+def test_an_exception_of_the_function_comes_back(system: System) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        farref.rpc_sync("B", divmod, (1, 0))
+    assert "raised on worker B by divmod()" in "".join(caught.value.__notes__)
+    assert "Traceback" in str(caught.value.__cause__)
+
+
+def test_an_exception_takes_the_place_of_the_value(system: System) -> None:
+    ref = farref.remote("B", divmod, (1, 0))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            ref.to_here()
+
+
+def test_a_reference_as_an_argument_is_not_fetched(system: System) -> None:
+    ref = farref.remote("B", list, ((1, 2, 3),))
+    assert farref.rpc_sync("C", _fetch_and_sum, ({"rows": [ref]},)) == 6
+
+
+def _fetch_and_sum(where: dict[str, list[RRef[list[int]]]]) -> int:
+    return sum(where["rows"][0].to_here())
+
+
+def test_a_reference_as_a_result_is_a_reference_here(system: System) -> None:
+    ref = farref.rpc_sync("B", _own, ([7],))
+    assert ref.owner_name() == "B"
+    assert ref.to_here() == [7]
+
+
+def _own(value: list[int]) -> RRef[list[int]]:
+    return RRef(value)
+
+
+def test_workers_are_listed_by_name(system: System) -> None:
+    names = [info.name for info in system.workers()]
+    assert names == sorted(names)
+    assert {"B", "C", "program"} <= set(names)
+
+
+@pytest.mark.processes
+def test_each_worker_is_a_process(process_system: System) -> None:
+    process_system.worker("B")
+    assert farref.rpc_sync("B", os.getpid) != os.getpid()
+
+
+def thread_owns() -> Any:
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(RRef("from a thread")))
+    thread.start()
+    thread.join()
+    return made[0].local_value()
+
+
+def test_threads_of_a_function_belong_to_its_worker(system: System) -> None:
+    assert farref.rpc_sync("B", thread_owns) == "from a thread"
+
+
+def test_the_timeout_of_a_creation_is_that_of_its_waits(system: System, gate: Path) -> None:
+    ref = farref.remote("B", hold, (gate, 1), timeout=0.2)
+    with pytest.raises(farref.FetchTimeoutError, match=r"0\.2 s"):
+        ref.to_here()
+    gate.touch()
+    assert ref.to_here(timeout=20) == 1
+    with pytest.raises(ValueError, match="more than 0"):
+        farref.remote("B", abs, (2,), timeout=0)

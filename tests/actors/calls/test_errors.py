@@ -1,0 +1,114 @@
+"""An error that crosses tells its type, message, remote traceback, worker and reference (G7)."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import RemoteError, RRef, WorkerNotFoundError
+
+from ..helpers import Box, make_box
+
+if TYPE_CHECKING:
+    from farref import System
+
+
+class Strict(Exception):
+    def __init__(self, *, code: int) -> None:
+        super().__init__(f"code {code}")
+        self.code = code
+
+
+class Holding(Exception):
+    """Holds a reference, which nobody could count in the bytes of a failure."""
+
+
+class Raising(Box):
+    def strict(self, code: int) -> None:
+        raise Strict(code=code)
+
+    def holding(self, ref: RRef[Any]) -> None:
+        raise Holding("it holds", ref)
+
+    def group(self) -> None:
+        raise ExceptionGroup("two", [KeyError("k"), Strict(code=2)])
+
+    def noted(self) -> None:
+        error = ValueError("noted")
+        error.add_note("look here")
+        raise error
+
+    def leave(self) -> None:
+        raise SystemExit(3)
+
+    def interrupt(self) -> None:
+        raise KeyboardInterrupt
+
+    def huge(self) -> None:
+        raise ValueError("x" * 3_000_000)
+
+
+def told(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def raised(ref: RRef[Any], method: str, *args: Any) -> BaseException:
+    error = getattr(ref.rpc_async(), method)(*args).exception()
+    assert error is not None
+    text = told(error)
+    assert f"raised on worker B by {method}(), for the reference {ref.id}" in text
+    assert f"in {method}" in text  # the remote traceback
+    return error  # type: ignore[no-any-return]
+
+
+def test_type_arguments_and_notes(system: System) -> None:
+    ref = farref.remote("B", Raising)
+    error = raised(ref, "strict", 7)
+    assert type(error) is Strict
+    assert (str(error), error.code) == ("code 7", 7)
+    assert "look here" in raised(ref, "noted").__notes__
+
+
+def test_what_cannot_travel_is_told(system: System) -> None:
+    ref, held = farref.remote("B", Raising), RRef([1])
+    error = raised(ref, "holding", held)
+    assert type(error) is RemoteError
+    assert "Holding: ('it holds'" in str(error)
+    assert "two" in str(raised(ref, "group"))
+    for method, name in (("leave", "SystemExit"), ("interrupt", "KeyboardInterrupt")):
+        error = raised(ref, method)
+        assert type(error) is RemoteError
+        assert name in str(error)
+    assert isinstance(raised(ref, "huge"), ValueError)
+    assert ref.rpc_sync().get() is None
+
+
+def test_of_a_creation_a_call_and_a_message(system: System) -> None:
+    made = farref.remote("B", _fail)
+    with pytest.raises(ZeroDivisionError) as caught:
+        made.to_here()
+    assert f"raised on worker B by _fail(), for the reference {made.id}" in told(caught.value)
+    with pytest.raises(ZeroDivisionError) as caught:
+        farref.rpc_sync("B", _fail)
+    assert "raised on worker B by _fail()" in told(caught.value)
+    missing = farref.remote("B", make_box)
+    with pytest.raises(AttributeError) as caught_too:
+        missing.rpc_sync().nothing()
+    assert f"by nothing(), for the reference {missing.id}" in told(caught_too.value)
+
+
+def _fail() -> float:
+    return 1 / 0
+
+
+def test_our_own_keep_type_and_text(system: System) -> None:
+    with pytest.raises(WorkerNotFoundError, match="'nobody' does not exist") as caught:
+        farref.rpc_sync("B", _ask_nobody)
+    assert "raised on worker B by _ask_nobody()" in told(caught.value)
+
+
+def _ask_nobody() -> None:
+    farref.rpc_sync("nobody", pow, (2, 3))

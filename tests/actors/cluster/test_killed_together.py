@@ -1,0 +1,120 @@
+"""All processes of a system are killed at once: whoever comes next removes what they left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+import farref
+from farref import System
+from farref.actors import directory
+from farref.actors.base import places
+
+from ...base.kit import eventually
+from ..scripts import family, started
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.processes
+BASES = ["farrefBase", "multiprocTCPBase"]
+PERMANENT = {"lock", "key"}
+"""What stays in the folder for the next system."""
+PROGRAM = """
+    import sys
+    import time
+
+    import farref
+
+    system = farref.System(sys.argv[1], name="killed")
+    system.worker("B")
+    farref.remote("B", bytes, (1_000_000,)).to_here()
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of running systems, another one than the user's."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as after:
+        runtime = f"/tmp/t{os.getpid()}"  # pytest's own is too long for a socket's name
+        os.symlink(tmp_path_factory.mktemp("run"), runtime)
+        after.callback(os.unlink, runtime)
+        patch.setenv("XDG_RUNTIME_DIR", runtime)
+        yield directory.folder()
+
+
+def left(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} - PERMANENT
+
+
+def kill_all(tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start a program with a system, and kill every process of it; none sees another die."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("FAMILY", mark)
+    with started(tmp_path, PROGRAM, base) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        processes = family(mark)
+        for process in processes:
+            process.suspend()
+        for process in processes:
+            process.kill()
+    assert not family(mark)
+    monkeypatch.delenv("FAMILY")
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_the_next_command_sweeps(
+    base: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with System(name="living") as living:
+        living.worker("B")
+        before = left(folder)
+        kill_all(tmp_path, base, monkeypatch)
+        (folder / f".new-{os.getpid()}-draft").touch()
+        (folder / ".new-4194305-draft").touch()  # no process has this number
+        assert "killed.json" in left(folder) - before
+        command = [sys.executable, "-m", "farref", "refs", "killed"]
+        done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
+        assert "no system named 'killed' runs; of yours there are: living" in done.stderr
+        assert left(folder) == before | {f".new-{os.getpid()}-draft"}
+        (folder / f".new-{os.getpid()}-draft").unlink()
+        assert farref.rpc_sync("B", pow, (2, 2)) == 4  # nothing of the living was touched
+        with System.attach("living"):
+            assert farref.rpc_sync("B", pow, (2, 3)) == 8
+    eventually(lambda: not left(folder))
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_the_next_start_sweeps_on_either_base(
+    base: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_all(tmp_path, "farrefBase", monkeypatch)
+    sockets = {name for name in left(folder) if "-" in name}  # their names are random
+    assert sockets
+    with System(base, name="killed"):  # the name is free
+        assert not left(folder) & sockets
+    eventually(lambda: not left(folder))
+
+
+def test_one_sweeps_at_a_time(folder: Path) -> None:
+    """Else one could see that an entry is of the dead, and remove that of a new system instead."""
+    stale = folder / "stale.json"
+    stale.write_text('{"pid": 4194305, "started": 0.0, "base": "farrefBase"}')
+    sweeper = threading.Thread(target=directory.sweep)
+    with places.claiming(folder):
+        sweeper.start()
+        sweeper.join(0.3)
+        assert stale.exists()
+    sweeper.join(60)
+    assert not stale.exists()

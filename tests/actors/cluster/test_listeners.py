@@ -1,0 +1,65 @@
+"""Each door of a system's processes is served: whoever knocks is answered, or hung up on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from farref import System
+from farref.actors import processes
+
+from ...base.kit import PATIENCE, connections, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def earlier() -> set[tuple[Any, Any]]:
+    """The connections of this process before the system starts: a library of an earlier test's."""
+    return connections(psutil.Process())
+
+
+@pytest.fixture(scope="module")
+def system(earlier: set[tuple[Any, Any]]) -> Iterator[System]:
+    with System(host="127.0.0.1", port=free_port("127.0.0.1")) as system:
+        system.worker("A")
+        yield system
+
+
+def ports(process: psutil.Process, earlier: set[tuple[Any, Any]]) -> list[tuple[str, int]]:
+    """The TCP addresses at which *process* listens, and did not *earlier*."""
+    return [
+        (here.ip, here.port) for here, there in connections(process, "tcp") - earlier if not there
+    ]
+
+
+def is_listening(descriptor: int) -> bool:
+    with socket.socket(fileno=os.dup(descriptor)) as sock:
+        return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+
+
+def test_every_port_is_served(system: System, earlier: set[tuple[Any, Any]]) -> None:
+    """By the process that listens there, and each process listens at one port alone."""
+    here = psutil.Process()
+    found = {p.pid: ports(p, earlier) for p in (here, *processes.members(system._session))}
+    assert len(found[here.pid]) == 1
+    assert max(map(len, found.values())) == 1
+    assert sum(map(len, found.values())) >= 4  # the program, the admin, the registrar, the worker
+    for place in (place for places in found.values() for place in places):
+        with socket.create_connection(place, PATIENCE) as stranger:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                assert stranger.recv(100) == b""  # hung up on, at once
+
+
+def test_the_program_has_one_socket_for_its_host(system: System) -> None:
+    found = psutil.Process().net_connections("unix")
+    assert len([each for each in found if is_listening(each.fd)]) == 1

@@ -1,0 +1,104 @@
+"""Raising what a signal handler raises, at every place where Python would run it.
+
+Python looks whether a signal came when a function begins, after a call, and when a loop goes back.
+So at each of these places in turn, counted over one run of the code, the signal is sent, and the
+code is run again for the next one, until it ends before its turn comes.
+"""
+
+from __future__ import annotations
+
+import dis
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Any
+
+LOOKS = ("RESUME", "CALL", "JUMP_BACKWARD")
+"""How the instructions begin after which Python looks."""
+
+
+class Interrupt(BaseException):
+    """What the handler raises."""
+
+
+def _interrupt(*_: object) -> None:
+    raise Interrupt
+
+
+def _places(code: CodeType) -> dict[int, int]:
+    """The instruction after each place in *code*, and the one before it.
+
+    An exception is caught the same way at both.
+    """
+    table = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # has it
+
+    def catches(offset: int) -> Any:
+        return [each for each in table if each.start <= offset < each.end][-1:]
+
+    return {
+        each.offset: before.offset
+        for before, each in pairwise(dis.get_instructions(code))
+        if before.opname.startswith(LOOKS) and catches(before.offset) == catches(each.offset)
+    }
+
+
+class Interrupting:
+    """Runs code, and interrupts it at the place with a given number."""
+
+    def __init__(self, *files: str) -> None:
+        """Only places in the code of *files*, ends of their paths, count."""
+        self._files = files
+        self._places: dict[CodeType, dict[int, int]] = {}
+        self._left = 0
+
+    def at_every_place(self, code: Callable[[], object], step: int = 1) -> Iterator[int]:
+        """Run *code* again and again; yields the number of each place once it was interrupted.
+
+        With *step* only one place of so many is tried.
+        """
+        number = 0
+        while self._run(code, number):
+            yield number
+            number += step
+
+    def _run(self, code: Callable[[], object], number: int) -> bool:
+        self._left = number
+        before = signal.signal(signal.SIGINT, _interrupt)
+        # Python 3.12 looks when the trace is set whether any frame wants its instructions.
+        sys._getframe().f_trace_opcodes = True
+        try:
+            sys.settrace(self._begin)
+            code()
+        except Interrupt:
+            pass
+        finally:
+            sys.settrace(None)
+            signal.signal(signal.SIGINT, before)
+        return self._left < 0
+
+    def _begin(self, frame: FrameType, _event: str, _arg: object) -> Any:
+        code = frame.f_code
+        if code not in self._places:
+            counts = code.co_filename.endswith(self._files)
+            self._places[code] = _places(code) if counts else {}
+        places = self._places[code]
+        if not places:
+            return None
+        last = -1
+
+        def look(frame: FrameType, event: str, _arg: object) -> Any:
+            nonlocal last
+            if event == "opcode":
+                if places.get(frame.f_lasti) == last:
+                    self._left -= 1
+                    if self._left == -1:
+                        signal.raise_signal(signal.SIGINT)
+                last = frame.f_lasti
+            return look
+
+        # In this order: Python 3.13 looks whether there is a trace when its instructions are asked.
+        frame.f_trace = look
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        return look

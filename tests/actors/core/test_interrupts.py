@@ -1,0 +1,292 @@
+"""Whatever moment a signal handler raises at, no count is left that no handle has.
+
+Python runs signal handlers in the main thread, between any two steps of it. A step that is ended
+half way would leave a reference counted that nobody can let go of: its object would live for ever.
+So a call of the main thread holds signal handlers up, which takes system calls: they are counted.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import RefActor, RRef, System
+from farref.actors.base.interrupts import HELD
+from farref.actors.wire import ReplyAddress
+from farref.testing import assert_nothing_held
+
+from ..helpers import PATIENCE
+from .interrupting import Interrupting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FILES = (
+    "/api.py",
+    "/calls.py",
+    "/current.py",
+    "/delivery.py",
+    "/discards.py",
+    "/effects.py",
+    "/endpoint.py",
+    "/futures.py",
+    "/interrupts.py",
+    "/objects.py",
+    "/packing.py",
+    "/pickling.py",
+    "/proxies.py",
+    "/rref.py",
+    "/system.py",
+)
+
+
+class Thing:
+    """A value."""
+
+    def ref(self) -> RRef[Thing]:
+        return RRef(Thing())
+
+
+def give() -> RRef[Thing]:
+    return RRef(Thing())
+
+
+def pair() -> list[RRef[Any]]:
+    return [RRef(Thing()), RRef(Thing(), frozen=True)]
+
+
+class Echo(RefActor):
+    """Sends back what it is asked."""
+
+    def receiveMessage(self, message: Any, sender: Any) -> None:
+        if isinstance(sender, ReplyAddress):
+            self.send(sender, message)
+
+
+def make_one() -> None:
+    RRef(Thing())
+
+
+def create() -> None:
+    farref.remote("B", Thing)
+
+
+def create_by_a_method() -> None:
+    farref.remote("B", Thing).remote().ref()
+
+
+def lend() -> None:
+    farref.rpc_sync("B", len, args=([RRef(Thing()), RRef(Thing())],))
+
+
+def take_results() -> None:
+    assert len(farref.rpc_sync("B", pair)) == 2
+
+
+def drop_results() -> None:
+    farref.rpc_async("B", pair)
+
+
+def fetch() -> None:
+    farref.remote("B", pair).to_here()
+
+
+def call_a_method() -> None:
+    farref.remote("B", Thing).rpc_sync().ref()
+
+
+def stand_for() -> None:
+    farref.remote("B", give).to_here()
+
+
+def tell() -> None:
+    system.tell("echo", RRef(Thing()))
+
+
+def ask() -> None:
+    assert isinstance(system.ask("echo", RRef(Thing())), RRef)
+
+
+WAYS: dict[Callable[[], None], int] = {
+    make_one: 1,
+    create: 1,
+    create_by_a_method: 1,
+    lend: 2,
+    tell: 2,
+    drop_results: 1,
+    take_results: 5,
+    fetch: 7,
+    call_a_method: 7,
+    ask: 7,
+    stand_for: 17,
+}
+"""What is done, and of how many places one is tried: where others answer, that takes its time."""
+system: System
+
+
+@pytest.fixture(scope="module")
+def alone() -> Iterator[System]:
+    """All endpoints are in this process, and the main thread runs them all."""
+    global system
+    with System("simpleSystemBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        system.create(Echo, "echo")
+        yield system
+
+
+def uncounted(system: System) -> str:
+    """What the program's endpoint counts and no handle has; empty if there is nothing."""
+    endpoint, context = system.endpoint, system.endpoint.context
+    with endpoint.lock:
+        entries: list[Any] = [*context.owners.values(), *context.users.values()]
+        handles: dict[Any, int] = {}
+        for hold in endpoint.discards._holds:
+            if hold.rref is not None:
+                rref = context.whereabouts(hold.rref)
+                handles[rref] = handles.get(rref, 0) + 1
+        return "; ".join(
+            f"{entry.rref}: {entry.handles} counted, {handles.get(entry.rref, 0)} handles"
+            for entry in entries
+            if entry.handles != handles.get(entry.rref, 0)
+        )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_interrupt_loses_a_count(
+    alone: System, way: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # pytest's own keeps what is raised in a finalizer, and with its frame the handle itself.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    places = 0
+    for place in Interrupting(*FILES).at_every_place(way, WAYS[way]):
+        places = place
+        assert not uncounted(alone), f"interrupted at place {place}"
+    assert places > 30
+    assert_nothing_held(alone)
+
+
+def test_a_question_that_nobody_waits_for_is_forgotten(alone: System) -> None:
+    """An interrupt may come when it has left, and before anybody waits for its answer."""
+    endpoint = alone.endpoint
+    endpoint.calls.ask(endpoint.registry.find("echo"), "question", PATIENCE)
+    assert endpoint.calls.in_flight == 0
+
+
+PROGRAM = """
+import os, random, signal, threading, time
+import farref
+from farref import RRef, System
+from farref.testing import assert_nothing_held
+
+class Thing:
+    def ref(self):
+        return RRef(Thing())
+
+def pair():
+    return [RRef(Thing()), RRef(Thing())]
+
+def turn():
+    ref = RRef(Thing())
+    farref.rpc_async("B", len, args=([ref, RRef(Thing())],))
+    made = farref.remote("B", Thing)
+    results = farref.rpc_async("B", pair)
+    farref.rpc_sync("B", isinstance, args=(ref, RRef))
+    made.rpc_sync().ref()
+    made.to_here()
+    results.result()
+
+def interrupt(*_):
+    if armed:
+        armed.clear()
+        raise KeyboardInterrupt
+
+def send():
+    while not over:
+        time.sleep(random.random() * 2 * usual)
+        if armed:
+            os.kill(os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    armed, over, interrupts, usual = [], [], 0, 1e-3
+    signal.signal(signal.SIGINT, interrupt)
+    with System("farrefBase", timeout=30) as system:
+        system.worker("B")
+        turn()
+        thread = threading.Thread(target=send)
+        thread.start()
+        end = time.monotonic() + 60
+        while interrupts < 2000 and time.monotonic() < end:
+            try:
+                begin = time.perf_counter()
+                armed.append(True)
+                turn()
+                armed.clear()
+                usual = min(0.9 * usual + 0.1 * (time.perf_counter() - begin), 1e-2)
+            except KeyboardInterrupt:
+                interrupts += 1
+            armed.clear()
+        over.append(True)
+        thread.join()
+        assert_nothing_held(system)
+    print("interrupts", interrupts)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_thousands_of_interrupts_leave_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+    word, number = done.stdout.split() or ("", 0)
+    assert (word, int(number) > 200) == ("interrupts", True), (done.stdout, done.stderr[-2000:])
+
+
+class Silent(RefActor):
+    def receiveMsg_str(self, message: str, sender: object) -> None:
+        """It takes it."""
+
+
+def make(number: int) -> int:
+    return number
+
+
+def handlers_set(work: Callable[[], object]) -> float:
+    """How often *work* sets a signal handler, for each one that the program has."""
+    count = 0
+
+    def called(_frame: object, event: str, function: object) -> None:
+        nonlocal count
+        count += event == "c_call" and function is _signal.signal
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count / sum(callable(_signal.getsignal(number)) for number in HELD)
+
+
+@pytest.mark.processes
+def test_a_call_takes_one_section_and_the_turn_of_its_wait() -> None:
+    with System(timeout=30) as system:
+        system.create(Silent, "B")
+        made, kept = farref.remote("B", make, (1,)), RRef(1)
+        works: tuple[tuple[Callable[[], object], int], ...] = (
+            (lambda: farref.rpc_sync("B", make, (1,)), 4),
+            (lambda: farref.rpc_sync("B", repr, (kept,)), 4),
+            (made.to_here, 4),
+            (lambda: system.tell("B", "x"), 2),
+        )
+        for work, most in works:
+            assert 0 < min(handlers_set(work) for _ in range(5)) <= most

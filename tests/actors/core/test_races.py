@@ -1,0 +1,406 @@
+"""Two threads at once: what each of these orders did before it was mended, made to happen."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import inspect
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorExitRequest
+
+import farref
+from farref import (
+    Future,
+    OwnerDiedError,
+    ProtocolError,
+    RefActor,
+    System,
+    SystemDownError,
+    WorkerDiedError,
+)
+from farref.actors import current, directory, mailbox
+from farref.actors.box import Box
+from farref.protocol.ids import CallId
+from farref.protocol.messages import Call, Cargo
+
+from ..helpers import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from thespian.actors import ActorAddress
+
+
+@pytest.fixture
+def alone() -> Iterator[System]:
+    """A system in this process; its program's endpoint is what these tests look at."""
+    with System("simpleSystemBase", timeout=20) as system:
+        system.worker("B")
+        yield system
+
+
+def test_a_call_that_is_made_while_the_system_ends_ends_too(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = alone.endpoint.calls
+    step = calls._send
+
+    def closes_first(*arguments: Any) -> None:
+        alone.endpoint.close("the test ends it")
+        step(*arguments)
+
+    monkeypatch.setattr(calls, "_send", closes_first)
+    with pytest.raises(SystemDownError):
+        farref.rpc_async("B", pow, (2, 3)).result(1)
+
+
+def test_an_ask_of_one_who_dies_while_it_is_sent_names_the_death(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, info = alone.endpoint.calls, farref.get_worker_info("B")
+
+    def dies_first(*_: object, **__: object) -> None:
+        for future in calls.asked(info.id):
+            future.failed(WorkerDiedError("dead"))
+        raise WorkerDiedError("dead")
+
+    monkeypatch.setattr(calls, "tell", dies_first)
+    with pytest.raises(WorkerDiedError):
+        alone.ask("B", "hello")
+
+
+def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
+    alone: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    first: Future[int] = Future(alone.endpoint, "the test's", 20)
+    chained = first.then(lambda done: done.result())
+    assert chained.cancel()
+    ran = first.then(lambda _: "after it")
+    first.arrived(Cargo())
+    with caplog.at_level(logging.ERROR):
+        assert until(alone, ran.done)
+    assert chained.cancelled()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_a_cancel_that_comes_with_the_answer_is_not_lost(
+    alone: System, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a deadline around the await is none: what comes after it may wait for ever (G6)."""
+    monkeypatch.setattr(alone._port, "call_in", lambda: False)  # it only waits to be woken
+    future: Future[Any] = Future(alone.endpoint, "the test's", 20)
+    went_on: list[bool] = []
+
+    async def waits() -> None:
+        with contextlib.suppress(ProtocolError):  # there is nothing in the answer
+            await future
+        went_on.append(True)
+
+    async def main() -> None:
+        task = asyncio.create_task(waits())
+        await asyncio.sleep(0)
+        future.arrived(Cargo())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        cancelled = task.cancel()
+        await asyncio.wait([task])
+        assert cancelled == task.cancelled() == (not went_on)
+
+    asyncio.run(main())
+
+
+def test_a_callback_of_a_cancel_may_cancel_when_the_system_has_ended(alone: System) -> None:
+    future: Future[int] = Future(alone.endpoint, "the test's", 20)
+    seen: list[bool] = []
+    future.add_done_callback(lambda done: seen.append(done.cancel()))
+    alone.endpoint.close("the test ends it")
+    thread = threading.Thread(target=future.cancel, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert seen == [True]
+
+
+def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or whoever asks the future meanwhile would release what is in it a second time."""
+    future: Future[int] = Future(alone.endpoint, "the test's", 20)
+    future.cancel()
+    begin = future._begin
+    there: list[object] = []
+    given_back: list[object] = []
+
+    def begins() -> bool:
+        there.append(future._cargo)
+        return begin()
+
+    monkeypatch.setattr(future, "_begin", begins)
+    monkeypatch.setattr(alone.endpoint.discards, "message", given_back.append)
+    cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]
+    future.arrived(cargo)
+    assert there == [None]
+    assert given_back == [cargo.descriptors]
+    with pytest.raises(concurrent.futures.CancelledError):
+        future.result()
+
+
+def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System) -> None:
+    size = alone.endpoint.pool.size
+    started, release = threading.Semaphore(0), threading.Event()
+
+    def occupy() -> None:
+        started.release()
+        release.wait(60)
+
+    try:
+        for _ in range(size):
+            alone.endpoint.pool.submit(occupy)
+        for _ in range(size):
+            assert started.acquire(timeout=30)
+        future: Future[int] = Future(alone.endpoint, "the test's", 20)
+        chained = future.then(lambda _: "the end of the chain")
+        future.arrived(Cargo())
+        assert not chained.done()
+        alone.shutdown()
+        assert chained.result() == "the end of the chain"
+    finally:
+        release.set()
+
+
+def test_a_question_to_the_registrar_ends_with_the_system(alone: System) -> None:
+    answer: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            alone.endpoint.registry._ask(Unanswerable, 60)
+        except SystemDownError as error:
+            answer.append(error)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    assert until(alone, lambda: alone.endpoint.registry._asked)
+    alone.shutdown()
+    thread.join(30)
+    assert len(answer) == 1
+    ask()  # and one that comes too late
+    assert len(answer) == 2
+
+
+class Unanswerable:
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+
+class Late(RefActor):
+    """Its handlers take longer than its system lives."""
+
+    async def _nothing(self) -> None:
+        pass
+
+    def receiveMsg_tuple(self, message: tuple[threading.Event, ...], sender: object) -> Any:
+        started, release = message
+        started.set()
+        release.wait(30)
+        return self._nothing()
+
+
+def test_a_handler_that_outlives_its_system_ends_quietly(
+    alone: System, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actor = alone.create(Late, "late")
+    thread = next(each for each in threading.enumerate() if each.name == "farref loop late")
+    started, release = threading.Event(), threading.Event()
+    kept[:] = [(started, release), (started, release)]
+    for number in range(2):
+        alone.tell(actor, Kept(number))
+    assert until(alone, started.is_set)
+    with caplog.at_level(logging.ERROR):
+        alone.shutdown()
+        release.set()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert not caplog.records
+
+
+kept: list[Any] = []
+
+
+class Kept:
+    """Arrives as what this process kept under its number: events cannot be pickled."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __reduce__(self) -> Any:
+        return take, (self.number,)
+
+
+def take(number: int) -> Any:
+    return kept[number]
+
+
+def test_an_actors_finalizers_are_quiet_when_its_system_has_ended(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = alone._asys._systemBase.actorRegistry
+    endpoint = registry[str(alone.create(Late).addressDetails)].instance._mailbox.endpoint
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(alone._asys, "_systemBase", None)
+        endpoint.wake()  # as the last handle of a reference does
+
+
+def test_a_thread_that_waits_when_the_system_ends_just_waits_on(alone: System) -> None:
+    seen: list[object] = []
+
+    def wait() -> None:
+        try:
+            seen.append(alone._port.run_until(ended.is_set, 60))  # type: ignore[union-attr]
+        except BaseException as error:
+            seen.append(error)
+
+    ended = threading.Event()
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    alone.shutdown()
+    time.sleep(0.1)  # it pumps, or tries to
+    ended.set()
+    thread.join(30)
+    assert seen == [True]
+
+
+def test_a_thread_that_listens_waits_though_another_takes_what_came(alone: System) -> None:
+    port = alone._port
+    empty = port.inbox.empty
+    waits = iter([False, False])
+    port.inbox.empty = lambda: next(waits, empty())  # type: ignore[method-assign]
+    threading.Timer(0.2, port.inbox.put, ("it came",)).start()
+    assert alone.listen(30) == "it came"
+
+
+def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: System) -> None:
+    endpoint, server = alone.endpoint, alone.endpoint.server
+    call = CallId(endpoint.me, 1000)
+    request = Call(call=call, cargo=Cargo(), chain=())
+    starts = threading.Thread(target=server._run, args=(request, None))
+
+    class Meanwhile(set[CallId]):
+        def __contains__(self, what: object) -> bool:
+            found = super().__contains__(what)
+            starts.start()
+            starts.join(0.2)
+            return found
+
+    server._waiting = Meanwhile([call])
+    with endpoint.lock:
+        server.stop(endpoint.me, call)
+    starts.join(30)
+    assert not server._stopped
+
+
+def test_a_program_is_in_its_system_while_it_enters_it_again(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+
+    class Watched(list[Any]):
+        def __setitem__(self, *what: Any) -> None:
+            super().__setitem__(*what)
+            lengths.append(len(self))
+
+        def remove(self, what: Any) -> None:
+            super().remove(what)
+            lengths.append(len(self))
+
+    monkeypatch.setattr(current, "_programs", Watched(current._programs))
+    alone.__enter__()
+    assert lengths == [1]
+    assert current.frame().endpoint is alone.endpoint
+
+
+def mailbox_of(system: System, address: ActorAddress) -> Any:
+    """That of an actor of this very process."""
+    return system._asys._systemBase.actorRegistry[str(address.addressDetails)].instance._mailbox
+
+
+def loop_runs(of: Any) -> bool:
+    name = f"farref loop {of.endpoint.me}"
+    return any(thread.name == name for thread in threading.enumerate())
+
+
+def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone: System) -> None:
+    b = mailbox_of(alone, farref.get_worker_info("B").address)
+    b.close()
+    assert until(alone, lambda: not loop_runs(b))
+    ended: list[str] = []
+
+    async def late() -> None:
+        ended.append("it ran")
+
+    request = Call(call=CallId(alone.endpoint.me, 1), cargo=Cargo(), chain=())
+    coroutine = late()
+    b.endpoint.server._await(request, Box(coroutine), ())
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+    assert not ended
+
+
+gone_on = threading.Event()
+"""The loop of B, in this very process, is held up until then."""
+made: list[Any] = []
+
+
+class HoldsUp(RefActor):
+    """Holds up its own loop; what awaits there waits for that."""
+
+    def receiveMsg_str(self, _message: str, _sender: Any) -> None:
+        made.append("held up")
+        gone_on.wait(30)
+
+
+async def answer() -> int:
+    return 1
+
+
+def late() -> Any:
+    """The test sees what becomes of what is to be awaited."""
+    made.append(coroutine := answer())
+    return coroutine
+
+
+def test_what_was_to_be_awaited_when_the_loop_ended_is_closed(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python complains of a coroutine that nobody started, in whatever the collector interrupts."""
+    monkeypatch.setattr(mailbox, "LAST_HANDLERS", 0.05)
+    gone_on.clear()
+    made.clear()
+    actor = alone.create(HoldsUp)
+    try:
+        alone.tell(actor, "hold")
+        assert until(alone, lambda: made == ["held up"])
+        calls = [farref.rpc_async(actor, late), farref.remote(actor, late, frozen=True).future()]
+        assert until(alone, lambda: len(made) == 3)
+        stopped = mailbox_of(alone, actor)._loop
+        alone.tell(actor, ActorExitRequest())
+        assert until(alone, lambda: stopped._loop is None)
+    finally:
+        gone_on.set()
+    for call in calls:
+        with pytest.raises((WorkerDiedError, OwnerDiedError)):
+            call.result(10)
+    states = {inspect.CORO_CLOSED}
+    assert until(alone, lambda: set(map(inspect.getcoroutinestate, made[1:])) == states)
+
+
+def test_a_system_that_ends_while_it_is_looked_up_is_said_to_have_ended(
+    alone: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "names", lambda: ["somebody-elses"])
+    with pytest.raises(SystemDownError, match="just ended"):
+        directory.find("somebody-elses")

@@ -1,0 +1,122 @@
+"""`RRef`: identity, owner, equality, and what it says of itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import OutOfBandPickleError, RRef
+
+from ..helpers import Box, hold, make_box, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from farref import System
+
+
+def is_identical(ref: RRef[Box]) -> bool:
+    return ref.is_owner() and ref.local_value() is ref.local_value()
+
+
+def same_as_before(ref: RRef[Any], first: RRef[Any]) -> tuple[bool, bool, int]:
+    return ref == first, ref is first, len({ref, first})
+
+
+def test_the_owner_has_the_identical_object(system: System) -> None:
+    box = Box(1)
+    ref = RRef(box)
+    assert ref.local_value() is box
+    assert ref.is_owner()
+    assert ref.confirmed_by_owner()
+    assert ref.owner_name() == "program"
+
+
+def test_a_reference_that_comes_home_is_the_owners_own(system: System) -> None:
+    box = Box(1)
+    ref = RRef(box)
+    back = farref.rpc_sync("B", _echo, (ref,))
+    assert back == ref
+    assert back.is_owner()
+    assert back.local_value() is box
+
+
+def _echo(value: Any) -> Any:
+    return value
+
+
+def test_local_value_is_the_owners_alone(system: System) -> None:
+    ref = farref.remote("B", make_box, (1,))
+    assert not ref.is_owner()
+    with pytest.raises(ValueError, match=r"owned by B.*to_here"):
+        ref.local_value()
+    farref.wait([ref])  # functions run side by side: the next one could be there before the value
+    assert farref.rpc_sync("B", is_identical, (ref,))
+
+
+def test_local_value_before_the_value_is_there_says_so(system: System, gate: Path) -> None:
+    me = farref.get_worker_info()
+    ref = farref.remote(me, hold, (gate, 1))
+    with pytest.raises(ValueError, match="no value yet"):
+        ref.local_value()
+    gate.touch()
+    assert ref.to_here() == 1
+    assert ref.local_value() == 1
+
+
+def test_the_owner_is_known_at_once(system: System) -> None:
+    ref = farref.remote("B", make_box)
+    assert ref.owner() == farref.get_worker_info("B")
+    assert ref.owner_name() == "B"
+
+
+def test_a_new_reference_is_confirmed_by_its_owner_soon(system: System) -> None:
+    ref = farref.remote("B", make_box)
+    assert until(system, ref.confirmed_by_owner)
+
+
+def test_references_of_one_object_are_equal_and_hash_alike(system: System) -> None:
+    ref = farref.remote("B", make_box)
+    copy = farref.rpc_sync("C", _echo, (ref,))
+    other = farref.remote("B", make_box)
+    assert copy == ref
+    assert copy.id == ref.id
+    assert hash(copy) == hash(ref)
+    assert len({ref, copy}) == 1
+    assert other != ref
+    assert ref != ref.id
+
+
+def test_one_reference_twice_in_a_call_is_one_handle(system: System) -> None:
+    ref = farref.remote("B", make_box)
+    assert farref.rpc_sync("C", same_as_before, (ref, ref)) == (True, True, 1)
+
+
+def test_two_handles_of_one_object_in_a_call_are_one_there(system: System) -> None:
+    ref = farref.remote("B", make_box)
+    copy = farref.rpc_sync("C", _echo, (ref,))
+    assert copy is not ref
+    assert farref.rpc_sync("C", same_as_before, (ref, copy)) == (True, True, 1)
+
+
+def test_a_reference_cannot_be_changed_or_shown_wrong(system: System) -> None:
+    ref = RRef(1)
+    assert repr(ref).startswith("RRef(program/")
+    with pytest.raises(AttributeError):
+        ref.extra = 1  # type: ignore[attr-defined]
+
+
+def test_a_reference_outside_a_message_cannot_be_pickled(system: System) -> None:
+    import copy
+    import pickle
+
+    import cloudpickle
+
+    ref = RRef([1])
+    for refuse in (pickle.dumps, cloudpickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(OutOfBandPickleError, match="call, a reply or an actor message"):
+            refuse(ref)
+        with pytest.raises(OutOfBandPickleError):
+            refuse({"a": ref}) if refuse is not copy.copy else refuse(ref)

@@ -1,0 +1,424 @@
+"""Who floods somebody slower waits, in bytes and in descriptors: on real processes, measured.
+
+The limits are small here, as docs/limits.md says how: assigned before the actors are forked.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import OverloadedError, RefActor, RRef, System
+from farref.actors import calls, ports, serving
+from farref.actors.current import frame
+from farref.protocol import room
+from farref.serialization import shared
+
+from ..helpers import PATIENCE, hold, idle, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from thespian.actors import ActorAddress
+
+pytestmark = pytest.mark.processes
+
+MB = 1 << 20
+LIMIT = 4 * MB
+"""What waits at the sender at most, and at the receiver; beside that there is half of it on the way
+and a message more at each end."""
+FLOOD = 60 * MB
+MEMORY = 30 * MB
+"""What a process may have taken meanwhile: half of what was sent."""
+DESCRIPTORS = 70
+SMALL, LARGE = 100_000, 400_000
+SIZES = pytest.mark.parametrize("size", [SMALL, LARGE])
+
+
+@pytest.fixture
+def limits(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Small ones, for the system that is started next."""
+    monkeypatch.setattr(room, "ROOM_BYTES", LIMIT // 2)
+    monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", LIMIT)
+    monkeypatch.setattr(ports, "MAX_INBOX_BYTES", LIMIT)
+    monkeypatch.setattr(serving, "MAX_WAITING_BYTES", LIMIT)
+    monkeypatch.setattr(shared, "MOST_PASSING", 16)
+    monkeypatch.setattr(shared, "MOST_UNREAD", 8)
+    return monkeypatch
+
+
+@pytest.fixture(params=["farrefBase"])
+def system(limits: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[System]:
+    with System(request.param, timeout=PATIENCE) as system:
+        yield system
+
+
+def descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def memory(pid: int) -> int:
+    """Bytes that a process has: its share of what is mapped, and segments that are only open."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    mapped = next(int(line.split()[1]) << 10 for line in rollup if line.startswith("Pss:"))
+    segments = 0
+    for each in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            if "memfd:" in os.readlink(each):
+                segments += each.stat().st_size
+        except FileNotFoundError:
+            pass
+    return mapped + segments
+
+
+class Watch:
+    """The most that some processes have taken since it began."""
+
+    def __init__(self, *pids: int) -> None:
+        self._before = {pid: (memory(pid), descriptors(pid)) for pid in pids}
+        self.memory = 0
+        self.descriptors = 0
+
+    def look(self) -> None:
+        for pid, (size, count) in self._before.items():
+            self.memory = max(self.memory, memory(pid) - size)
+            self.descriptors = max(self.descriptors, descriptors(pid) - count)
+
+    def check(self) -> None:
+        self.look()
+        assert self.memory < MEMORY
+        assert self.descriptors < DESCRIPTORS
+
+
+class Flood:
+    """Something done again and again in a thread, until it has to wait, and to the end."""
+
+    def __init__(self, act: Callable[[int], Any], count: int) -> None:
+        self._act = act
+        self._count = count
+        self.done = 0
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            for number in range(self._count):
+                self._act(number)
+                self.done += 1
+        except BaseException as error:
+            self.error = error
+
+    def stops(self, watch: Watch) -> None:
+        """It waits now."""
+        last, since = -1, time.monotonic()
+        while time.monotonic() - since < 0.5:
+            watch.look()
+            if self.done != last:
+                last, since = self.done, time.monotonic()
+            time.sleep(0.01)
+        assert self.thread.is_alive(), "it never had to wait"
+        assert self.error is None
+
+    def ended(self) -> BaseException | None:
+        """What ended it, if not the last turn."""
+        self.thread.join(PATIENCE)
+        return self.error
+
+    def ends(self, system: System) -> None:
+        assert until(system, lambda: not self.thread.is_alive())
+        assert self.error is None
+        assert self.done == self._count
+
+
+class Slow(RefActor):
+    """Handles a message once the gate is open, and notes in which order they came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers: list[int] = []
+
+    def receiveMsg_tuple(self, message: tuple[Path, int, bytes], sender: ActorAddress) -> None:
+        gate, number, _ = message
+        hold(gate)
+        self.numbers.append(number)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.numbers if message == "numbers" else os.getpid())
+
+
+class Object:
+    """The same for calls: `numbers` of what was asked for, in order."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def take(self, gate: Path, number: int, load: bytes) -> int:
+        hold(gate)
+        self.numbers.append(number)
+        return number
+
+    def all(self) -> list[int]:
+        return self.numbers
+
+
+done: list[int] = []
+
+
+def take(gate: Path, number: int, load: bytes) -> int:
+    hold(gate)
+    done.append(number)
+    return number
+
+
+def take_all() -> list[int]:
+    return done
+
+
+def call_often(worker: str, count: int) -> int:
+    return sum(farref.rpc_sync(worker, pow, (1, 1)) for _ in range(count))
+
+
+@pytest.mark.parametrize("system", ["farrefBase", "multiprocTCPBase"], indirect=True)
+@SIZES
+def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
+    actor, count = system.create(Slow), FLOOD // size
+    info = system.endpoint.registry.find(actor)
+    pid = system.ask(info, "pid")
+    watch = Watch(os.getpid(), pid)
+    flood = Flood(lambda number: system.tell(info, (gate, number, bytes(size))), count)
+    flood.stops(watch)
+    watch.check()
+    gate.touch()
+    flood.ends(system)
+    assert until(system, lambda: system.ask(info, "numbers") == list(range(count)))
+    watch.check()
+
+
+@pytest.mark.parametrize("system", ["farrefBase", "multiprocTCPBase"], indirect=True)
+@SIZES
+def test_calls_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
+    system.worker("B", threads=1)
+    count, futures = FLOOD // size, []
+    watch = Watch(os.getpid(), farref.rpc_sync("B", os.getpid))
+    flood = Flood(
+        lambda number: futures.append(farref.rpc_async("B", take, (gate, number, bytes(size)))),
+        count,
+    )
+    flood.stops(watch)
+    watch.check()
+    gate.touch()
+    flood.ends(system)
+    assert [future.result() for future in futures] == list(range(count))
+    assert farref.rpc_sync("B", take_all) == list(range(count))
+    watch.check()
+
+
+@SIZES
+def test_methods_that_wait_for_one_object(system: System, gate: Path, size: int) -> None:
+    system.worker("B")
+    count, futures = FLOOD // size, []
+    watch = Watch(os.getpid(), farref.rpc_sync("B", os.getpid))
+    ref = farref.remote("B", Object)
+    flood = Flood(
+        lambda number: futures.append(ref.rpc_async().take(gate, number, bytes(size))), count
+    )
+    flood.stops(watch)
+    system.worker("C")
+    assert farref.rpc_sync("C", call_often, ("B", 3000)) == 3000  # others are served
+    watch.check()
+    gate.touch()
+    flood.ends(system)
+    assert [future.result() for future in futures] == list(range(count))
+    assert ref.rpc_sync().all() == list(range(count))
+    watch.check()
+
+
+@SIZES
+def test_creations_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
+    system.worker("B", threads=1)
+    count, refs = FLOOD // size, []
+    watch = Watch(os.getpid(), farref.rpc_sync("B", os.getpid))
+    flood = Flood(
+        lambda number: refs.append(farref.remote("B", take, (gate, number, bytes(size)))), count
+    )
+    flood.stops(watch)
+    watch.check()
+    gate.touch()
+    flood.ends(system)
+    assert [ref.to_here() for ref in refs] == list(range(count))
+    watch.check()
+
+
+@SIZES
+def test_results_that_nobody_has_fetched(
+    system: System, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """They are the program's. But they have no descriptor each, and its next call waits."""
+    monkeypatch.setattr(calls, "MAX_UNFETCHED_BYTES", FLOOD // 2)
+    system.worker("B")
+    count, futures = FLOOD // size, []
+    pid = farref.rpc_sync("B", os.getpid)
+    at_callee, here = Watch(pid), Watch(os.getpid())
+
+    def call(number: int) -> None:
+        futures.append(farref.rpc_async("B", bytes, (size,)))
+        if number % 20 == 19:
+            futures[-1].exception()  # which counts no longer
+
+    flood = Flood(call, count)
+    flood.stops(here)
+    at_callee.check()
+    assert here.descriptors < DESCRIPTORS
+    assert here.memory < FLOOD * 3 // 4
+    assert all(len(future.result()) == size for future in futures)
+    flood.ends(system)
+    assert all(len(future.result()) == size for future in futures)
+
+
+@pytest.mark.long
+def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
+    """Who runs functions waits before it makes more results than the caller has taken."""
+    system.worker("B")
+    pid = farref.rpc_sync("B", os.getpid)
+    watch = Watch(pid)
+    futures = [farref.rpc_async("B", bytes, (SMALL,)) for _ in range(FLOOD // SMALL)]
+    for future in futures:
+        watch.look()
+        assert len(future.result()) == SMALL
+    watch.check()
+
+
+class Sender(RefActor):
+    """Sends as much as it is told to whoever asks, from one handler, and then says so."""
+
+    def receiveMsg_tuple(self, message: tuple[int, int], sender: ActorAddress) -> None:
+        count, size = message
+        self.sent, self.why = 0, ""
+        try:
+            for number in range(count):
+                self.send(sender, (number, bytes(size)))
+                self.sent += 1
+        except OverloadedError as error:
+            self.why = str(error)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, (self.sent, self.why))
+
+
+@SIZES
+def test_replies_pass_what_a_program_does_not_listen_for(system: System, size: int) -> None:
+    actor = system.create(Sender)
+    info = system.endpoint.registry.find(actor)
+    count = FLOOD // size
+    watch = Watch(os.getpid())
+    system.tell(info, (count, size))
+    for _ in range(20):
+        assert farref.rpc_sync(info, len, (bytes(size),)) == size
+        assert len(farref.rpc_sync(info, bytes, (size,))) == size
+        assert system.ask(info, "how many?") == (count, "")
+        watch.check()
+    assert [system.listen()[0] for _ in range(count)] == list(range(count))
+
+
+def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
+    """It may not wait, so it is told."""
+    limits.setattr(calls, "MAX_UNSENT_BYTES", 2 * LIMIT)
+    with System("farrefBase", timeout=PATIENCE) as system:
+        actor = system.create(Sender)
+        system.tell(actor, (FLOOD // SMALL, SMALL))
+        idle(system, 0.5)
+        sent, why = system.ask(actor, "how many?")
+        assert [system.listen()[0] for _ in range(sent)] == list(range(sent))
+    assert 2 * LIMIT < sent * SMALL < 4 * LIMIT  # the program has taken some of it
+    assert "messages of handlers of Sender" in why
+    assert "bytes of mail" in why
+
+
+def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, gate: Path) -> None:
+    """After the system's timeout; what it sends does not go ahead then."""
+    with System("farrefBase", timeout=1.0) as system:
+        system.worker("B", threads=1)
+        futures = []
+
+        def call_on() -> None:
+            for number in range(FLOOD // SMALL):
+                args = gate, number, bytes(SMALL)
+                futures.append(farref.rpc_async("B", take, args, timeout=PATIENCE))
+
+        with pytest.raises(OverloadedError, match="bytes of requests, for 1 s"):
+            call_on()
+        gate.touch()
+        assert [future.result() for future in futures] == list(range(len(futures)))
+
+
+def flood_actor(actor: ActorAddress, gate: Path, count: int, size: int) -> int:
+    endpoint = frame().endpoint
+    to = endpoint.registry.at(actor)
+    assert to is not None
+    for number in range(count):
+        endpoint.calls.tell(to, (gate, number, bytes(size)))
+    return count
+
+
+@SIZES
+def test_two_that_flood_each_other_both_finish(system: System, gate: Path, size: int) -> None:
+    """Their functions send to each other's handlers; calls and answers pass meanwhile."""
+    one, other = system.create(Slow), system.create(Slow)
+    count = FLOOD // size // 2
+    pids = [system.ask(each, "pid") for each in (one, other)]
+    watch = Watch(*pids)
+    ends = [
+        farref.rpc_async(system.endpoint.registry.find(each), flood_actor, (to, gate, count, size))
+        for each, to in ((one, other), (other, one))
+    ]
+    assert not until(system, lambda: any(end.done() for end in ends), 1.0)
+    watch.check()
+    for each in (one, other):
+        assert farref.rpc_sync(system.endpoint.registry.find(each), pow, (2, 3)) == 8
+    gate.touch()
+    assert [end.result() for end in ends] == [count, count]
+    for each in (one, other):
+        assert until(system, lambda: system.ask(each, "numbers") == list(range(count)))  # noqa: B023 - asked in this turn only
+    watch.check()
+
+
+class Caller:
+    """A method that waits for a function elsewhere, which calls back to where the object is."""
+
+    def call_back(self, gate: Path) -> int:
+        hold(gate)
+        size: int = farref.rpc_sync("A", call_back, (SMALL,))
+        return size
+
+    def take(self, load: bytes) -> int:
+        return len(load)
+
+
+def call_back(size: int) -> int:
+    called: int = farref.rpc_sync("B", len, (bytes(size),))
+    return called
+
+
+def flood_object(ref: RRef[Any], count: int) -> list[int]:
+    futures = [ref.rpc_async().take(bytes(SMALL)) for _ in range(count)]
+    return [future.result() for future in futures]
+
+
+def test_what_has_taken_the_room_may_wait_for_who_needs_it(system: System, gate: Path) -> None:
+    """A's calls on the object have filled B. They wait for a method, and that for a call of A's."""
+    system.worker("A")
+    system.worker("B")
+    ref = farref.remote("B", Caller)
+    running = ref.rpc_async().call_back(gate)
+    flood = farref.rpc_async("A", flood_object, (ref, 150))
+    assert not until(system, flood.done, 1.0)
+    gate.touch()
+    assert running.result() == SMALL
+    assert flood.result() == [SMALL] * 150

@@ -1,0 +1,97 @@
+"""Many at once: calls in flight, threads of the program, messages to one that is behind."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+import farref
+from farref import RefActor, RRef
+from farref.actors import calls
+
+from ..helpers import until
+
+if TYPE_CHECKING:
+    from farref import System
+
+
+def test_a_thousand_calls_in_flight(system: System) -> None:
+    futures = [farref.rpc_async("BC"[n % 2], pow, (n, 2)) for n in range(1000)]
+    assert [future.result() for future in futures] == [n * n for n in range(1000)]
+
+
+def test_hundreds_of_objects_in_flight(system: System) -> None:
+    refs = [farref.remote("BC"[n % 2], list, ((n,),)) for n in range(300)]
+    assert farref.get(refs) == [[n] for n in range(300)]
+
+
+def test_more_blocked_calls_than_threads(own_system: System) -> None:
+    """A thread that waits in a call lends its place: nested calls cannot use up the pool."""
+    own_system.worker("B", threads=1)
+    own_system.worker("C", threads=1)
+    futures = [farref.rpc_async("B", _ping, (10,)) for _ in range(5)]
+    assert [future.result() for future in futures] == [10] * 5
+
+
+def _ping(depth: int) -> int:
+    other = "C" if farref.get_worker_info().name == "B" else "B"
+    return 1 + farref.rpc_sync(other, _ping, (depth - 1,)) if depth else 0
+
+
+def test_many_threads_of_the_program(system: System) -> None:
+    actor = system.create(Echo)
+    ref = RRef([1])
+    bad: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for n in range(10):
+                assert farref.rpc_sync("BC"[n % 2], pow, (number, 2)) == number**2
+                assert system.ask(actor, (number, n, ref)) == (number, n, ref)
+                assert farref.remote("B", list, ((n,),)).to_here() == [n]
+                assert RRef(number).to_here() == number
+        except BaseException as error:
+            bad.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not bad
+    assert not any(thread.is_alive() for thread in threads)
+
+
+class Echo(RefActor):
+    def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
+        self.send(sender, message)
+
+
+class Counter(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        assert message == self.count
+        self.count += 1
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.count)
+
+
+def test_who_sends_too_much_waits_and_nothing_is_lost(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MAX_BACKLOG", 100)
+    actor = system.create(Counter)
+    info = system.endpoint.registry.find(actor)
+    most = 0
+    for number in range(1000):
+        system.tell(actor, number)
+        most = max(most, system.endpoint.delivery.load(info.id, "mail")[0])
+    assert most <= 101
+    assert until(system, lambda: system.ask(actor, "count") == 1000)

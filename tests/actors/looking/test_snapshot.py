@@ -1,0 +1,545 @@
+"""A whole system looked at: every endpoint's rows, why each object is alive, what leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+import farref
+from farref import Reason, RefActor, RRef, Snapshot, System
+from farref.actors import retaining
+from farref.actors.registry import Registry
+from farref.testing import cut, heal, severed
+
+from ...serialization.test_contains import untouchable
+from ...stopping import stop
+from ..conftest import BASES, FAILED, GRACE
+from ..helpers import PATIENCE, Box, assert_nothing_held, hold, make_box, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from farref import ReferenceInfo, WorkerInfo
+
+KEPT: dict[str, Any] = {}
+"""What workers keep: a module's variable, made before they were forked."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def patient_searches() -> Iterator[None]:
+    """On a busy machine it takes its time to search the heap of all the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(retaining, "SECONDS", PATIENCE)  # actors inherit it, being forked from here
+        yield
+
+
+@pytest.fixture
+def forking() -> Iterator[System]:
+    """B, C and D, who share by forking: what a message does not bring stays open to see."""
+    with System(sharing="fork", timeout=20, orphan_grace=GRACE, silence=None, sites=True) as system:
+        for name in "BCD":
+            system.worker(name)
+        yield system
+
+
+def why(system: System, rref: str, **options: float) -> Reason:
+    return system.why(rref, timeout=PATIENCE, **options)
+
+
+def row(snapshot: Snapshot, ref: RRef[Any], worker: str) -> ReferenceInfo:
+    return next(each for each in snapshot.of(str(ref.id)) if each.worker == worker)
+
+
+def keep(refs: list[RRef[Any]]) -> None:
+    KEPT["refs"] = refs
+
+
+def forget() -> None:
+    KEPT.clear()
+
+
+def test_every_row_of_every_endpoint(system: System) -> None:
+    ref = farref.remote("B", list, args=(range(1000),))
+    farref.wait([ref])
+    farref.rpc_sync("C", keep, args=([ref],))
+    mine = RRef([ref])
+    assert until(system, lambda: row(system.references(), ref, "C").state == "confirmed")
+    snapshot = system.references()
+    assert [(each.worker, each.role) for each in snapshot.of(str(ref.id))] == [
+        ("B", "owner"),
+        ("C", "user"),
+        ("program", "user"),
+    ]
+    for each in snapshot.of(str(ref.id)):
+        assert (each.type, each.owner, each.owner_state) == ("list", "B", "resolved")
+        assert each.size is not None
+        assert 8_000 < each.size < 60_000  # the list, and most of its numbers
+        assert 0 <= each.age < 60
+        assert each.marks == ()
+    here = row(snapshot, ref, "program")
+    assert (here.handles, here.in_values, here.contained_in) == (1, 1, (str(mine.id),))
+    assert set(row(snapshot, ref, "B").forks.values()) == {"program", "C"}
+    assert row(snapshot, ref, "C").handles == 1
+    assert (snapshot.silent, snapshot.cycles) == ({}, ())
+    assert set(snapshot.counters) == {"B", "C", "program"}
+    assert [each.rref for each in snapshot] == [each.rref for each in snapshot.rows]
+    farref.rpc_sync("C", forget)
+
+
+def test_a_local_look_says_the_same(system: System) -> None:
+    ref = farref.remote("B", make_box)
+    ref.to_here()
+    (mine,) = farref.references()
+    (seen,) = (each for each in system.references() if each.worker == "program")
+    fields = ("rref", "role", "owner", "state", "handles", "forks", "pins", "site")
+    assert [getattr(mine, name) for name in fields] == [getattr(seen, name) for name in fields]
+
+
+def test_an_object_that_only_a_borrower_keeps(gate: Path, system: System) -> None:
+    ref = farref.remote("B", make_box)
+    held = farref.rpc_async("C", hold_with, args=(gate, [ref]))
+    name = str(ref.id)
+    del ref
+    assert until(system, lambda: "C" in {each.worker for each in system.references().of(name)})
+    snapshot = system.references()
+    owner, *others = snapshot.of(name)
+    assert (owner.worker, owner.role, owner.handles) == ("B", "owner", 0)
+    assert ("C", "borrower") in {(each.worker, each.role) for each in others}
+    reason = why(system, name)
+    text = str(reason)
+    assert f"{name}, Box of " in text
+    assert "C was lent it as " in text
+    assert any(each.kind == "local" and "in hold_with" in each.where for each in reason.walk())
+    gate.touch()
+    held.result()
+
+
+def hold_with(gate: Path, refs: list[RRef[Any]]) -> None:
+    hold(gate, refs)
+
+
+def bare(refs: list[RRef[Any]]) -> RRef[Any]:
+    return refs[0]
+
+
+def test_an_object_that_only_an_alias_keeps(gate: Path, system: System) -> None:
+    ref = farref.remote("B", hold, args=(gate, "value"))
+    alias = farref.remote("C", bare, args=([ref],))
+    name = str(ref.id)
+    assert until(system, lambda: system.references().of(name)[0].aliases)
+    del ref
+
+    def kept() -> bool:
+        return {each.worker for each in system.references().of(name)} == {"B", "C"}
+
+    assert until(system, kept)
+    owner, user = system.references().of(name)
+    assert (owner.worker, owner.role, owner.state) == ("B", "owner", "created")
+    assert owner.aliases == {str(alias.id): "C"}
+    assert (user.role, user.handles) == ("user", 1)  # the alias's own
+    (stand_in,) = (each for each in system.references().of(str(alias.id)) if each.worker == "C")
+    assert (stand_in.role, stand_in.target) == ("alias", name)
+    text = str(why(system, name))
+    assert f"{alias.id} is an alias of it" in text
+    assert "variable alias  (" in text
+    gate.touch()
+    assert alias.to_here() == "value"
+
+
+# ---- what is on its way, and what is stuck
+
+
+def pass_on(refs: list[RRef[Any]], to: str) -> None:
+    farref.rpc_sync(to, keep, args=(refs,))
+
+
+def test_an_unconfirmed_fork_and_whom_it_waits_for(forking: System) -> None:
+    """C has B's object from the program, and cannot tell B."""
+    ref = farref.remote("B", make_box)
+    ref.to_here()
+    with severed(forking, "B", "C"):
+        farref.rpc_sync("C", keep, args=([ref],))
+        name = str(ref.id)
+        there = row(forking.references(), ref, "C")
+        (fork,) = row(forking.references(), ref, "program").pins
+        assert (there.state, there.requested) == ("unconfirmed", fork)
+        assert there.owner_state == "resolved"
+        time.sleep(0.3)
+        assert (row(forking.references(), ref, "program").unsettled or 0) >= 0.3
+        reason = why(forking, name)
+        told = [each.text for each in reason.walk()]
+        (asked,) = (each for each in reason.walk() if each.kind == "asked")
+        assert asked.text.startswith(f"C holds fork {fork}, not confirmed since ")
+        assert asked.text.endswith("waiting for the ACK of the owner, B")
+        (flight,) = asked.children
+        assert flight.text.startswith(f"C sent B a ForkRequest with fork {fork}, not acknowledged")
+        assert any(text.startswith(f"C got it as fork {fork} ") for text in told)
+        (kept,) = (each for each in reason.walk() if each.kind == "global")
+        assert kept.text == f"global {__name__}.KEPT['refs'][0]"
+    assert until(forking, lambda: row(forking.references(), ref, "C").state == "confirmed")
+    assert until(forking, lambda: not row(forking.references(), ref, "program").pins)
+
+
+class Sent:
+    def __init__(self, ref: RRef[Any]) -> None:
+        self.ref = ref
+
+
+class Taker(RefActor):
+    """Keeps what it is sent."""
+
+    kept: Any = None
+
+    def receiveMsg_Sent(self, message: Sent, sender: ActorAddress) -> None:
+        self.kept = {"sent": message.ref}
+
+
+def test_a_message_that_does_not_arrive_is_a_suspected_leak(forking: System) -> None:
+    taker = forking.create(Taker, "taker")
+    ref = farref.remote("B", make_box)
+    ref.to_here()
+    name = str(ref.id)
+    cut(forking, "program", "taker")
+    forking.tell(taker, Sent(ref))
+    fresh = forking.references(leak_age=60).of(name)
+    assert not any(each.marks for each in fresh)
+    del ref
+
+    def suspected() -> bool:
+        gc.collect()
+        rows = forking.references(leak_age=0.1).of(name)
+        return bool(rows) and all(each.marks == ("leak",) for each in rows)
+
+    assert until(forking, suspected)
+    reason = why(forking, name)
+    (flight,) = (each for each in reason.walk() if each.kind == "flight")
+    assert flight.text.startswith("program sent taker a Tell with fork program/")
+    assert "not acknowledged" in flight.text
+    heal(forking, "program", "taker")
+
+    def arrived() -> bool:
+        return any(each.worker == "taker" for each in forking.references(leak_age=0).of(name))
+
+    assert until(forking, arrived)
+    assert until(forking, lambda: len(forking.references().of(name)) == 2)
+    snapshot = forking.references(leak_age=0)
+    assert not any(each.marks for each in snapshot.of(name))
+    (kept,) = (each for each in why(forking, name).walk() if each.kind == "attribute")
+    assert (kept.text, kept.where) == ("attribute self.kept['sent']", "actor Taker")
+
+
+def put(box: Box, content: Any) -> None:
+    box.put(content)
+
+
+def test_a_cycle_across_processes(forking: System) -> None:
+    one, other = farref.remote("B", make_box), farref.remote("C", make_box)
+    outside = farref.remote("D", make_box, args=([one],))
+    one.rpc_sync().put({"next": other})
+    other.rpc_sync().put([one])
+    names = {str(one.id), str(other.id)}
+    snapshot = forking.references(leak_age=0)
+    assert [set(cycle) for cycle in snapshot.cycles] == [names]
+    marks = {each.rref: each.marks for each in snapshot}
+    assert marks == {**dict.fromkeys(names, ("cycle",)), str(outside.id): ()}
+    first = str(one.id)
+    del one, other
+
+    def unreachable() -> bool:
+        found = {each.rref: each.marks for each in forking.references(leak_age=0)}
+        return {rref for rref, marks in found.items() if marks == ("cycle", "leak")} == names
+
+    assert not unreachable()  # D's object leads there, and it is held here
+    del outside
+    assert until(forking, unreachable)
+    assert not any("leak" in each.marks for each in forking.references(leak_age=60))
+    told = [each.text for each in why(forking, first, leak_age=0).walk()]
+    assert any("suspected leak" in text for text in told)
+    assert any("at .content['next']" in text for text in told)
+    assert told[-1].endswith(f"a cycle, it is {first} that this explains")
+
+
+# ---- who does not answer, and who does though it is busy
+
+
+def spin(gate: Path) -> None:
+    end = time.monotonic() + 60
+    while not gate.exists() and time.monotonic() < end:
+        sum(range(10_000))
+
+
+def test_who_dies_while_it_is_asked_keeps_nobody_waiting(forking: System) -> None:
+    forking.worker("E")
+    pid = farref.rpc_sync("E", os.getpid)
+    stop(pid)
+    found: list[dict[str, Any]] = []
+    looking = threading.Thread(target=lambda: found.append(forking.counters(timeout=60)))
+    looking.start()
+    asked = forking.endpoint.registry._asked
+    assert until(forking, lambda: [of for _, of in asked.values() if of and of.name == "E"])
+    os.kill(pid, signal.SIGKILL)
+    looking.join(PATIENCE)
+    assert "E" not in found[0]
+
+
+def test_who_computes_answers_and_who_is_stopped_is_named(
+    gate: Path, forking: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ref = farref.remote("B", make_box)
+    stopped = farref.remote("C", make_box, args=(ref,))
+    busy = [farref.rpc_async("B", spin, args=(gate,)) for _ in range(16)]
+    pid = farref.rpc_sync("C", os.getpid)
+    farref.rpc_sync("D", keep, args=([ref],))
+    assert forking.references(timeout=20).silent == {}
+    assert until(forking, stopped.confirmed_by_owner)
+    asked: list[str] = []
+    inspect = Registry.inspect
+
+    def seen(registry: Registry, infos: list[WorkerInfo], *how: Any, **more: Any) -> Any:
+        asked.extend(info.id.name for info in infos)
+        return inspect(registry, infos, *how, **more)
+
+    monkeypatch.setattr(Registry, "inspect", seen)
+    stop(pid)
+    try:
+        looks: list[Snapshot] = []
+
+        def only_c_is_silent() -> bool:  # B's 16 threads may keep it from answering now and then
+            looks.append(forking.references(timeout=2))
+            return looks[-1].silent == {"C": "no answer in 2 s"}
+
+        assert until(forking, only_c_is_silent), looks[-1].silent
+        snapshot = looks[-1]
+        assert {"B", "program", "D"} <= set(snapshot.counters)
+        assert row(snapshot, ref, "B").role == "owner"
+        assert row(snapshot, ref, "B").site == f"{__file__}:{_line('stopped = ') - 1} in " + (
+            "test_who_computes_answers_and_who_is_stopped_is_named"
+        )
+        asked.clear()
+        told = [each.text for each in forking.why(stopped, timeout=1).walk()]
+        assert "its owner C cannot tell: no answer in 1 s" in told
+        assert "program has it, confirmed by its owner" in told
+        assert asked.count("C") == 1  # or each object on the way would take that second again
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    gate.touch()
+    for each in busy:
+        each.result()
+    assert forking.references(timeout=20).silent == {}
+
+
+def _line(text: str) -> int:
+    with open(__file__, encoding="utf-8") as source:
+        return next(n for n, line in enumerate(source, 1) if line.strip().startswith(text))
+
+
+# ---- variables
+
+
+@pytest.fixture(scope="module", params=BASES)
+def shared(request: pytest.FixtureRequest) -> Iterator[System]:
+    with System(request.param, timeout=20, orphan_grace=GRACE) as system:
+        system.worker("B")
+        yield system
+
+
+@pytest.fixture
+def searched(shared: System, request: pytest.FixtureRequest) -> Iterator[System]:
+    """A system with the worker B, in which nothing is held before and after."""
+    yield shared
+    if not request.node.stash.get(FAILED, False):
+        assert_nothing_held(shared)
+
+
+def paths(system: System, ref: str) -> list[tuple[str, str]]:
+    """The kinds and texts of the variables that hold the object, at every endpoint."""
+    kinds = ("global", "local", "task", "attribute", "object", "garbage", "internal", "unfound")
+    return [(each.kind, each.text) for each in why(system, ref).walk() if each.kind in kinds]
+
+
+def test_the_search_runs_none_of_the_users_code(searched: System) -> None:
+    mine, _ = untouchable([RRef("behind")])
+    KEPT["untouchable"] = [mine]
+    (name,) = (each.rref for each in farref.references())
+    kinds = {each.kind for each in why(searched, name).walk()}
+    assert kinds == {"reference", "global", "local"}
+    KEPT.clear()
+
+
+class Slotted:
+    __slots__ = ("ref",)
+
+    def __init__(self, ref: RRef[Any]) -> None:
+        self.ref = ref
+
+
+def test_every_kind_of_variable(searched: System) -> None:
+    local = farref.remote("B", make_box)
+    assert paths(searched, str(local.id)) == [("local", "variable local")]
+    KEPT["deep"] = ({1: [None, RRef("x")]},)
+    deep = KEPT["deep"][0][1][1].id
+    assert [each.text for each in why(searched, str(deep)).walk() if each.kind == "global"] == [
+        f"global {__name__}.KEPT['deep'][0][1][1]"
+    ]
+    KEPT.clear()
+    slotted = Slotted(local)
+    inner = RRef([slotted])
+    assert set(paths(searched, str(local.id))) == {
+        ("object", f"in the value of {inner.id}, at [0].ref"),
+        ("local", "variable local"),
+        ("local", "variable slotted.ref"),
+        ("local", "variable inner"),
+    }
+
+
+def test_a_module_that_runs_is_told_once(searched: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variables are those of its frame, too: a program without a function."""
+    monkeypatch.setattr(retaining, "SECONDS", 20.0)  # on a busy machine the heap takes its time
+    module = ModuleType("running")
+    monkeypatch.setitem(sys.modules, "running", module)
+    vars(module)["system"] = searched
+    code = "import farref; ref = farref.RRef(1); told = system.why(str(ref.id), timeout=60)"
+    exec(code, vars(module))
+    ways = [each.text for each in vars(module)["told"].walk() if each.kind in ("global", "local")]
+    vars(module).clear()
+    assert ways == ["global running.ref"]
+
+
+def closing(ref: RRef[Any]) -> Any:
+    return lambda: ref
+
+
+def test_a_closure(searched: System) -> None:
+    KEPT["closure"] = closing(RRef("closed over"))
+    (name,) = (each.rref for each in farref.references())
+    (found,) = (each for each in why(searched, name).walk() if each.kind == "global")
+    variable = "(its variable ref of closing.<locals>.<lambda>)"
+    assert found.text == f"global {__name__}.KEPT['closure'] {variable}"
+    KEPT.clear()
+
+
+def test_a_coroutine_that_waits(gate: Path, searched: System) -> None:
+    ref = farref.remote("B", make_box)
+    waiting = farref.rpc_async("B", wait_with, args=(gate, [ref]))
+
+    found: list[str] = []
+    name = str(ref.id)
+
+    def waits() -> bool:
+        found[:] = [
+            each.where for each in why(searched, name).walk() if each.text == "variable mine"
+        ]
+        return any("in wait_with, waiting in Task-" in each for each in found)
+
+    assert until(searched, waits), found
+    assert not any("asyncio" in each.where for each in searched.why(name).walk())  # a library's
+    gate.touch()
+    waiting.result()
+
+
+async def wait_with(gate: Path, refs: list[RRef[Any]]) -> None:
+    mine = refs.pop()
+    while not gate.exists():  # noqa: ASYNC110, ASYNC240 - another process opens it
+        await asyncio.sleep(0.01)
+    del mine
+
+
+def test_garbage_that_waits_for_the_collector(searched: System) -> None:
+    gc.disable()
+    try:
+        name = litter()
+        (found,) = (each for each in why(searched, name).walk() if each.kind == "garbage")
+        assert found.text.startswith("a handle in a list to which")  # and not round and round
+        assert "gc.collect() does" in found.text
+    finally:
+        gc.enable()
+    gc.collect()
+    assert until(searched, lambda: not farref.references())
+    with pytest.raises(LookupError, match="has no reference"):
+        why(searched, name)
+
+
+def litter() -> str:
+    ref = RRef("in a cycle")
+    circle: list[Any] = [ref]
+    circle.append(circle)
+    return str(ref.id)
+
+
+def test_looking_leaves_nothing_behind(searched: System) -> None:
+    """Variables of running functions are read, and not kept by that."""
+    ready, done, dropped = threading.Event(), threading.Event(), threading.Event()
+
+    def holding() -> None:
+        ref = RRef("short-lived")
+        ready.set()
+        done.wait(20)
+        del ref
+        dropped.set()
+        ready.wait(20)
+
+    thread = threading.Thread(target=holding)
+    thread.start()
+    assert ready.wait(20)
+    (name,) = (each.rref for each in farref.references())
+    kinds = {each.kind for each in why(searched, name).walk()}
+    assert "local" in kinds
+    ready.clear()
+    done.set()
+    assert dropped.wait(20)
+    assert until(searched, lambda: not farref.references())  # though the function runs on
+    ready.set()
+    thread.join()
+
+
+def test_bad_questions(searched: System) -> None:
+    ref, other = RRef(1), RRef(2)
+    with pytest.raises(LookupError, match=f"several references begin with 'program/': {ref.id}, "):
+        searched.why("program/")
+    assert searched.why(str(other.id)).rref == str(other.id)
+    with pytest.raises(ValueError, match="an age is 0 seconds or more"):
+        searched.references(leak_age=-1)
+    with pytest.raises(ValueError, match="more than 0"):
+        searched.references(timeout=0)
+
+
+# ---- counters
+
+
+def test_counters_of_an_exchange(forking: System) -> None:
+    before = forking.counters()["C"]
+    ref = farref.remote("B", make_box)
+    farref.rpc_sync("C", keep, args=([ref],))
+    assert until(forking, lambda: row(forking.references(), ref, "C").state == "confirmed")
+    at_c = forking.counters()["C"]
+    assert at_c.control == {"ForkRequest": 1, "ChildAck": 1}
+    assert at_c.references == {"user": 1}
+    assert at_c.user["Reply"] == before.user.get("Reply", 0) + 1
+    assert at_c.packets_sent > before.packets_sent
+    assert farref.counters().user["Call"] == 1
+    assert farref.counters().payload_bytes > 100
+    assert sum(forking.counters().values(), start=farref.Counters()).control["ForkRequest"] == 1
+
+
+def test_counters_of_a_bad_link() -> None:
+    faults = farref.testing.Faults(
+        farref.testing.drop(kinds="Reply", first=1), farref.testing.duplicate(kinds="Call")
+    )
+    with System(faults=faults, timeout=20) as system:
+        system.worker("B")
+        assert farref.rpc_sync("B", pow, args=(2, 3)) == 8
+        found = system.counters()
+        assert found["B"].retransmissions >= 1
+        assert found["B"].duplicates >= 1
+        assert found["program"].duplicates == 0

@@ -1,0 +1,370 @@
+"""What farref logs, and where it goes: nothing of it anywhere, unless the program wants it.
+
+Each event is one line, by the one that decides it, with the names of `farref refs`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import farref
+from farref import System, SystemDownError
+from farref.testing import until
+
+if TYPE_CHECKING:
+    from farref import RRef
+
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from farref.actors.base import refusals
+from farref.actors.base.addresses import Address
+
+from ...base.kit import free_port
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.processes
+
+ROOT = Path(__file__).parents[3]
+
+SAYING = """
+import logging, sys
+import farref
+def say():
+    for name in ("app", "Thespian.Admin", "farref.actors.x"):
+        for level in ("info", "warning", "error"):
+            getattr(logging.getLogger(name), level)(f"{level} of {name}")
+    if sys.argv[1] == "farrefBase":  # or else a module's logger is that of the forked program
+        from farref.actors.serving import log
+        assert logging.getLogger(log.name) is log
+        log.warning(f"warning of {log.name}")
+        log.info(f"info of {log.name}")
+with farref.System(sys.argv[1]) as system:
+    system.worker("B")
+    farref.rpc_sync("B", say)
+    sys.stdin.read()
+logging.getLogger("farref.actors.x").error("of the program's own")
+"""
+
+
+def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
+    """What a program without any configuration of logging has on its standard error.
+
+    It goes on until there are *number* lines, but not for ever.
+    """
+    program, errors = tmp_path / "program.py", tmp_path / "errors"
+    program.write_text(SAYING)
+
+    def lines() -> list[str]:
+        return re.findall(r"^\w+ [\w.]+: (\w+ of [\w.]+)$", errors.read_text(), re.MULTILINE)
+
+    with (
+        errors.open("w") as file,
+        subprocess.Popen(
+            [sys.executable, str(program), base],
+            stdin=subprocess.PIPE,
+            stderr=file,
+            env={**os.environ, "TMPDIR": str(tmp_path), **env},
+        ) as run,
+    ):
+        end = time.monotonic() + 30
+        while len(lines()) < number and run.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        run.communicate(timeout=30)
+    assert run.returncode == 0, errors.read_text()
+    return lines()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
+    tmp_path: Path, base: str
+) -> None:
+    modules = ["warning of farref.actors.serving"]
+    expected = [
+        "error of Thespian.Admin",
+        "error of app",
+        "error of farref.actors.x",
+        "warning of app",
+        "warning of farref.actors.x",
+        *(modules if base == "farrefBase" else ()),
+    ]
+    assert sorted(said(tmp_path, base, len(expected))) == sorted(expected)
+    assert not list(tmp_path.glob("thespian.log*"))
+
+
+@pytest.mark.processes
+def test_another_level_by_the_environment(tmp_path: Path) -> None:
+    heard = said(tmp_path, "farrefBase", 11, FARREF_LOG="info")
+    assert len(heard) == 11
+    assert "info of Thespian.Admin" in heard
+
+
+@pytest.mark.processes
+def test_an_unknown_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARREF_LOG", "loud")
+    with pytest.raises(SystemDownError, match="FARREF_LOG=LOUD is no level of logging"):
+        System()
+
+
+def test_every_logger_is_below_farref() -> None:
+    named = re.compile(r"getLogger\((.*?)\)")
+    found = [
+        (path.relative_to(ROOT), name)
+        for folder in ("actors", "protocol", "serialization", "src/farref/elastic")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in named.findall(path.read_text(encoding="utf-8"))
+    ]
+    assert len(found) > 10
+    assert {name for _, name in found} == {"__name__"}
+    assert farref.actors.endpoint.log.name == "farref.actors.endpoint"
+
+
+def test_a_program_without_logging_hears_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("farref")
+    assert any(isinstance(handler, logging.NullHandler) for handler in log.handlers)
+    assert log.level == logging.NOTSET
+    logging.getLogger("farref.nobody").error("nobody asked")
+    assert "nobody asked" not in capfd.readouterr().err
+
+
+def boom() -> RRef[int]:
+    raise ValueError("on purpose")
+
+
+def free_badly(_value: object) -> None:
+    raise ValueError("on purpose")
+
+
+def test_what_cannot_be_told_to_anybody_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """An exception that reaches its caller is not logged; one that has no caller is."""
+    with System("simpleSystemBase") as system:
+        system.worker("B")
+        with pytest.raises(ValueError, match="on purpose"):
+            farref.rpc_sync("B", boom)
+        assert not caplog.records
+        farref.RRef([], on_delete=free_badly)
+        assert until(system, lambda: caplog.records)
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("farref.actors.serving", "ERROR")
+    assert "on_delete of program/1 raised" in record.getMessage()
+
+
+BEGIN = """
+import contextlib, os, signal, socket, subprocess, sys, time
+import psutil
+import farref
+from farref import System
+from farref.testing import until
+"""
+
+DEATHS = """
+from thespian.actors import ActorExitRequest
+with System() as system:
+    print(system.name)
+    system.worker("watches")
+    c = system.worker("told to exit")
+    system.worker("killed")
+    [full] = [full for short, full in system.references().in_full.items() if short == "killed"]
+    print(full)
+    try:
+        farref.rpc_sync("killed", os.kill, (farref.rpc_sync("killed", os.getpid), signal.SIGKILL))
+    except farref.WorkerDiedError:
+        pass
+    system.tell(c, ActorExitRequest())
+    assert until(system, lambda: len(system.workers()) == 2)
+"""
+
+SILENCE = """
+with System(silence=1) as system:
+    print(system.name)
+    system.worker("watches")
+    system.worker("stopped")
+    pid = farref.rpc_sync("stopped", os.getpid)
+    os.kill(pid, signal.SIGSTOP)
+    assert until(system, lambda: len(system.workers()) == 2)
+    os.kill(pid, signal.SIGCONT)
+    assert until(system, lambda: not os.path.exists(f"/proc/{pid}"))
+"""
+
+REFUSALS = """
+from thespian.actors import ActorAddress
+from farref.actors.wire import Envelope, Join, WorkerInfo
+from farref.protocol.ids import WorkerId
+with System("farrefBase") as system:
+    print(system.name)
+    b = system.worker("B")
+    evil = WorkerInfo(WorkerId("evil", 1), b.address)
+    system._port.post(b.address, Envelope(evil, b.id, b"no packet"))
+    system._port.post(system.endpoint.registry.registrar, Join(b.id, 1, "there"))
+    assert until(system, lambda: system.counters()["B"].refused == 1)
+    time.sleep(0.5)
+"""
+
+STRANGERS = """
+from farref.actors.base import HandshakeError, refusals, tcp
+refusals.PERIOD = 0.0
+port, key = int(sys.argv[1]), sys.argv[2]
+with System(host="127.0.0.1", port=port, key=bytes.fromhex(key)) as system:
+    tcp.knock("127.0.0.1", port, bytes.fromhex(key), 0)  # one of ours: nothing to be told
+    try:
+        tcp.knock("127.0.0.1", port, bytes.fromhex(key[::-1]), 0)
+    except HandshakeError:
+        pass
+    with socket.create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+        with contextlib.suppress(ConnectionResetError):
+            stranger.recv(1)
+    time.sleep(0.5)
+"""
+
+HOSTS = """
+def join(here):
+    ready = "import farref, sys\\nwith farref.System.join({first!r}, host={here!r}) as s:\\n"
+    ready += "    print(s._session, flush=True)\\n    sys.stdin.read()\\n"
+    other = subprocess.Popen(
+        [sys.executable, "-c", ready.format(first=first, here=here)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+    )
+    return other, int(other.stdout.readline())
+
+port = int(sys.argv[1])
+first = f"127.0.0.1:{port}"
+with System(host="127.0.0.1", port=port, silence=2) as system:
+    print(system.name)
+    (leaves, _), (killed, session) = join("127.0.0.2"), join("127.0.0.3")
+    system.worker("there", on="127.0.0.3")
+    leaves.stdin.close()
+    leaves.wait()
+    assert until(system, lambda: len(system.hosts()) == 2)
+    for pid in psutil.pids():  # as if the machine lost its power
+        with contextlib.suppress(ProcessLookupError):  # some end while we look
+            if os.getsid(pid) in (killed.pid, session):
+                os.kill(pid, signal.SIGKILL)
+    killed.wait()
+    assert until(system, lambda: len(system.hosts()) == 1)
+"""
+
+
+def played(tmp_path: Path, program: str, *arguments: str) -> tuple[list[str], list[dict[str, Any]]]:
+    """What *program* prints, and the events in its log."""
+    file, log = tmp_path / "program.py", tmp_path / "log"
+    file.write_text(BEGIN + program)
+    with log.open("w") as errors:
+        run = subprocess.run(
+            [sys.executable, str(file), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            check=False,
+            timeout=100,
+            env={**os.environ, "FARREF_LOG": "info", "FARREF_LOG_FORMAT": "json"},
+        )
+    said = log.read_text().splitlines()
+    assert run.returncode == 0, "\n".join(said)
+    records = [json.loads(line) for line in said]
+    return run.stdout.splitlines(), [each for each in records if "farref_event" in each]
+
+
+def about(events: list[dict[str, Any]], **wanted: str) -> list[dict[str, Any]]:
+    told = {f"farref_{key}": each for key, each in wanted.items()}
+    return [event for event in events if told.items() <= event.items()]
+
+
+def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
+    (system, full), events = played(tmp_path, DEATHS)
+    (killed,) = about(events, endpoint="killed")
+    assert killed["farref_event"] == "endpoint.died"
+    assert killed["farref_endpoint_id"] == full
+    assert killed["farref_system"] == system
+    assert killed["level"] == "WARNING"
+    assert killed["logger"] == "farref.actors.registrar"
+    assert killed["farref_cause"].startswith("killed by SIGKILL")
+    assert killed["message"] == f"killed is gone: {killed['farref_cause']}"
+    (exited,) = about(events, endpoint="told to exit")
+    assert (exited["farref_event"], exited["level"]) == ("endpoint.died", "INFO")
+    # The end of the whole system alarms nobody.
+    assert [event["farref_endpoint"] for event in events if event["level"] != "INFO"] == ["killed"]
+
+
+def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
+    _, events = played(tmp_path, SILENCE)
+    given_up, ended = about(events, endpoint="stopped")
+    assert given_up["farref_event"] == "endpoint.given_up"
+    assert given_up["message"] == "stopped is given up for dead: it was silent for 1 s"
+    assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.registrar")
+    assert (ended["farref_event"], ended["level"]) == ("endpoint.ended", "ERROR")
+    assert ended["logger"] == "farref.actors.deaths"  # it decides about itself
+    assert given_up["farref_endpoint_id"] == ended["farref_endpoint_id"]
+
+
+def test_refusals(tmp_path: Path) -> None:
+    (system,), events = played(tmp_path, REFUSALS)
+    refused = about(events, event="message.refused", system=system)
+    assert {event["level"] for event in refused} == {"WARNING"}
+    (by_b,) = about(refused, endpoint="B")
+    assert by_b["message"].startswith("B refused a Envelope: no packet: ")
+    (by_registrar,) = [event for event in refused if event is not by_b]
+    assert by_registrar["message"].startswith("the registrar refused a message: a Join of B")
+
+
+def test_strangers_at_the_port_of_a_host(tmp_path: Path) -> None:
+    """The admin serves that port, and has no logging of its own."""
+    port, key = free_port("127.0.0.1"), secrets.token_hex(32)
+    _, events = played(tmp_path, STRANGERS, str(port), key)
+    refused = about(events, event="connection.refused")  # in any order: two connections
+    for line in refused:
+        assert line["level"] == "WARNING"
+        assert line["farref_peer"] == "127.0.0.1"
+        assert line["message"] == (
+            f"127.0.0.1:{port} refused a connection from 127.0.0.1: {line['farref_cause']}"
+        )
+    another_key, no_speech = sorted(
+        (line["farref_cause"] for line in refused), key=lambda cause: "speak" in cause
+    )
+    assert "it has another key" in another_key
+    assert "does not speak this protocol" in no_speech
+
+
+def test_a_crowd_of_strangers_fills_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, lines = 0.0, list[str]()
+    monkeypatch.setattr(refusals, "perf_counter", lambda: clock)
+    told = refusals.Refusals(Address("x-mine", ""))
+    told.hand_over = lambda record: lines.append(record.getMessage())
+    for _ in range(1000):
+        told.tell("10.0.0.9", "it is rude")
+    assert len(lines) == 1
+    clock = refusals.PERIOD
+    told.tell("10.0.0.9", "it is rude")
+    assert lines[1] == f"{lines[0]}, and 999 more before"
+
+
+def test_hosts_that_join_leave_and_are_killed(tmp_path: Path) -> None:
+    _, events = played(tmp_path, HOSTS, str(free_port("127.0.0.1")))
+    for host in ("127.0.0.2", "127.0.0.3"):
+        (joined,) = about(events, event="host.joined", host=host)
+        assert (joined["message"], joined["level"]) == (f"host {host} has joined", "INFO")
+    (left,) = about(events, event="host.left", host="127.0.0.2")
+    assert (left["message"], left["level"]) == ("host 127.0.0.2 is gone: it left", "INFO")
+    (gone,) = [
+        event
+        for event in about(events, host="127.0.0.3")
+        if event["farref_event"] in ("host.left", "host.given_up")
+    ]
+    assert gone["level"] == "WARNING"
+    (there,) = about(events, endpoint="there")
+    assert there["farref_event"] == "endpoint.died"
+    assert (there["farref_host"], there["level"]) == ("127.0.0.3", "WARNING")

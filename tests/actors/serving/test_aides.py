@@ -1,0 +1,250 @@
+"""Jobs that are done between two messages, against what a job may do: fork, call on, take long."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+import farref
+from farref import RefActor, System
+from farref.actors.brief import Brief
+from farref.actors.pool import Pool
+
+PATIENCE = 30.0
+A_WHILE = 0.05
+
+
+def same(value: object) -> object:
+    return value
+
+
+def fork() -> int:
+    """The pid of a child that goes on where this returns, as one may that is not well written."""
+    return os.fork()
+
+
+def reap(pid: int) -> None:
+    """Wait for the child's end. Python itself may crash in one whose parent had threads."""
+    os.waitpid(pid, 0)
+
+
+@pytest.fixture
+def brief_system() -> Iterator[System]:
+    """One with a worker whose aide does what is brief."""
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        for _ in range(20):
+            farref.rpc_sync("B", same, args=(1,))
+        yield system
+
+
+@pytest.mark.processes
+def test_a_forked_child_takes_nothing_from_its_parent(brief_system: System) -> None:
+    for _ in range(2):
+        child = farref.rpc_sync("B", fork)
+        assert child > 0
+        assert [farref.rpc_sync("B", same, args=(n,)) for n in range(50)] == list(range(50))
+        farref.rpc_sync("B", reap, args=(child,))
+
+
+def raise_in_a_child() -> int:
+    """How a child ended that left this function by an exception."""
+    child = os.fork()
+    if child == 0:
+        raise SystemExit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.processes
+def test_a_forked_child_ends_where_it_comes_back(brief_system: System) -> None:
+    """Its parent waits for it, and so can bring nothing to the loop that both would run."""
+    for _ in range(4):
+        assert farref.rpc_sync("B", raise_in_a_child) == 7
+        assert farref.remote("B", raise_in_a_child).to_here() == 7
+
+
+COLOUR = contextvars.ContextVar("COLOUR", default="none")
+
+
+def paint() -> None:
+    COLOUR.set("red")
+
+
+class Painted(RefActor):
+    """Says which colour its handlers see, and who it is."""
+
+    def receiveMsg_str(self, _: str, sender: ActorAddress) -> None:
+        self.send(sender, (COLOUR.get(), farref.get_worker_info()))
+
+
+@pytest.mark.processes
+def test_handlers_do_not_see_the_context_of_functions() -> None:
+    with System("farrefBase", timeout=PATIENCE) as system:
+        actor = system.create(Painted)
+        _, who = system.ask(actor, "who")
+        for _ in range(20):
+            farref.rpc_sync(who, paint)
+            assert system.ask(actor, "look") == ("none", who)
+
+
+PROGRAM = """
+import signal, sys, time
+import farref
+from farref import System
+
+def end(*_):
+    assert farref.rpc_sync("B", len, args=("four",)) == 4
+    system.shutdown()
+    print("ended", flush=True)
+    sys.exit(3)
+
+if __name__ == "__main__":
+    with System("farrefBase", timeout=60) as system:
+        system.worker("B")
+        signal.signal(signal.SIGTERM, end)
+        future = farref.rpc_async("B", time.sleep, args=(60,))
+        print("waits", flush=True)
+        future.result()
+"""
+
+
+@pytest.mark.processes
+def test_a_signal_handler_calls_while_its_thread_waits() -> None:
+    """That thread runs the loop, and cannot while the handler does: another one has to."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "waits\n"
+        time.sleep(10 * A_WHILE)  # so that it does
+        program.send_signal(signal.SIGTERM)
+        try:
+            out, _ = program.communicate(timeout=PATIENCE)
+        finally:
+            program.kill()
+    assert (out, program.returncode) == ("ended\n", 3)
+
+
+INTERRUPTED = """
+import random, signal, time
+from threading import Thread
+import farref
+from farref import System
+
+class Interrupt(BaseException):
+    pass
+
+def interrupt(*_):
+    if armed:
+        armed.clear()
+        raise Interrupt
+
+if __name__ == "__main__":
+    armed, interrupts, usual = [], 0, 1e-3
+    signal.signal(signal.SIGALRM, interrupt)
+    with System("farrefBase", timeout=30) as system:
+        system.worker("B")
+        farref.rpc_sync("B", len, args=("",))
+        for turn in range(1500):
+            futures = [farref.rpc_async("B", pow, args=(turn, n)) for n in range(3)]
+            try:
+                armed.append(True)
+                begin = time.perf_counter()
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 + random.random() * 2 * usual)
+                for future in futures:
+                    future.result()
+                armed.clear()
+                usual = min(0.9 * usual + 0.1 * (time.perf_counter() - begin), 1e-2)
+            except Interrupt:
+                interrupts += 1
+            armed.clear()
+            for number, future in enumerate(futures):
+                try:
+                    assert future.result(timeout=30) == turn**number
+                except Interrupt:
+                    pass  # it hit the very reply that was being unpickled
+        said = []  # and no lock is left taken that another thread needs
+        other = Thread(target=lambda: said.append(farref.rpc_sync("B", len, args=("four",))))
+        other.start()
+        other.join(30)
+        assert said == [4], said
+    assert interrupts > 50, interrupts
+    assert signal.getsignal(signal.SIGALRM) is interrupt
+    print("all came")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_an_exception_of_a_signal_handler_loses_no_reply() -> None:
+    """Whatever moment it comes at."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", INTERRUPTED],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.stdout == "all came\n", done.stderr[-2000:]
+
+
+class Slow(Pool):
+    """A pool that takes a job some time after it was told to."""
+
+    def __init__(self) -> None:
+        super().__init__(1, "slow")
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def submit(self, job: Callable[..., object], *args: Any) -> bool:
+        self.reached.set()
+        assert self.go_on.wait(PATIENCE)
+        return super().submit(job, *args)
+
+
+def test_what_comes_while_others_are_given_jobs_begins_after_them() -> None:
+    brief, pool = Brief(), Slow()
+    began: list[int] = []
+    later: list[Callable[[], None]] = []
+    brief.looks = lambda: True
+    brief.submit(pool, "kind", began.append, 1, later=later)
+    dispersing = threading.Thread(target=brief.disperse)
+    dispersing.start()
+    assert pool.reached.wait(PATIENCE)
+    brief.looks = lambda: False
+    second = threading.Thread(
+        target=brief.submit, args=(pool, "kind", began.append, 2), kwargs={"later": later}
+    )
+    second.start()
+    second.join(A_WHILE)
+    pool.go_on.set()
+    dispersing.join(PATIENCE)
+    second.join(PATIENCE)
+    for start in later:
+        start()
+    end = time.monotonic() + PATIENCE
+    while len(began) < 2 and time.monotonic() < end:
+        time.sleep(0.001)
+    assert began == [1, 2]
+    pool.close()
+
+
+def test_a_job_of_an_aide_that_is_late_is_not_left_to_it() -> None:
+    """Another thread began to run the loop while it was offered, and may sleep by now."""
+    brief, pool = Brief(), Pool(1, "others")
+    done = threading.Event()
+    looks = [True, False]
+    brief.looks = lambda: looks.pop(0)
+    brief.submit(pool, "kind", done.set, later=[])
+    assert done.wait(PATIENCE)
+    assert not brief
+    pool.close()

@@ -1,0 +1,328 @@
+"""Brief functions run between two messages; what is not brief holds nothing up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import farref
+from farref import RRef, System
+from farref.actors import brief as brief_module
+from farref.actors.brief import BRIEF, NEARLY, PROOFS, Brief
+from farref.actors.pool import Pool
+from farref.protocol.ids import CallId
+from farref.protocol.messages import Fetch
+
+from ..helpers import hold, until
+
+Later = list[Callable[[], None]]
+
+
+@pytest.fixture
+def ours() -> Iterator[System]:
+    """A system of the test's own, on our own base, which alone has aides."""
+    with System("farrefBase", timeout=20) as system:
+        yield system
+
+
+def thread_name() -> str:
+    return threading.current_thread().name
+
+
+def slow_thread_name() -> str:
+    time.sleep(20 * BRIEF)
+    return thread_name()
+
+
+def test_who_runs_a_function(ours: System) -> None:
+    ours.worker("B")
+    # On a busy machine others are faster than the aide now and then.
+    assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
+    # Wherever the first one runs: nobody knew, until it had replied.
+    assert until(ours, lambda: farref.rpc_sync("B", slow_thread_name) == "farref B")
+    assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
+
+
+def test_a_large_value_says_nothing_of_small_ones() -> None:
+    """How long it takes to copy one depends on its size, where that is known."""
+    with System("simpleSystemBase"):
+        values = [bytes(10), np.zeros(1 << 20, np.uint8), np.zeros(1 << 24, np.uint8), {}, [1]]
+        refs = [RRef(value) for value in values]
+        endpoint = refs[0]._endpoint
+        call = CallId(endpoint.me, 1)
+        kinds = [endpoint.server._kind(Fetch(call=call, rref=ref.id)) for ref in refs]
+        waits = [endpoint.server._kind(Fetch(call=call, rref=r.id, copy=False)) for r in refs]
+        assert len(set(kinds)) == 4
+        assert set(waits) == {kinds[-1]} == {kinds[-2]}
+
+
+def test_the_thread_that_waits_takes_the_reply(ours: System) -> None:
+    """The program's thread that waits runs the loop itself: no other is woken for the reply."""
+    ours.worker("B")
+    farref.rpc_sync("B", thread_name)
+    loop = ours._port._loop  # type: ignore[union-attr]
+
+    def led() -> bool:
+        found: list[bool] = []
+        future = farref.rpc_async("B", slow_thread_name)
+        super(farref.Future, future).add_done_callback(lambda _: found.append(loop.is_runner()))
+        future.result()
+        return found == [True]
+
+    assert until(ours, led)  # on a busy machine the reply may be faster than this thread
+
+
+def test_a_function_that_hangs_holds_nothing_up(ours: System, gate: Path) -> None:
+    ours.worker("B")
+    ours.worker("C")
+    hangs = farref.rpc_async("B", hold, (gate, "held"))
+    with_it = [farref.rpc_async("B", thread_name) for _ in range(5)]
+    assert all(future.result() for future in with_it)
+    ref = farref.remote("B", list, ((1,),))
+    assert farref.rpc_sync("C", _fetch, (ref,)) == [1]
+    assert not hangs.done()
+    gate.touch()
+    assert hangs.result() == "held"
+
+
+def _fetch(ref: farref.RRef[list[int]]) -> list[int]:
+    return ref.to_here()
+
+
+def test_one_thread_keeps_the_order(ours: System) -> None:
+    ours.worker("B", threads=1)
+    order = farref.remote("B", list)
+    farref.wait([order])
+    futures = [
+        farref.rpc_async("B", _note if n % 3 else _note_slowly, (order, n)) for n in range(30)
+    ]
+    for future in futures:
+        future.result()
+    assert order.to_here() == list(range(30))
+
+
+def _note(order: farref.RRef[list[int]], number: int) -> None:
+    order.local_value().append(number)
+
+
+def _note_slowly(order: farref.RRef[list[int]], number: int) -> None:
+    time.sleep(0.005)
+    _note(order, number)
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+def _sleep() -> None:
+    time.sleep(99)
+
+
+@pytest.mark.parametrize("hangs", [_spin, _sleep])
+def test_the_end_does_not_wait_for_a_function(hangs: Callable[[], None]) -> None:
+    """The thread that Thespian gave us never runs the user's code: it ends the process."""
+    with System("farrefBase", timeout=20) as system:
+        system.worker("B")
+        farref.rpc_sync("B", thread_name)
+        farref.rpc_async("B", hangs)
+        farref.rpc_sync("B", thread_name)
+        started = time.monotonic()
+    assert time.monotonic() - started < 9  # Thespian kills after 10 what does not end by itself
+
+
+def test_a_function_that_calls_back_and_forth(ours: System) -> None:
+    """It waits, and does the mailbox's work meanwhile."""
+    ours.worker("B")
+    ours.worker("C")
+    assert farref.rpc_sync("B", _ping, (30,)) == 30
+
+
+def _ping(depth: int) -> int:
+    other = "C" if farref.get_worker_info().name == "B" else "B"
+    return 1 + farref.rpc_sync(other, _ping, (depth - 1,)) if depth else 0
+
+
+def test_values_are_let_go(ours: System, tmp_path: Path) -> None:
+    """A finalizer that hangs holds up neither calls nor other values."""
+    ours.worker("B")
+    stuck = farref.remote("B", _Reluctant, (tmp_path / "stuck", tmp_path / "gate"))
+    farref.wait([stuck])
+    del stuck
+    assert until(ours, (tmp_path / "stuck").exists)
+    others = [farref.remote("B", _Noted, (tmp_path / str(n),)) for n in range(5)]
+    farref.wait(others, num_returns=5)
+    del others
+    assert until(ours, lambda: all((tmp_path / str(n)).exists() for n in range(5)))
+    assert farref.rpc_sync("B", thread_name)
+    (tmp_path / "gate").touch()
+
+
+class _Noted:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __del__(self) -> None:
+        self.path.touch()
+
+
+class _Reluctant(_Noted):
+    def __init__(self, path: Path, gate: Path) -> None:
+        super().__init__(path)
+        self.gate = gate
+
+    def __del__(self) -> None:
+        super().__del__()
+        hold(self.gate)
+
+
+# ---- the parts by themselves
+
+
+@pytest.fixture
+def brief() -> Brief:
+    made = Brief()
+    made.looks = lambda: True
+    return made
+
+
+def test_what_is_offered_is_done_in_order(brief: Brief) -> None:
+    pool, done, later = Pool(1, "test"), list[int](), Later()
+    for number in range(40):
+        brief.submit(pool, "kind", done.append, number, later=later)
+    assert bool(brief)
+    assert not later
+    while brief:
+        brief.do()
+    assert done == list(range(40))
+    assert not pool.close()
+
+
+def test_a_kind_that_was_long_goes_to_the_pool(brief: Brief) -> None:
+    pool, done, later = Pool(1, "test"), threading.Event(), Later()
+    brief.took("kind", 2 * BRIEF)
+    brief.submit(pool, "kind", done.set, later=later)
+    assert not brief
+    (start,) = later
+    start()
+    assert done.wait(10)
+    brief.took("kind", BRIEF / 2)
+    brief.submit(pool, "kind", done.set, later=later)
+    assert brief
+
+
+def test_a_kind_comes_back_once_it_has_been_nearly_brief_in_the_pool(brief: Brief) -> None:
+    pool = Pool(1, "test")
+
+    def offered() -> bool:
+        brief.submit(pool, "kind", bool, later=[])
+        was = bool(brief)
+        brief.disperse()
+        pool.close()  # nothing of it waits for a thread
+        return was
+
+    brief.took("kind", 100 * BRIEF)  # a pause
+    for proofs in (PROOFS, 2 * PROOFS, 4 * PROOFS):
+        for _ in range(proofs):
+            assert not offered()
+            brief.took("kind", 2 * BRIEF)  # so long as in the pool everything takes
+        assert offered()
+        brief.took("kind", 2 * BRIEF)  # it fails its trial
+    for _ in range(8 * PROOFS - 1):
+        brief.took("kind", 2 * BRIEF)
+    brief.took("kind", 2 * NEARLY)  # and begins from the start
+    for _ in range(8 * PROOFS):
+        assert not offered()
+        brief.took("kind", 2 * BRIEF)
+    assert offered()
+    brief.took("kind", BRIEF / 2)
+    brief.took("kind", 2 * BRIEF)
+    brief.took("kind", 2 * BRIEF)
+    assert not offered()  # it was trusted, and proves itself from the first number on
+
+
+def test_a_function_that_paused_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brief_module, "BRIEF", 0.0)  # every run of it has met a pause
+    monkeypatch.setattr(brief_module, "NEARLY", 10.0)
+    with System("farrefBase", timeout=20) as system:
+        system.worker("B")
+        farref.rpc_sync("B", thread_name)
+
+        def next_ones() -> list[str]:
+            return [farref.rpc_sync("B", thread_name) for _ in range(PROOFS)]
+
+        assert next_ones() == PROOFS * ["farref B"]
+        assert until(system, lambda: "farref aide" in next_ones())
+
+
+def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:
+    pool, done, later = Pool(1, "test"), list[int](), Later()
+    brief.took("long", 2 * BRIEF)
+    brief.submit(pool, "brief", done.append, 1, later=later)
+    brief.submit(pool, "long", done.append, 2, later=later)
+    assert not brief
+    over = threading.Event()
+    pool.submit(over.set)
+    assert over.wait(10)
+    assert done == [1, 2]
+
+
+def test_nothing_is_offered_where_nobody_looks(brief: Brief) -> None:
+    brief.looks = lambda: False
+    pool, later = Pool(1, "test"), Later()
+    brief.submit(pool, "kind", print, later=later)
+    assert not brief
+    assert len(later) == 1
+
+
+def test_a_pool_without_a_place_takes_what_is_offered(brief: Brief) -> None:
+    pool, gate, done = Pool(1, "test"), threading.Event(), threading.Event()
+    pool.submit(gate.wait, 10)
+    assert until_true(lambda: pool.waits == 0)
+    brief.submit(pool, "kind", done.set, later=[])
+    brief.do()
+    assert not done.is_set()
+    gate.set()
+    assert done.wait(10)
+
+
+def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
+    pool, done = Pool(1, "test"), threading.Event()
+
+    def job() -> None:
+        pool.submit(done.set)
+        assert not done.wait(0.05)  # there is one place, and we have it
+        with pool.waiting():
+            assert done.wait(10)
+
+    assert pool.enter()
+    pool.run_here(job)
+    again = threading.Event()
+    pool.submit(again.set)
+    assert again.wait(10)
+    pool.close()
+    assert not pool.enter()
+
+
+def test_a_job_done_here_that_raises(caplog: pytest.LogCaptureFixture) -> None:
+    pool = Pool(1, "test")
+    assert pool.enter()
+    pool.run_here(_raise)
+    assert "a job of test failed" in caplog.text
+    assert pool.enter()  # it is free again
+
+
+def _raise() -> None:
+    raise SystemExit("of the user's")
+
+
+def until_true(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    return condition()

@@ -1,0 +1,207 @@
+"""References in messages to and from actors: anywhere, in any number, and exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from thespian.actors import ActorAddress
+
+import farref
+from farref import FetchTimeoutError, RefActor, RRef
+
+from ..helpers import Box, until
+
+if TYPE_CHECKING:
+    from farref import System
+
+
+@dataclass
+class Envelope:
+    refs: list[RRef[Any]] = field(default_factory=list)
+    named: dict[Any, Any] = field(default_factory=dict)
+    box: Box | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    ref: RRef[Any]
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Keeper(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Any] = []
+
+    def receiveMsg_Envelope(self, message: Envelope, sender: ActorAddress) -> None:
+        self.kept.append(message)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        if message == "give":
+            self.send(sender, self.kept.pop())
+        elif message == "drop":
+            self.kept.clear()
+            self.send(sender, "dropped")
+        elif message == "own":
+            self.send(sender, Envelope(refs=[RRef(["mine"])]))
+
+    def receiveMsg_Pair(self, message: Pair, sender: ActorAddress) -> None:
+        """Pass it on."""
+        self.send(message.left, message.right)
+
+    def receiveUnrecognizedMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, Frozen | tuple | set | OrderedDict | deque | Box | RRef):
+            self.send(sender, message)
+
+
+SHAPES: dict[str, Any] = {
+    "itself": lambda ref: ref,
+    "tuple": lambda ref: (1, (ref, [ref])),
+    "set": lambda ref: {ref},
+    "ordered dict": lambda ref: OrderedDict(a=ref),
+    "key": lambda ref: OrderedDict({ref: 1}),
+    "deque": lambda ref: deque([ref]),
+    "frozen dataclass": Frozen,
+    "attribute": lambda ref: Box(Box(ref)),
+    "closure": lambda ref: Box(lambda: ref),
+}
+
+
+def find(shape: str, value: Any) -> Any:
+    match shape:
+        case "itself":
+            return value
+        case "tuple":
+            assert value[1][0] is value[1][1][0]
+            return value[1][0]
+        case "set":
+            return next(iter(value))
+        case "ordered dict":
+            return value["a"]
+        case "key":
+            return next(iter(value))
+        case "deque":
+            return value[0]
+        case "frozen dataclass":
+            return value.ref
+        case "attribute":
+            return value.content.content
+        case _:
+            return value.content()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_there_and_back_in_any_container(system: System, shape: str) -> None:
+    actor = system.create(Keeper)
+    value = Box(shape)
+    ref = RRef(value)
+    other = farref.remote("B", list, ((1,),))
+    assert find(shape, system.ask(actor, SHAPES[shape](ref))).local_value() is value
+    assert find(shape, system.ask(actor, SHAPES[shape](other))).to_here() == [1]
+
+
+def test_an_actor_keeps_and_gives_back(system: System) -> None:
+    actor = system.create(Keeper)
+    ref = RRef([1])
+    system.tell(actor, Envelope(refs=[ref, ref], named={"a": {"b": (ref, Colour.RED)}}))
+    key = ref.id
+    del ref
+    back = system.ask(actor, "give")
+    assert back.refs[0] is back.refs[1] is back.named["a"]["b"][0]
+    assert back.refs[0].id == key
+    assert back.refs[0].local_value() == [1]
+
+
+def test_an_actor_owns_what_it_sends(system: System) -> None:
+    actor = system.create(Keeper, "the keeper")
+    ref = system.ask(actor, "own").refs[0]
+    assert ref.owner_name() == "the keeper"
+    assert ref.to_here() == ["mine"]
+
+
+def test_actors_pass_references_on(system: System) -> None:
+    actors = [system.create(Keeper) for _ in range(4)]
+    message: Any = Envelope(refs=[farref.remote("B", list, ((1, 2),))])
+    for actor in reversed(actors):
+        message = Pair(actor, message) if actor is not actors[-1] else Pair(actors[-1], message)
+    system.tell(actors[0], message)
+    assert until(system, lambda: _gives(system, actors[-1]))
+
+
+def _gives(system: System, actor: ActorAddress) -> bool:
+    try:
+        return bool(system.ask(actor, "give").refs[0].to_here() == [1, 2])
+    except IndexError:
+        return False  # it has not come yet
+
+
+def test_many_references_in_one_message(system: System) -> None:
+    actor = system.create(Keeper)
+    system.tell(actor, Envelope(refs=[RRef([n]) for n in range(1000)]))
+    back = system.ask(actor, "give")
+    assert [ref.local_value() for ref in back.refs] == [[n] for n in range(1000)]
+
+
+def test_many_references_of_another_in_one_message(system: System) -> None:
+    actor = system.create(Keeper)
+    refs = farref.rpc_sync("B", _own_many, (1000,))
+    system.tell(actor, Envelope(refs=refs))
+    del refs
+    back = system.ask(actor, "give")
+    assert len(set(back.refs)) == 1000
+    assert farref.get(back.refs[::100]) == [[n] for n in range(0, 1000, 100)]
+
+
+def _own_many(count: int) -> list[RRef[list[int]]]:
+    return [RRef([n]) for n in range(count)]
+
+
+def test_a_message_to_the_program_waits_until_it_listens(system: System) -> None:
+    actor = system.create(Keeper)
+    me = farref.get_worker_info().address
+    for number in range(3):
+        system.tell(actor, Pair(me, Envelope(named={"n": number}, refs=[RRef(number)])))
+    got = [system.listen() for _ in range(3)]
+    assert [each.named["n"] for each in got] == [0, 1, 2]
+    assert [each.refs[0].local_value() for each in got] == [0, 1, 2]
+    with pytest.raises(FetchTimeoutError):
+        system.listen(timeout=0.05)
+
+
+def test_a_late_answer_never_answers_the_next_ask(system: System) -> None:
+    actor = system.create(Sluggish)
+    with pytest.raises(FetchTimeoutError):
+        system.ask(actor, "late", timeout=0.05)
+    assert system.ask(actor, "next") == "next"
+    with pytest.raises(FetchTimeoutError):
+        system.listen(timeout=0.05)
+
+
+class Sluggish(RefActor):
+    """Answers one question only when it is asked the next, before it answers that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    async def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        if message == "late":
+            await self.asked.wait()
+        else:
+            self.asked.set()
+            await asyncio.sleep(0.1)  # the other goes first
+        self.send(sender, message)
+        self.send(sender, "a second answer to the same question")

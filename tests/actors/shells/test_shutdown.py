@@ -1,0 +1,248 @@
+"""Nothing outlives a system: no process, port or file, however the program ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import RRef, System, SystemDownError
+from farref.actors import directory
+
+from ...conftest import listening_ports
+from ...stopping import stop
+from ..conftest import BASES, PROCESSES
+from ..helpers import hold, somebody_waits, until
+from ..scripts import all_gone, family, run, started
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Names the processes that inherit it; afterwards there are none, and nothing else is left."""
+    mark = uuid.uuid4().hex
+    monkeypatch.setenv("FAMILY", mark)
+    entries, ports = set(directory.folder().glob("*.json")), listening_ports()
+    yield mark
+    gone = all_gone(mark)
+    left = family(mark)
+    for process in left:
+        process.kill()
+    assert gone, left
+    # The collector may close a socket of an earlier test's, and a start sweep away what is dead.
+    assert set(directory.folder().glob("*.json")) <= entries
+    assert listening_ports() <= ports
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_after_shutdown(base: str, mark: str) -> None:
+    system = System(base)
+    system.worker("B")
+    assert system.shutdown() == []
+    assert all_gone(mark)
+    assert system.shutdown() == []
+    for use in (
+        lambda: system.worker("C"),
+        lambda: system.tell("B", 1),
+        lambda: system.ask("B", 1),
+        system.workers,
+        lambda: farref.remote("B", pow, (2, 2)),
+    ):
+        with pytest.raises(SystemDownError):
+            use()
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_after_an_exception_in_the_body(base: str, mark: str) -> None:
+    with pytest.raises(KeyError), System(base) as system:  # noqa: PT012
+        system.worker("B")
+        raise KeyError
+    assert all_gone(mark)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_what_waits_ends_with_the_system(base: str, mark: str, gate: Path) -> None:
+    with System(base) as system:
+        system.worker("B")
+        ref = farref.remote("B", hold, (gate,))
+        future = farref.rpc_async("B", hold, (gate,))
+        chained = future.then(lambda done: done.result())
+    with pytest.raises(SystemDownError, match="was shut down"):
+        future.result()
+    with pytest.raises(SystemDownError):
+        chained.result()
+    with pytest.raises(SystemDownError):
+        ref.to_here()
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_a_function_whose_wait_ends_has_its_finally(base: str, mark: str, tmp_path: Path) -> None:
+    """The process does not end under it, although that takes no longer than an exit does."""
+    began, ended = tmp_path / "began", tmp_path / "ended"
+    with System(base) as system:
+        system.worker("B"), system.worker("C")
+        never = farref.remote("C", time.sleep, (60,))
+        farref.rpc_async("B", _wait_and_say, (never, began, ended))
+        assert until(system, lambda: began.exists() and farref.rpc_sync("B", somebody_waits))
+    assert ended.exists()
+    assert all_gone(mark)
+
+
+def _wait_and_say(never: RRef[Any], began: Path, ended: Path) -> None:
+    began.touch()
+    try:
+        never.to_here()
+    finally:
+        time.sleep(0.3)
+        ended.touch()
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_with_a_stuck_worker(base: str, mark: str) -> None:
+    with System(base) as system:
+        system.worker("B")
+        farref.rpc_async("B", _spin)
+        time.sleep(0.1)
+        system.shutdown()
+    assert all_gone(mark)
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_with_a_stopped_worker_that_is_killed_and_named(base: str, mark: str) -> None:
+    with System(base) as system:
+        system.worker("B")
+        pid = farref.rpc_sync("B", os.getpid)
+        stop(pid)
+        said = system.shutdown(graceful=False)
+    assert all_gone(mark)
+    assert any(str(pid) in line for line in said)
+
+
+BODY = """
+    import sys, time
+    import farref
+
+    with farref.System(sys.argv[1], name=sys.argv[2] if sys.argv[2:] else None) as system:
+        for name in "BC":
+            system.worker(name)
+        ref = farref.remote("B", list, ((1,),))
+        future = farref.rpc_async("C", time.sleep, (60,))
+        print("ready", flush=True)
+        END
+"""
+
+
+def body(end: str) -> str:
+    return BODY.replace("END", end)
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_after_a_signal(base: str, name: str, mark: str, tmp_path: Path) -> None:
+    with started(tmp_path, body("time.sleep(60)"), base) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(getattr(signal, name))
+        process.wait(60)
+        assert process.returncode != 0
+        assert all_gone(mark)
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_after_the_program_just_ends(base: str, mark: str, tmp_path: Path) -> None:
+    """No `with`, no shutdown: the interpreter's exit does it."""
+    text = """
+        import sys
+        import farref
+        system = farref.System(sys.argv[1])
+        system.worker("B")
+        print(farref.rpc_sync("B", pow, (2, 3)))
+    """
+    assert run(tmp_path, text, base) == "8\n"
+    assert all_gone(mark)
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_a_forked_child_is_inert(base: str, mark: str, tmp_path: Path) -> None:
+    """Handles that a fork inherits drop nothing there, and its exit ends nothing."""
+    text = """
+        import gc, os, sys, time, warnings
+        import farref
+        warnings.simplefilter("ignore")
+        with farref.System(sys.argv[1]) as system:
+            system.worker("B")
+            ref = farref.remote("B", list, ((1,),))
+            mine = farref.RRef([2])
+            assert ref.to_here() == [1]
+            pid = os.fork()
+            if not pid:
+                try:
+                    farref.RRef(1)
+                except farref.SystemDownError:
+                    pass
+                else:
+                    os._exit(3)
+                del ref, mine
+                gc.collect()
+                sys.exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+            time.sleep(0.2)
+            assert ref.to_here() == [1]
+            assert mine.local_value() == [2]
+            assert len(farref.references()) == 2
+            print("fine")
+    """
+    assert run(tmp_path, text, base) == "fine\n"
+    assert all_gone(mark)
+
+
+def test_a_killed_programs_name_is_free_again(mark: str, tmp_path: Path) -> None:
+    name = f"again-{mark[:8]}"
+    with started(tmp_path, body("time.sleep(60)"), "farrefBase", name) as process:
+        assert process.stdout
+        process.stdout.readline()
+        with pytest.raises(SystemDownError, match="runs already"):
+            System("farrefBase", name=name)
+        process.kill()
+        process.wait(10)
+    assert all_gone(mark)
+    with System("farrefBase", name=name) as system:
+        system.worker("B")
+
+
+def test_a_system_that_does_not_start_leaves_nothing(mark: str) -> None:
+    bad: Any = "noSuchBase"
+    with pytest.raises(SystemDownError):
+        System(bad)
+
+
+def test_a_reference_in_a_forked_child_is_refused_at_once() -> None:
+    with System() as system:
+        system.worker("B")
+        ref = farref.remote("B", list, ((1,),))
+        assert ref.to_here() == [1]
+        child = os.fork()
+        if child == 0:
+            try:
+                ref.to_here(timeout=30)
+            except farref.SystemDownError:
+                os._exit(7)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert ref.to_here() == [1]

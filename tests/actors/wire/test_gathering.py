@@ -1,0 +1,155 @@
+"""What many messages in flight to one peer have the next ones do: leave together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorExitRequest
+
+import farref
+from farref import RefActor, System
+from farref.actors.links import CROWD, GATHERED, Links
+from farref.protocol.delivery import WINDOW, Packet
+from farref.protocol.ids import CallId, WorkerId
+from farref.protocol.messages import Cancel
+
+from ..conftest import PROCESSES
+from ..helpers import until
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+A, B, C = (WorkerId(name, 1) for name in "ABC")
+
+
+def message(number: int) -> Cancel:
+    return Cancel(call=CallId(A, number))
+
+
+def crowded() -> Links:
+    """Links on which a crowd is in flight to B."""
+    links = Links()
+    for number in range(CROWD):
+        links.send(B, message(number))
+        assert left(links, gather=True) == 1
+    return links
+
+
+def left(links: Links, *, gather: bool) -> int:
+    packets, _ = links.packets(0.0, gather=gather)
+    return sum(len(packet.messages) for _, packet in packets)
+
+
+def test_they_wait_for_the_mailbox_thread() -> None:
+    links = crowded()
+    for number in range(3):
+        links.send(B, message(number))
+        assert links.packets(0.0, gather=True) == ([], True), "somebody must look again"
+    assert left(links, gather=False) == 3
+    assert left(links, gather=False) == 0
+
+
+def test_many_leave_at_once() -> None:
+    links = crowded()
+    sizes = []
+    for number in range(2 * GATHERED):
+        links.send(B, message(number))
+        sizes.append(left(links, gather=True))
+    assert [size for size in sizes if size] == [GATHERED, GATHERED]
+
+
+def test_a_large_one_takes_those_before_it_along() -> None:
+    links = crowded()
+    links.send(B, message(1))
+    assert left(links, gather=True) == 0
+    links.send(B, message(2), prompt=True)
+    assert left(links, gather=True) == 2
+    links.send(B, message(3))
+    assert left(links, gather=True) == 0
+
+
+def test_others_do_not_wait() -> None:
+    links = crowded()
+    links.send(B, message(1))
+    links.send(C, message(1))
+    assert left(links, gather=True) == 1
+
+
+def test_nothing_waits_once_they_are_acknowledged() -> None:
+    links = crowded()
+    links.receive(B, Packet(0, (), CROWD), 0.0)
+    links.send(B, message(1))
+    assert left(links, gather=True) == 1
+
+
+def test_nobody_looks_while_the_window_is_full() -> None:
+    links = crowded()
+    for number in range(WINDOW - CROWD):
+        links.send(B, message(number))
+    assert left(links, gather=True) == WINDOW - CROWD
+    links.send(B, message(1))
+    assert links.packets(0.0, gather=True) == ([], False), "nothing can leave before it is told of"
+    links.receive(B, Packet(0, (), 2), 0.0)
+    assert left(links, gather=False) == 1
+
+
+def test_none_is_twice_or_out_of_order() -> None:
+    """Whoever sends them, whoever sends them on, and however many wait."""
+    links, sent, came = Links(), 0, []
+    for number in range(20 * GATHERED):
+        links.send(B, message(number), prompt=number % 97 == 0)
+        for _, packet in links.packets(0.0, gather=number % 13 != 0)[0]:
+            assert packet.first == sent, "its number is that of the next one"
+            sent += len(packet.messages)
+            came += [each.call.number for each in packet.messages if isinstance(each, Cancel)]
+        if number % 31 == 0:
+            links.receive(B, Packet(0, (), sent), 0.0)
+    assert came == [*range(len(came))]
+    assert left(links, gather=False) == 20 * GATHERED - len(came)
+
+
+# ---- actors
+
+
+class Heir(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.got: list[int] = []
+
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        self.got.append(message)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        self.send(sender, self.got)
+
+
+class Talker(RefActor):
+    """Has more to say than leaves at once, and then exits."""
+
+    def receiveMsg_ActorAddress(self, message: ActorAddress, sender: ActorAddress) -> None:
+        self.heir = message
+        self.send(message, -1)  # the registrar is asked about it, which nobody is at the end
+
+    def receiveMsg_ActorExitRequest(self, message: Any, sender: ActorAddress) -> None:
+        for number in range(5 * CROWD):
+            self.send(self.heir, number)
+
+
+@pytest.mark.processes
+def test_last_words_leave_before_an_actor_exits() -> None:
+    """On our own base; Thespian's loses, when an actor ends, what it has not written yet."""
+    with System("farrefBase", timeout=20) as system:
+        heir, talker = system.create(Heir, "heir"), system.create(Talker, "talker")
+        system.tell(talker, heir)
+        assert until(system, lambda: system.ask(heir, "all") == [-1])
+        system.tell(talker, ActorExitRequest())
+        assert until(system, lambda: system.ask(heir, "all") == [-1, *range(5 * CROWD)])
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_calls_in_flight_are_answered_each(base: str) -> None:
+    with System(base, timeout=20) as system:
+        system.worker("B")
+        futures = [farref.rpc_async("B", abs, (-number,)) for number in range(1, 500)]
+        assert [future.result(20) for future in futures] == [*range(1, 500)]

@@ -1,0 +1,344 @@
+"""The benchmarks measure, tell what they could not, and leave no process behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from bench import growth, page, plots, report
+from bench.__main__ import main
+from bench.catalogue import BENCHMARKS, BY_NAME, size
+from bench.machine import machine
+from bench.peers import PEERS, Spec
+from bench.report import reasons, shown, tables
+from bench.rounds import Plan, Row, Stage, measure
+from bench.session import TOKEN, PeerFailed, PeerRefused, Session
+from bench.targets import TARGETS, verdicts
+
+OURS = "farref,base,least"
+MARK = "FARREF_BENCH_TEST"
+
+
+def row(**figures: list[float]) -> Row:
+    made = Row(BY_NAME["call"], 0)
+    made.figures.update(figures)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test starts can be told from what others have started."""
+    monkeypatch.setenv(MARK, str(os.getpid()))
+
+
+def marked() -> list[psutil.Process]:
+    """Sessions' processes that a test of this process has started."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            inherited = process.environ()
+        except psutil.Error:
+            continue
+        if TOKEN in inherited and inherited.get(MARK) == str(os.getpid()):
+            found.append(process)
+    return found
+
+
+# ---- real runs
+
+
+@pytest.mark.long
+@pytest.mark.processes
+def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--quick", "--peers", OURS, "--json", str(tmp_path / "figures.json")]) == 0
+    said = capsys.readouterr().out
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    results = {each["benchmark"]: each for each in figures["results"]}
+    assert list(results) == [benchmark.name for benchmark in BENCHMARKS]
+    assert all(len(each["peers"]["farref"]["rounds"]) == 2 for each in results.values())
+    assert all(each["peers"]["farref"]["median"] > 0 for each in results.values())
+    assert results["call"]["ours : raw"] > 0
+    assert results["call"]["best peer"] is None  # ours is not compared with ours
+    assert results["call"]["peers"]["least"]["median"] > 0
+    assert [name for name in results if "least" in results[name]["peers"]] == ["call"]
+    assert "raw messages have no references" in results["create-drop"]["without"]["base"]
+    assert figures["machine"]["cores"] == os.cpu_count()
+    assert [name for name in BY_NAME if BY_NAME[name].named(0).split()[0] not in said] == []
+    assert marked() == []
+    tables = page.benchmarks(figures)
+    for name, each in results.items():
+        cell = shown(Row.from_json(each).median("farref"), each["unit"])
+        line = next(line for line in tables.splitlines() if line.startswith(f"| {each['title']} "))
+        assert f"| {cell} ±" in " ".join(line.split()), name
+    assert "raw, our base: no references, create-drop" in tables
+
+
+@pytest.mark.processes
+def test_a_peer_that_dies_has_failed_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Spec("broken", "Broken", "no_such_module", "Nothing", (), "farref")
+    monkeypatch.setitem(PEERS, "broken", broken)  # not in the process that is started
+    plan = Plan(rounds=2, quick=True)
+    with Stage([broken, PEERS["base"]]) as stage:
+        found = measure(BY_NAME["call"], 0, plan, stage)
+    assert found.without["broken"].startswith("did not start: it ended: KeyError: 'broken'")
+    assert len(found.figures["base"]) == 2
+    assert marked() == []
+
+
+@pytest.mark.processes
+def test_a_session_refuses_what_it_does_not_offer_and_fails_when_it_is_killed() -> None:
+    with Session(PEERS["base"], 2) as session:
+        with pytest.raises(PeerRefused, match="no references"):
+            session.do("create_drop", 1, 0)
+        assert session.do("call", 2, 0) > 0
+        assert marked()
+        os.kill(session._process.pid, 9)
+        with pytest.raises(PeerFailed, match="it ended"):
+            session.do("call", 1, 0)
+    assert marked() == []
+
+
+@pytest.mark.processes
+def test_a_peer_that_is_restless_is_stopped_between_its_turns() -> None:
+    def stopped() -> bool:
+        peer = psutil.Process(session._process.pid)
+        return all(
+            process.status() == psutil.STATUS_STOPPED
+            for process in (peer, *peer.children(recursive=True))
+        )
+
+    with Session(replace(PEERS["base"], restless=True), 2) as session:
+        for _ in range(2):
+            end = time.monotonic() + 20
+            while not stopped():
+                assert time.monotonic() < end
+                time.sleep(0.01)
+            assert session.do("call", 2, 0) > 0
+    assert marked() == []
+    assert PEERS["torch"].restless
+
+
+@pytest.mark.processes
+def test_ctrl_c_ends_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(session: Session, work: str, amount: int, point: int) -> float:
+        assert marked()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Session, "do", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        main(["call", "--quick", "--peers", "base"])
+    assert marked() == []
+
+
+KILLED = """
+import signal
+from dataclasses import replace
+from bench.peers import PEERS
+from bench.session import Session
+
+session = Session(replace(PEERS["base"], restless=True), 2)
+print(session.do("call", 2, 0) > 0, flush=True)
+signal.pause()
+"""
+"""A command that has stopped a peer."""
+
+
+@pytest.mark.processes
+def test_a_peer_that_is_stopped_ends_when_the_command_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == b"True\n"
+        command.kill()
+    end = time.monotonic() + 60
+    while left := marked():
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("arguments", [["no-such"], ["--peers", "no-such"], ["--json", "no/such"]])
+def test_mistakes_are_told_before_anything_is_measured(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+
+
+def test_what_is_not_installed_is_skipped_with_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    absent = Spec("absent", "Absent", "absent", "Absent", ("no_such_module",), "farref")
+    monkeypatch.setitem(PEERS, "absent", absent)
+    assert main(["call", "--peers", "absent"]) == 0
+    assert "Absent: skipped, no_such_module is not installed" in capsys.readouterr().out
+
+
+def test_the_list_names_every_benchmark_and_peer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    said = capsys.readouterr().out
+    assert [name for name in (*BY_NAME, *PEERS) if name not in said] == []
+
+
+# ---- figures
+
+
+def test_the_page_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["page.py", "--check"])
+    page.main()
+    with pytest.raises(SystemExit, match="has no block"):
+        page.written("nothing")
+
+
+def test_what_grew_is_a_table_of_the_page() -> None:
+    part = growth.Part("references held", "references", dropping=1e-5)
+    part.step(1_000, {"a share": 2e-4}, {"at the owner": 1_500.0})
+    lines = page.scale({"machine": machine(), "parts": [asdict(part)]}).splitlines()
+    assert "| references held | a share | bytes: at the owner |" in lines
+    assert "| 1,000 | 200 us | 1.5 KB |" in {" ".join(line.split()) for line in lines}
+    assert "Dropping, for each of the last step, until all is freed: 10 us." in lines
+
+
+def test_a_target_is_met_or_not() -> None:
+    found = row(farref=[1.0, 1.0], base=[0.4, 0.4], torch=[4.0, 4.0], ray=[5.0, 5.0])
+    found.figures["no-spin"] = [2.4, 2.4]
+    assert [(v.compared, v.aim, v.ratio, v.said) for v in verdicts(found)] == [
+        ("farref : PyTorch RPC", "at most 0.3", 0.25, "met"),
+        ("farref, no spin : PyTorch RPC", "at most 0.5", 0.6, "not met"),
+        ("farref : raw, our base", "at most 2", 2.5, "not met"),
+    ]
+
+
+def test_the_target_of_a_rate_is_a_least_one_and_a_stretch_says_so() -> None:
+    found = Row(BY_NAME["in-flight"], 0, {"farref": [40.0], "torch": [10.0], "base": [50.0]})
+    assert [(v.aim, v.said) for v in verdicts(found)] == [
+        ("at least 3", "met"),
+        ("at least 5 (stretch)", "not met"),
+        ("at least 0.5", "met"),
+    ]
+
+
+def test_of_pytorch_the_better_counts_and_only_large_frozen_arrays_are_judged() -> None:
+    figures = {"farref": [1.0], "torch": [40.0], "torch-tensor": [10.0], "ray": [0.6]}
+    large, small = (Row(BY_NAME["frozen"], n, dict(figures)) for n in (10**6, 10**3))
+    assert [(v.compared, v.said) for v in verdicts(large)] == [
+        ("farref : Ray", "met"),
+        ("farref : PyTorch, tensor", "not met"),
+    ]
+    assert verdicts(small) == []
+
+
+def test_every_target_is_of_a_benchmark_and_its_peers() -> None:
+    assert TARGETS.keys() <= BY_NAME.keys()
+    for name, aims in TARGETS.items():
+        for aim in aims:
+            assert {aim.ours, *aim.beside} <= PEERS.keys()
+            assert not aim.points or set(aim.points) & set(BY_NAME[name].points)
+
+
+def test_figures_are_kept_as_they_were(tmp_path: Path) -> None:
+    some = [
+        row(farref=[1.234567], torch=[2.0]),
+        Row(BY_NAME["values"], 1_000, without={"ray": "no"}),
+    ]
+    specs = [PEERS[name] for name in ("farref", "torch")]
+    report.save(report.as_json(some, Plan(), machine(), specs[:1]), tmp_path / "figures.json")
+    kept = json.loads((tmp_path / "figures.json").read_text())
+    first, second = map(Row.from_json, kept["results"])
+    assert first.figures == {"farref": [1.2346], "torch": [2.0]}
+    assert (second.title, second.without) == ("1 KB array, fetched", {"ray": "no"})
+
+
+def test_a_hurried_plan_takes_less_of_everything() -> None:
+    plan = Plan().within(14.0, 7)
+    assert (plan.warm, plan.patience) == (0.5, 14.0)
+    assert plan.seconds * plan.rounds * 7 == pytest.approx(7.0)
+    assert Plan().within(1_000.0, 7) == Plan()
+    assert Plan().within(-5.0, 7).patience > 1.0
+
+
+def test_a_row_of_fewer_rounds_says_so() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    rows = [row(farref=[1.0, 1.0, 1.0]), Row(BY_NAME["in-flight"], 0, {"farref": [2.0]})]
+    console.print(*tables(rows, ["farref"], 3))
+    said = console.export_text()
+    assert "calls in flight (1 of 3 rounds)" in said
+    assert said.count("rounds") == said.count("±") == 1  # one round has no spread
+
+
+def test_ratios_are_of_the_same_round() -> None:
+    found = row(farref=[1.0, 10.0, 1.0], ray=[2.0, 20.0, 2.0], torch=[4.0, 3.0, 4.0])
+    assert found.best() == "ray"
+    assert found.ratio("farref", "ray") == 0.5
+    assert not found.loses
+    assert found.ratio("farref", "xoscar") is None
+
+
+def test_more_is_better_for_a_rate() -> None:
+    found = Row(BY_NAME["in-flight"], 0, {"farref": [100.0], "ray": [50.0], "torch": [200.0]})
+    assert found.best() == "torch"
+    assert found.loses
+
+
+def test_a_losing_row_is_marked() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    lost = row(farref=[3.0, 3.0], torch=[1.0, 1.0])
+    console.print(*tables([lost], ["farref", "torch", "ray"], 2))
+    said = console.export_text()
+    assert "3 worse" in said
+    assert "3 s ±0%" in said
+    assert "not met" in said
+    assert "Ray" not in said  # it has no figure
+
+
+def test_reasons_are_told_once() -> None:
+    rows = [Row(BY_NAME[name], 0, without={"ray": "no"}) for name in ("call", "share")]
+    assert reasons(rows) == ["Ray: no call, share (no)"]
+
+
+def test_what_is_lacking_at_some_points_only_is_told_by_its_title() -> None:
+    some = Row(BY_NAME["values"], 1_000, {"thespian": [1.0]})
+    large = [Row(BY_NAME["values"], n, without={"thespian": "slow"}) for n in (10**8, 10**9)]
+    said = "raw, Thespian: no 100 MB array, fetched, 1 GB array, fetched (slow)"
+    assert reasons([some, *large]) == [said]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (0.000_123_4, "seconds", "123 us"),
+        (1.5, "seconds", "1.5 s"),
+        (12_345.6, "per second", "12,300/s"),
+        (2_010.0, "bytes", "2.01 KB"),
+    ],
+    ids=["us", "s", "rate", "bytes"],
+)
+def test_figures_have_three_digits(value: float, unit: str, said: str) -> None:
+    assert shown(value, unit) == said  # type: ignore[arg-type]
+
+
+def test_sizes_are_decimal() -> None:
+    assert [size(number) for number in (10, 1_000, 10**8, 10**9)] == [
+        "10 B",
+        "1 KB",
+        "100 MB",
+        "1 GB",
+    ]
+
+
+def test_pictures_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = [row(farref=[1.0, 2.0], ray=[3.0, 4.0])]
+    rows += [Row(BY_NAME["references"], n, {"farref": [1.0, 2.0]}) for n in (1_000, 100_000)]
+    drawn = plots.draw(rows, tmp_path)
+    assert [path.name for path in drawn] == ["bench.png", "bench-scaling.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)

@@ -1,0 +1,367 @@
+"""`farref trace`, as it is used: on files and on running systems, good ones and bad ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import farref
+from farref import System
+from farref.actors.current import frame, running_in
+from farref.actors.recording import Recorded
+from farref.actors.watching import KEPT, Stream, Watching
+from farref.actors.wire import Traced, WorkerInfo
+from farref.cli import app
+from farref.protocol.ids import WorkerId
+from farref.trace import Only, read
+from farref.trace.records import group, parse_all
+from farref.trace.replay import Steps
+from farref.trace.show import NAMED
+from farref.trace.story import tell
+from farref.tracetest.files import differences
+
+from ..trace.recordings import user_to_user
+
+PATIENCE = 60.0  # seconds; `farref` alone takes several to start on a busy machine
+SHOP = f"shop-{os.getpid()}"
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """What the command says, on either stream, or exits with."""
+    result = CliRunner().invoke(app, ["trace", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    path = tmp_path / "saved.jsonl"
+    lines = [record.fields for steps in user_to_user().steps.values() for record in steps]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No system runs but this test's own."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
+# ---- a saved trace
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_part_of_it_fits_every_width(saved: Path, width: int, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = run(saved, "--ref", "A/1", "--worker", "C")
+    assert "[only A/1 at C]" in text
+    assert "fork" in text
+    assert "add()" not in text
+    assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+
+
+def test_json_is_the_lines_that_were_recorded(saved: Path) -> None:
+    lines = [json.loads(line) for line in run(saved, "--json").splitlines()]
+    assert len(lines) == len(saved.read_text(encoding="utf-8").splitlines())
+    assert {line["at"] for line in lines} == {"A@1", "B@2", "C@3"}
+    only = run(saved, "--json", "--worker", "C").splitlines()
+    assert 0 < len(only) < len(lines)
+
+
+def test_exports_go_to_stdout_or_a_file(saved: Path, tmp_path: Path) -> None:
+    assert "sequenceDiagram" in run(saved, "--export", "mermaid")
+    assert json.loads(run(saved, "--export", "perfetto"))["traceEvents"]
+    page = tmp_path / "page.html"
+    assert f"saved {page}" in run(saved, "--export", "html", "--to", page)
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert "cannot be written: " in run(saved, "--export", "html", "-o", tmp_path / "a/b", code=1)
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("{saved}", "--ref", "A/9"), 1, "there is no reference A/9 in this trace; there are A/1"),
+        (
+            ("{saved}", "--worker", "Z"),
+            1,
+            "there is no endpoint Z in this trace; there are A, B, C",
+        ),
+        (("{saved}", "--step"), 1, "stepping needs a terminal"),
+        (("{saved}", "--export", "test"), 1, "the beginning of A@1 is not in it"),
+        (("{saved}", "--export", "test", "--ref", "A/1"), 2, "a test needs the whole trace"),
+        (("{saved}", "--to", "x"), 2, "it is for an --export"),
+        (("{saved}", "--json", "--step"), 2, "choose one of"),
+        (("{saved}", "--seconds", "1"), 2, "it is for a running system"),
+        (("{saved}", "--export", "pdf"), 2, "mermaid"),
+        (("nowhere",), 1, "there is no trace at nowhere, and no system of that name: no system"),
+        ((), 1, "name a system or a saved trace: no system of yours runs"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    saved: Path, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    text = run(*(each.format(saved=saved) for each in arguments), code=code)
+    assert says in " ".join(re.sub(r"[│╭╮╰╯─]", " ", text).split())
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\x89PNG\r\n\x1a\n\xff\n", "bad.jsonl is no trace: line 1 is no text"),
+        (b"hello\n", "bad.jsonl, line 1, is no step of a trace: it is no JSON"),
+        (b'{"kind":"join","at":"A@1","format":9}\n', "a newer farref wrote it, and can show it"),
+        (b'{"kind":"do","at":"A@1"}\n', "it has no proper 'do'"),
+        (b'{"kind":"jo', "holds no steps"),
+        (b"", "holds no steps"),
+        (b'{"kind":"join","at":"A@1","format":5,"sharing":"lend"}\n', "nothing happened during"),
+    ],
+    ids=["binary", "text", "newer", "half-a-step", "torn", "empty", "quiet"],
+)
+def test_what_is_no_trace_is_said(tmp_path: Path, content: bytes, says: str) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_bytes(content)
+    assert says in " ".join(run(bad, code=1).split())
+
+
+def test_a_long_trace_is_printed_to_its_end_only(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    line = '{"at":"A@1","kind":"free","rref":"A@1/%d"}\n'
+    path.write_text("".join(line % number for number in range(1, 3001)), encoding="utf-8")
+    text = run(path)
+    assert "(2000 steps before these: --all shows them)" in text
+    assert "frees A/2001" in text
+    assert "frees A/2000\n" not in text
+    assert "frees A/1\n" in run(path, "--all")
+
+
+def test_of_much_that_is_left_some_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "left.jsonl"
+    request = '{"at":"A@1","kind":"send","peer":"B@1","number":%d,"message":"ForkRequest",'
+    request += '"user":false,"rref":"B@1/%d","fork":"a-name-that-makes-lines-go-on@1/%d"}\n'
+    path.write_text("".join(request % (n, n, n) for n in range(1, 31)), encoding="utf-8")
+    text = run(path)
+    assert text.count("     left: ") == NAMED + 1
+    whole = run(path, "--all").count("     left: ")
+    assert f"     left: {whole - NAMED} more, which --all shows\n" in text
+    assert whole >= 30
+    lines = text.splitlines()
+    assert all(len(each) <= 80 for each in lines)
+    after = lines.index(next(each for each in lines if each.startswith("     left: ")))
+    assert all(each.startswith("     ") for each in lines[after:])  # also where they go on
+
+
+# ---- stepping, in a real terminal
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_stepping_forwards_and_backwards_shows_the_tables(tmp_path: Path) -> None:
+    with System(trace=tmp_path / "run") as system:
+        system.worker("B"), system.worker("C")
+        ref = farref.remote("B", str)
+        farref.rpc_sync("C", id, args=(ref,))
+        del ref
+    story = read(tmp_path / "run")
+    tmux = ["tmux", "-L", f"farref-{os.getpid()}", "-f", "/dev/null"]
+
+    def screen(says: str) -> str:
+        end = time.monotonic() + PATIENCE
+        text = before = ""
+        while time.monotonic() < end:
+            before, text = text, subprocess.check_output([*tmux, "capture-pane", "-p"], text=True)
+            if says in text and text == before:  # and not half drawn
+                return text
+            time.sleep(0.1)
+        raise AssertionError(f"{says!r} is not there:\n{text}")
+
+    def press(*keys: str) -> None:
+        subprocess.run([*tmux, "send-keys", *keys], check=True)
+
+    whole = len(story.rows)
+    command = f"{sys.executable} -m farref trace {tmp_path / 'run'} --step"
+    size = ["-x", "80", "-y", "40"]
+    subprocess.run(
+        [*tmux, "new-session", "-d", *size, f"PYTHONPATH=src {command}; sleep 60"], check=True
+    )
+    try:
+        first = screen(f"step 1 of {whole}")
+        assert "+ program uses program/1 of B: 1 handle" in first
+        assert "q leave" in first
+        press("n")
+        second = screen(f"step 2 of {whole}")
+        press("End")
+        assert "B (nothing)" in screen(f"step {whole} of {whole}")
+        press("g", "3", "Enter")
+        screen(f"step 3 of {whole}")
+        press("Up")
+        screen(second.rstrip())  # whole, and as it was
+        press("/", "C", "Enter")
+        mine = tell(group(story.records), only=Only(workers=("C",)))
+        screen(f"of {len(mine.rows)}")
+        press("/", "Z", "Enter")
+        screen("there is no endpoint Z")
+        press("q")
+        end = time.monotonic() + PATIENCE
+        while "step" in subprocess.check_output([*tmux, "capture-pane", "-p"], text=True):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+
+
+# ---- a running system
+
+
+def is_recorded() -> bool:
+    """Whether the endpoint that this runs in records."""
+    endpoint = frame().endpoint
+    return endpoint.tracer is not None or isinstance(endpoint.context, Recorded)
+
+
+def work() -> None:
+    ref = farref.remote("B", str)
+    farref.rpc_sync("C", id, args=(ref,))
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it does not become true"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def shop(alone: None) -> Iterator[System]:
+    with System(name=SHOP) as system:
+        system.worker("B"), system.worker("C")
+        yield system
+
+
+def recorded_anywhere() -> bool:
+    return is_recorded() or any(farref.rpc_sync(name, is_recorded) for name in "BC")
+
+
+def of_kind(watching: Watching, lines: list[str], kind: str) -> int:
+    """How many of *lines*, with what has come since, are of *kind*."""
+    lines += watching.lines(0.1)
+    return sum(step.kind == kind for line in lines for step in parse_all(line))
+
+
+@pytest.mark.processes
+def test_a_system_is_recorded_only_while_it_is_watched(shop: System) -> None:
+    held = farref.remote("B", str)  # it has tables before anybody watches
+    held.to_here()
+    assert not recorded_anywhere()
+    lines: list[str] = []
+    with Watching(System.attach(SHOP)) as watching:
+        until(lambda: of_kind(watching, lines, "join") == 3)
+        with running_in(shop.endpoint):  # and not the viewer's
+            assert is_recorded()
+            assert farref.rpc_sync("B", is_recorded)
+            work()
+        until(lambda: of_kind(watching, lines, "free") >= 1)
+    farref.rpc_sync("B", int)
+    until(lambda: not recorded_anywhere())
+    story = tell(group(chain.from_iterable(map(parse_all, lines))))
+    steps = Steps(story)
+    player = steps.at(len(story.rows) - 1)
+    assert player.broken == {}
+    tables = " ".join(line for lane in story.lanes for line in player.tables(lane))
+    assert f"B owns {held.id}: resolved" in tables
+    del held
+
+
+@pytest.mark.processes
+def test_the_command_watches_and_an_incident_becomes_a_test(shop: System, tmp_path: Path) -> None:
+    file, page = tmp_path / "live.jsonl", tmp_path / "live.txt"
+    with subprocess.Popen(
+        [sys.executable, "-m", "farref", "trace", "--seconds", "4", "--save", str(file)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as viewer:  # fmt: skip
+        try:
+            until(recorded_anywhere)
+            while viewer.poll() is None:  # for as long as it watches
+                work()
+                time.sleep(0.2)
+            out, err = viewer.communicate(timeout=60)
+        finally:
+            viewer.kill()
+    assert viewer.returncode == 0, err
+    assert f"watching {SHOP}" in err
+    assert f"{SHOP}, while it was watched." in out
+    assert "frees program/" in out
+    until(lambda: not recorded_anywhere())
+    run(file, "--export", "test", "--to", page)
+    assert differences(page) == ""
+    assert "\ngiven program {" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_stays_on_when_the_viewer_dies(shop: System, how: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "farref", "trace", SHOP, "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    ) as viewer:  # fmt: skip
+        try:
+            assert viewer.stdout is not None
+            first = json.loads(viewer.stdout.readline())
+            assert first["kind"] == "join"
+            assert recorded_anywhere()
+            viewer.send_signal(how)
+            viewer.communicate(timeout=PATIENCE)
+        finally:
+            viewer.kill()
+    until(lambda: not recorded_anywhere())
+
+
+class FakePort:
+    def __init__(self) -> None:
+        self.posted: list[Traced] = []
+
+    def post(self, _: object, message: Traced) -> None:
+        self.posted.append(message)
+
+
+class FakeEndpoint:
+    """As much of one as a `Stream` needs."""
+
+    def __init__(self) -> None:
+        self.me = WorkerId("A", 1)
+        self.port = FakePort()
+
+
+def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:
+    endpoint: Any = FakeEndpoint()
+    stream = Stream(endpoint, WorkerInfo(endpoint.me, endpoint.me))
+    line = b"x" * 1023 + b"\n"
+    stream.store(line)
+    until(lambda: endpoint.port.posted)
+    for _ in range(2 * KEPT // len(line)):
+        stream.store(line)
+    assert [each.number for each in endpoint.port.posted] == [1]
+    assert stream._size <= KEPT
+    assert stream.full
+    assert not stream.begin_anew(), "what came before the gap goes first"
+    for number in range(1, 1000):
+        stream.taken(number)
+    assert sum(len(each.lines) for each in endpoint.port.posted) <= KEPT + len(line)
+    assert stream.begin_anew()
+    stream.store(b"after\n")
+    until(lambda: endpoint.port.posted[-1].lines == "after\n")
+    stream.close()

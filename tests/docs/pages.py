@@ -1,0 +1,121 @@
+"""The pages of the documentation, and the blocks of code in them.
+
+What a fence says is what becomes of its block; CONTRIBUTING.md has the same for writers:
+
+- ```` ```python ````: a program of its own. It prints what its comments say, and nothing else.
+- ```` ```python title="a.py" ````: a file of the page, for the programs and commands below it.
+- ```` ```console ````: lines after ``$`` are typed, one after the other, and what stands below them
+  is what they print (``...`` stands for anything). Lines after ``second$`` are typed in another
+  terminal, and go on until the page ends.
+- ```` ```sh ````: a script.
+- A block is not run if a comment below it gives the reason: ``<!-- Not run by the tests: ... -->``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+LANGUAGES = frozenset({"python", "console", "sh"})
+"""What is run."""
+PROSE = frozenset({"", "text", "json", "toml", "ini"})
+"""What is only read."""
+
+_FENCE = re.compile(
+    r"^(?P<indent> *)(?P<ticks>`{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)(?P=ticks) *\n",
+    re.DOTALL | re.MULTILINE,
+)
+_NOT_RUN = re.compile(r"\s*<!-- Not run by the tests: (.+?) -->\n", re.DOTALL)
+_TITLE = re.compile(r'title="([^"]+)"')
+_PROMPT = re.compile(r"(\w*)\$ (.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of the page *page*, a path relative to the repository."""
+
+    page: str
+    line: int
+    language: str
+    title: str
+    """The name of the file that it is; empty if it is none."""
+    body: str
+    section: str
+    """The last heading above it."""
+    not_run: str
+    """The reason, if it is not run."""
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+@dataclass(slots=True)
+class Typed:
+    """A command of a console block, and what stands below it."""
+
+    terminal: str
+    command: str
+    output: list[str]
+
+
+def pages() -> list[str]:
+    """Every page, the README and its companions first."""
+    found = [
+        ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+    ]
+    return [path.relative_to(ROOT).as_posix() for path in (*found, *sorted(DOCS.rglob("*.md")))]
+
+
+def text_of(page: str) -> str:
+    """What stands in *page*."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(page: str) -> list[Block]:
+    """The fenced blocks of *page*, in their order."""
+    text = text_of(page)
+    found = []
+    for match in _FENCE.finditer(text):
+        before, info = text[: match.start()], match["info"]
+        headings = re.findall(r"^#+ (.*)$", _FENCE.sub("\n", before), re.MULTILINE)
+        reason = _NOT_RUN.match(text, match.end())
+        title = _TITLE.search(info)
+        found.append(
+            Block(
+                page=page,
+                line=before.count("\n") + 1,
+                language=info.split()[0] if info.strip() else "",
+                title=title[1] if title else "",
+                body=re.sub(rf"^{match['indent']}", "", match["body"], flags=re.MULTILINE),
+                section=headings[-1] if headings else "",
+                not_run=" ".join(reason[1].split()) if reason else "",
+            )
+        )
+    return found
+
+
+def typed(block: Block) -> list[Typed]:
+    """The commands of a console block. Raises `ValueError` if it begins with something else."""
+    found: list[Typed] = []
+    lines = iter(block.body.splitlines())
+    for line in lines:
+        match = _PROMPT.fullmatch(line)
+        if match is None:
+            if not found:
+                raise ValueError(f"{block}: a console block begins with a prompt, not {line!r}")
+            found[-1].output.append(line)
+            continue
+        command = match[2]
+        while command.endswith("\\"):
+            command += "\n" + next(lines)
+        found.append(Typed(match[1], command, []))
+    return found
+
+
+def prose(page: str) -> str:
+    """The text of *page* without what is fenced, and without inline code."""
+    return re.sub(r"`[^`\n]+`", "``", _FENCE.sub("\n", text_of(page)))

@@ -1,0 +1,90 @@
+"""The site is built without a warning, fetches nothing from elsewhere, has every public name."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import farref
+import farref.actors.base
+import farref.elastic
+import farref.testing
+
+from .drawing import SHOWN
+from .pages import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.long
+
+BUILDERS = ("mkdocs", "material", "mkdocstrings")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    missing = [name for name in BUILDERS if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed: the extra `docs` brings it")
+    folder = tmp_path_factory.mktemp("site")
+    config = ROOT / "tools" / "site" / "mkdocs.yml"
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", config, "-d", folder],
+        capture_output=True,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        html = page.read_text(encoding="utf-8")
+        for tag in re.findall(r"<(?:link|script|img|iframe|source)\b[^>]*>", html):
+            assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", tag), f"{page.name}: {tag}"
+    for style in site.rglob("*.css"):
+        assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style.read_text()), style
+
+
+@pytest.mark.parametrize(
+    ("module", "page"),
+    [
+        (farref, ""),
+        (farref.testing, "testing"),
+        (farref.elastic, "rendezvous"),
+        (farref.actors.base, "base"),
+    ],
+    ids=["farref", "testing", "elastic", "base"],
+)
+def test_everything_public_is_in_the_reference(site: Path, module: object, page: str) -> None:
+    pages = sorted((site / "reference").glob(f"{page or '*'}.html"))
+    html = "".join(path.read_text(encoding="utf-8") for path in pages)
+    headings = set(re.findall(r'<h\d id="farref\.(?:[\w.]+\.)?(\w+)"', html))
+    missing = set(module.__all__) - headings  # type: ignore[attr-defined]
+    assert not missing, "docs/reference/ lacks them"
+
+
+def test_the_pictures_have_colours(site: Path) -> None:
+    text = (ROOT / "docs" / "protocol-by-example.md").read_text(encoding="utf-8")
+    html = (site / "protocol-by-example.html").read_text(encoding="utf-8")
+    assert html.count('<pre class="trace">') == len(SHOWN.findall(text)) > 0
+    assert '<span style="color: #' in html
+
+
+def test_links_that_leave_the_site_are_names(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        html = page.read_text(encoding="utf-8")
+        for link in re.findall(r'<a\b[^>]*href="([^"#:]+)[^":]*"', html):
+            if page.name == "404.html":  # its links begin at the server's root
+                link = link.removeprefix("/")  # noqa: PLW2901
+            assert (page.parent / link).resolve().exists(), f"{page.name}: {link}"

@@ -1,0 +1,104 @@
+"""Every order of every small program, on the shipped machines.
+
+`pytest tests/model/test_explorer.py -s` prints how many states each program has. What is explored,
+and how to add to it: docs/verification.md.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from .explorer import Mistake, Report, TooManyStatesError, explore
+from .model import ProgramModel
+from .never_lent import NEVER_STATE, NEVER_STEP
+from .programs import PROGRAMS
+from .script import Drop, Own, Remote, Say
+from .world import Program
+
+QUICK = [program for program in PROGRAMS if not program.slow]
+SLOW = [program for program in PROGRAMS if program.slow]
+
+
+@cache
+def report(program: Program) -> Report:
+    limit = 2_500_000 if program.slow else 150_000
+    return explore(ProgramModel(program), limit=limit, progress=program.victims is not None)
+
+
+def check(program: Program) -> None:
+    result = report(program)
+    result.check()
+    print(result)  # noqa: T201 - the figures for docs/verification.md
+    assert result.ends > 0
+    assert set(program.reaches) <= result.seen
+
+
+@pytest.mark.parametrize("program", QUICK, ids=lambda program: program.name)
+def test_every_order_of(program: Program) -> None:
+    check(program)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("program", SLOW, ids=lambda program: program.name)
+def test_every_order_of_a_large_program(program: Program) -> None:
+    check(program)
+
+
+def test_every_negative_property_is_violated() -> None:
+    """Else the states in which the properties could fail are not reached."""
+    seen = frozenset[str]().union(*(report(program).seen for program in QUICK))
+    assert (NEVER_STEP.keys() | NEVER_STATE.keys()) - seen == set()
+
+
+def test_the_number_of_states_is_plausible() -> None:
+    """A count that falls says that something is not explored any more."""
+    states = sum(report(program).states for program in QUICK)
+    print(f"{len(QUICK)} programs, {states} states")  # noqa: T201
+    assert states > 1_100_000
+
+
+def test_a_program_has_one_name() -> None:
+    names = [program.name for program in PROGRAMS]
+    assert sorted(names) == sorted(set(names))
+
+
+# ---- the explorer itself
+
+
+def test_a_mistake_is_told_by_its_shortest_trace() -> None:
+    """A correct program in a world where nobody may ever delete."""
+
+    class NobodyDeletes(ProgramModel):
+        def judge(self, state):  # type: ignore[no-untyped-def]
+            if any(type(it.message).__name__ == "Delete" for it in self.world.in_flight(state)):
+                return Mistake("nobody deletes", "somebody did")
+            return super().judge(state)
+
+    program = Program("a", {"A": (Remote("x", "B"), Drop("x")), "B": ()})
+    with pytest.raises(AssertionError) as caught:
+        explore(NobodyDeletes(program)).check()
+    assert str(caught.value).splitlines() == [
+        "a: 'nobody deletes' does not hold: somebody did",
+        "  1  A does Remote('x', to='B')",
+        "       A -> B  Create(A/1 fork A/1)",
+        "  2  B gets Create(A/1 fork A/1) from A",
+        "       B -> A  Ack(A/1 fork A/1)",
+        "  3  A gets Ack(A/1 fork A/1) from B",
+        "  4  A does Drop('x')",
+        "       A -> B  Delete(A/1 forks A/1)",
+    ]
+
+
+def test_a_program_that_cannot_end_is_a_mistake() -> None:
+    program = Program("a", {"A": (Own("x"), Drop("y"))})
+    with pytest.raises(AssertionError, match="every task ends"):
+        explore(ProgramModel(program)).check()
+
+
+def test_a_program_that_is_too_large_is_refused() -> None:
+    program = Program("a", {"A": (Own("x"), *(Say("B", ("x",)) for _ in range(9))), "B": ()})
+    with pytest.raises(TooManyStatesError):
+        explore(ProgramModel(program), limit=1000)

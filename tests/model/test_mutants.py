@@ -1,0 +1,112 @@
+"""Each rule of the shipped machines removed in turn: the explorer must notice.
+
+`pytest tests/model/test_mutants.py -s` lists each mutant with the property that caught it. A mutant
+that survives is a program that is missing, or a rule that is not needed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from farref.tracetest.files import TraceError, differences
+
+from .explorer import TooManyStatesError, explore
+from .foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
+from .model import ProgramModel
+from .mutants import (
+    ALIAS,
+    BORROWING,
+    BY_TRACE,
+    CAUGHT,
+    CONTEXT,
+    DELIVERY,
+    LENDING,
+    LOANS,
+    NAMES,
+    OWNER,
+    RINGS,
+    USER,
+    Mutant,
+    mutated,
+)
+from .programs import PROGRAMS
+from .wire import LINKS, WireModel, small_numbers
+
+TRACES = Path(__file__).parents[1] / "traces"
+PROGRAM_OF = {program.name: program for program in PROGRAMS}
+LINK_OF = {link.name: link for link in LINKS}
+MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS, *ALIAS, *NAMES, *RINGS)
+
+
+def caught(mutant: Mutant) -> str | None:
+    """The property that does not hold in *mutant*, if its program or trace finds one."""
+    where = CAUGHT[str(mutant)]
+    if where in BY_TRACE:
+        return "its trace is another" if differs(mutant, where) else None
+    program = PROGRAM_OF[where]
+    with mutated(mutant):
+        looks = program.victims is not None
+        result = explore(ProgramModel(program), limit=300_000, progress=looks)
+    if result.mistake is not None:
+        return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
+    missing = set(program.reaches) - result.seen
+    return f"never violated: {', '.join(sorted(missing))}" if missing else None
+
+
+def differs(mutant: Mutant, trace: str) -> bool:
+    """Whether *trace* shows anything but what it should, or cannot go on."""
+    with mutated(mutant):
+        try:
+            return bool(differences(TRACES / f"{trace}.txt"))
+        except TraceError:
+            return True
+
+
+def caught_on_the_wire(mutant: Mutant) -> str | None:
+    """The same for a mutant of delivery."""
+    link = LINK_OF[CAUGHT[str(mutant)]]
+    with mutated(mutant), small_numbers(link):
+        try:
+            result = explore(WireModel(link), limit=10_000, progress=True)
+        except TooManyStatesError as error:
+            return f"it has no end: {error}"
+    if result.mistake is not None:
+        return f"{result.mistake.property!r} does not hold: {result.mistake.reason}"
+    missing = set(link.reaches) - result.seen
+    return f"never violated: {', '.join(sorted(missing))}" if missing else None
+
+
+@pytest.mark.parametrize("mutant", MACHINES, ids=str)
+def test_a_mutant_of_the_machines_is_caught(mutant: Mutant) -> None:
+    how = caught(mutant)
+    assert how is not None, f"{mutant} survives {CAUGHT[str(mutant)]!r}"
+    print(f"{mutant}\n    {CAUGHT[str(mutant)]}: {how}")  # noqa: T201 - the list of mutants
+
+
+@pytest.mark.parametrize("mutant", DELIVERY, ids=str)
+def test_a_mutant_of_delivery_is_caught(mutant: Mutant) -> None:
+    how = caught_on_the_wire(mutant)
+    assert how is not None, f"{mutant} survives {CAUGHT[str(mutant)]!r}"
+    print(f"{mutant}\n    {CAUGHT[str(mutant)]}: {how}")  # noqa: T201 - the list of mutants
+
+
+@pytest.mark.parametrize(("mutant", "foreign"), FOREIGN_MUTANTS, ids=str)
+def test_a_mutant_that_believes_a_foreign_message_is_caught(
+    mutant: Mutant, foreign: Foreign
+) -> None:
+    assert foreign.flaw() is None
+    with mutated(mutant):
+        how = foreign.flaw()
+    assert how is not None, f"{mutant} survives {foreign}"
+    print(f"{mutant}\n    {foreign}: {how}")  # noqa: T201 - the list of mutants
+
+
+def test_each_mutant_is_listed_once() -> None:
+    names = [str(mutant) for mutant in (*MACHINES, *DELIVERY)]
+    assert sorted(names) == sorted(CAUGHT)
+
+
+def test_each_refusal_has_a_mutant() -> None:
+    assert {foreign for _, foreign in FOREIGN_MUTANTS} == set(FOREIGN)

@@ -1,0 +1,345 @@
+"""Longer random programs and schedules, over the same machines, world and properties.
+
+Hypothesis draws a script for each of 4 or 5 endpoints, who may die, and which of the possible
+moves comes next; when the drawn moves are used up, the first possible one is taken until
+nothing happens any more. Every `always` property holds after every move, and every
+`eventually` property at the end. A failure is shrunk to a short program and told as a trace.
+
+The last test sends messages that may be wrong in any way to endpoints in the middle of such
+runs: a machine takes them or refuses them, and what it refuses changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from farref.protocol.errors import ProtocolError
+from farref.protocol.ids import CallId, ForkId, RRefId
+from farref.protocol.messages import (
+    Ack,
+    Call,
+    Cancel,
+    Cargo,
+    ChildAck,
+    Create,
+    Delete,
+    Descriptor,
+    Fetch,
+    ForkRequest,
+    Hop,
+    Invoke,
+    Message,
+    NotifyRefRemoved,
+    Passing,
+    Probe,
+    RefRemoved,
+    Reply,
+    Returned,
+    Tell,
+)
+from farref.protocol.messages import Report as MessageReport
+from farref.protocol.sharing import DISCIPLINES, Sharing
+
+from .endpoint import worker
+from .model import ProgramModel
+from .script import (
+    Abandon,
+    Action,
+    Ask,
+    Drop,
+    Get,
+    Keep,
+    Method,
+    Own,
+    Pickle,
+    Remote,
+    Revoke,
+    Say,
+    Script,
+)
+from .state import clone, freeze
+from .steps import Deliver
+from .world import Crash, Move, Program, State
+
+QUICK = settings(
+    max_examples=150,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+LONG = settings(QUICK, max_examples=1_500)
+MANY_MOVES = 5000
+
+NAMES = ("x", "y", "z")
+ENDPOINTS = ("A", "B", "C", "D", "E")
+
+
+# ---- programs
+
+
+@cache  # a strategy that is made anew for each draw costs more than what is drawn
+def bodies(endpoints: tuple[str, ...], depth: int) -> st.SearchStrategy[Script]:
+    """What a receiver does with the reference "x" that it got."""
+    others = st.sampled_from(endpoints)
+    keep = st.sampled_from(NAMES).map(lambda name: Keep("x", name))
+    last = st.sampled_from([(), (Get("g", "x"),), (Method("m", "x"),)])
+    if depth == 0:
+        return st.one_of(keep.map(lambda action: (action,)), last)
+    deeper = bodies(endpoints, depth - 1)
+    say = st.builds(lambda to, body: Say(to, ("x",), body), others, deeper)
+    back = st.builds(lambda to, body: Ask("c", to, ("x",), body), others, deeper)
+    return st.one_of(
+        last, st.tuples(say | back, keep), st.tuples(say, say), keep.map(lambda a: (a,))
+    )
+
+
+@st.composite
+def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...]) -> Script:
+    """A script of *me*'s that never waits for something that may not come."""
+    others = st.sampled_from(endpoints)
+    held: list[str] = []
+    asked: list[str] = []
+    script: list[Action] = []
+    for number in range(draw(st.integers(0, 5))):
+        call = f"{me}{number}"
+        if not held:
+            new = f"x{number}"
+            held.append(new)
+            script.append(Own(new) if draw(st.booleans()) else Remote(new, draw(others)))
+            continue
+        name = draw(st.sampled_from(held))
+        body = tuple(_rename(action, name) for action in draw(bodies(endpoints, 2)))
+        to = draw(others)
+        choice = draw(st.integers(0, 10))
+        if choice == 0:
+            held.remove(name)
+            script.append(Drop(name))
+        elif choice <= 3:
+            script.append(Say(to, (name,), body, readable=draw(st.integers(0, 9)) > 0))
+        elif choice <= 5:
+            asked.append(call)
+            returns = (name,) if draw(st.booleans()) else ()
+            script.append(Ask(call, to, (name,), body, returns, (Keep(name, f"{name}'"),)))
+        elif choice == 6:
+            asked.append(call)
+            script.append(Get(call, name) if draw(st.booleans()) else Method(call, name, (name,)))
+        elif choice == 7 and asked:
+            script.append(Revoke(draw(st.sampled_from(asked))))
+        elif choice == 8:
+            asked.append(call)
+            held.remove(name)  # with the request still on its way, if it so happens
+            script.append(Get(call, name) if draw(st.booleans()) else Method(call, name))
+            script.append(Drop(name))
+        elif choice == 9:
+            plain = draw(st.booleans())
+            script += (
+                (Say(to), Ask(call, to))
+                if plain
+                else (Pickle(name, to, for_call=draw(st.booleans())), Abandon())
+            )
+        else:
+            new = f"x{number}"
+            held.append(new)
+            owners = [each for each in script if isinstance(each, Remote) and each.name == name]
+            as_method = draw(st.booleans())
+            if owners and as_method:
+                script.append(Remote(new, owners[0].to, method_of=name))
+            else:
+                script.append(Remote(new, to, (name,), returns=(name,)))
+    script += [Drop(name) for name in held if draw(st.integers(0, 3))]
+    return tuple(script)
+
+
+def _rename(action: Action, name: str) -> Action:
+    """The body's "x" is called *name* here."""
+    match action:
+        case Keep(under=under):
+            return Keep(name, under)
+        case Get(call=call):
+            return Get(call, name)
+        case Method(call=call):
+            return Method(call, name)
+        case Say(to=to, body=body):
+            return Say(to, (name,), tuple(_rename(each, name) for each in body))
+        case Ask(call=call, to=to, body=body):
+            return Ask(call, to, (name,), tuple(_rename(each, name) for each in body))
+        case _:
+            return action
+
+
+@st.composite
+def programs(draw: st.DrawFn, *, deaths: bool, sharing: Sharing) -> Program:
+    """A program of 4 or 5 endpoints."""
+    endpoints = ENDPOINTS[: draw(st.integers(4, 5))]
+    parts = {me: draw(scripts(me, endpoints)) for me in endpoints}
+    mortal = draw(st.lists(st.sampled_from(endpoints), unique=True, max_size=2)) if deaths else []
+    return Program("random", parts, tuple(mortal), sharing)
+
+
+ANY_SHARING = st.sampled_from(tuple(DISCIPLINES)).flatmap(
+    lambda sharing: programs(deaths=False, sharing=sharing)  # type: ignore[arg-type]
+)
+SCHEDULES = st.lists(st.integers(0, 97), max_size=250)
+
+
+class Run:
+    """One way through *program*."""
+
+    def __init__(self, program: Program) -> None:
+        self.model = ProgramModel(program)
+        self.state = self.model.start()
+        self.trace: list[tuple[State, Move, State]] = []
+
+    def step(self, choose: Callable[[int], int]) -> bool:
+        """Take the move that is chosen; False if there is none."""
+        moves = list(self.model.moves(self.state))
+        if not moves:
+            return False
+        move, after = moves[choose(len(moves))]
+        self.trace.append((self.state, move, after))
+        self.state = after
+        mistake = self.model.judge(after)
+        if mistake is not None:
+            self.fail(f"{mistake.property!r} does not hold: {mistake.reason}")
+        return True
+
+    def finish(self) -> None:
+        """Go on until nothing happens any more, without further crashes."""
+        for _ in range(MANY_MOVES):
+            moves = self.model.moves(self.state)
+            calm = (index for index, (move, _) in enumerate(moves) if move.step != Crash())
+            first = next(calm, None)
+            if first is None:
+                break
+            self.step(lambda _, first=first: first)  # type: ignore[misc]
+        else:
+            self.fail("it does not end")
+        mistake = self.model.judge_end(self.state)
+        if mistake is not None:
+            self.fail(f"{mistake.property!r} does not hold: {mistake.reason}")
+
+    def fail(self, reason: str) -> None:
+        """Tell what happened."""
+        lines = [self.model.show(*each) for each in self.trace]
+        pytest.fail("\n".join([reason, *lines]), pytrace=False)
+
+
+def run(program: Program, schedule: list[int]) -> None:
+    it = Run(program)
+    for choice in schedule:
+        if not it.step(lambda count, choice=choice: choice % count):  # type: ignore[misc]
+            break
+    it.finish()
+
+
+@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_random_programs(sharing: Sharing, deaths: bool) -> None:
+    QUICK(given(programs(deaths=deaths, sharing=sharing), SCHEDULES)(run))()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_many_random_programs(sharing: Sharing, deaths: bool) -> None:
+    LONG(given(programs(deaths=deaths, sharing=sharing), SCHEDULES)(run))()
+
+
+# ---- messages that no correct peer sends
+
+WORKERS = st.sampled_from([worker(name) for name in ENDPOINTS[:4]])
+NUMBERS = st.integers(1, 4)
+RREFS = st.builds(RRefId, WORKERS, NUMBERS)
+FORKS = st.builds(ForkId, WORKERS, NUMBERS)
+CALLS = st.builds(CallId, WORKERS, NUMBERS)
+DESCRIPTORS = st.builds(
+    Descriptor,
+    rref=RREFS,
+    fork=FORKS,
+    owner=WORKERS,
+    parent=WORKERS,
+    passing=st.sampled_from(Passing),
+    counted=st.booleans(),
+)
+BORROWERS = st.lists(st.tuples(FORKS, WORKERS), max_size=2).map(tuple)
+REPORTS = st.builds(
+    MessageReport, rref=RREFS, fork=FORKS, owner=WORKERS, held=st.booleans(), borrowers=BORROWERS
+)
+LOANS = st.lists(REPORTS, max_size=2).map(tuple)
+DELETES = st.builds(
+    Delete, rref=RREFS, forks=st.lists(FORKS, max_size=3).map(tuple), borrowers=BORROWERS
+)
+CARGOES = st.builds(
+    lambda references: Cargo(descriptors=tuple(references)), st.lists(DESCRIPTORS, max_size=2)
+)
+HOPS = st.lists(st.builds(Hop, run=CALLS, call=CALLS), max_size=1).map(tuple)
+MESSAGES: st.SearchStrategy[Message] = st.one_of(
+    st.builds(ForkRequest, rref=RREFS, fork=FORKS),
+    st.builds(Ack, rref=RREFS, fork=FORKS),
+    st.builds(ChildAck, rref=RREFS, fork=FORKS),
+    DELETES,
+    st.builds(Returned, loans=LOANS),
+    st.builds(NotifyRefRemoved, loans=st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple)),
+    st.builds(RefRemoved, removed=st.lists(DELETES, max_size=2).map(tuple)),
+    st.builds(Cancel, call=CALLS, rref=st.none() | RREFS),
+    st.builds(Probe, start=RREFS, call=CALLS, rref=st.none() | RREFS, path=HOPS, before=HOPS),
+    st.builds(Tell, cargo=CARGOES),
+    st.builds(Call, call=CALLS, cargo=CARGOES),
+    st.builds(
+        Create,
+        call=CALLS,
+        rref=RREFS,
+        fork=FORKS,
+        cargo=CARGOES,
+        target=st.none() | RREFS,
+        settled=st.integers(0, 4),
+    ),
+    st.builds(Invoke, call=CALLS, rref=RREFS, cargo=CARGOES),
+    st.builds(Fetch, call=CALLS, rref=RREFS),
+    st.builds(Reply, call=CALLS, cargo=CARGOES, loans=LOANS),
+)
+
+
+@settings(QUICK, max_examples=100)
+@given(ANY_SHARING, SCHEDULES, st.lists(st.tuples(WORKERS, MESSAGES), max_size=60))
+def test_what_is_refused_changes_nothing(
+    program: Program, schedule: list[int], wrong: list[tuple[object, Message]]
+) -> None:
+    it = Run(program)
+    for choice in schedule:
+        if not it.step(lambda count, choice=choice: choice % count):  # type: ignore[misc]
+            break
+    for endpoint in it.model.world.living(it.state):
+        for sender, message in wrong:
+            context = clone(endpoint.context)
+            before = freeze(context)
+            try:
+                context.receive(sender, message)  # type: ignore[arg-type]
+            except ProtocolError:
+                assert freeze(context) == before, f"{message} was refused and changed something"
+
+
+@settings(QUICK, max_examples=100)
+@given(ANY_SHARING, SCHEDULES)
+def test_what_comes_twice_is_refused_or_harmless(program: Program, schedule: list[int]) -> None:
+    """The machines assume at most once; a repetition still never does half of something."""
+    it = Run(program)
+    for choice in schedule:
+        if not it.step(lambda count, choice=choice: choice % count):  # type: ignore[misc]
+            break
+    for _, move, after in it.trace:
+        if isinstance(move.step, Deliver):
+            context = clone(it.model.world.endpoints[after.endpoints[move.place]].context)
+            before = freeze(context)
+            try:
+                context.receive(move.step.sender, move.step.message)
+            except ProtocolError:
+                assert freeze(context) == before

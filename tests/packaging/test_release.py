@@ -1,0 +1,103 @@
+"""What `make release-check` refuses, each on a small repository with that one mistake."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).parents[2] / "tools" / "release_check.py"
+URL = '[project.urls]\nSource = "https://git.example.org/a"\n'
+CHANGES = (
+    "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2030-01-02\n\n- a\n\n## [1.1.0] - 2029-01-02\n"
+)
+
+
+def tool() -> Any:
+    spec = importlib.util.spec_from_file_location("release_check", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def git(root: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=n", "-c", "user.email=e@example.org")
+    subprocess.run(["git", *who, *arguments], cwd=root, check=True, capture_output=True)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "a"\nversion = "1.2.0"\n{URL}')
+    (tmp_path / "CHANGELOG.md").write_text(CHANGES)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "all")
+    return tmp_path
+
+
+def wrong(root: Path) -> list[str]:
+    checks = tool()
+    return [
+        each for check in (checks.tree, checks.changelog, checks.addresses) for each in check(root)
+    ]
+
+
+def test_nothing_is_wrong(root: Path) -> None:
+    assert wrong(root) == []
+
+
+def test_a_tree_with_changes(root: Path) -> None:
+    (root / "new.py").write_text("")
+    (problem,) = wrong(root)
+    assert "not committed" in problem
+
+
+def test_a_tag_that_is_taken(root: Path) -> None:
+    git(root, "tag", "v1.2.0")
+    (problem,) = wrong(root)
+    assert problem == "the tag v1.2.0 is there already: raise the version in pyproject.toml"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            "## [1.2.0] - 2030-01-02",
+            "## [1.3.0] - 2030-01-02",
+            "is 1.3.0; pyproject.toml has 1.2.0",
+        ),
+        ("## [1.2.0] - 2030-01-02", "## [1.2.0]", "has no date"),
+        ("## [Unreleased]\n", "## [Unreleased]\n\n- more\n", "below [Unreleased]"),
+    ],
+)
+def test_a_changelog_of_another_version(root: Path, before: str, after: str, said: str) -> None:
+    (root / "CHANGELOG.md").write_text(CHANGES.replace(before, after))
+    git(root, "commit", "-q", "-a", "-m", "more")
+    (problem,) = wrong(root)
+    assert said in problem
+
+
+def test_an_address_that_nobody_has(root: Path) -> None:
+    text = (root / "pyproject.toml").read_text()
+    (root / "pyproject.toml").write_text(text.replace("git.example.org", "farref.invalid"))
+    git(root, "commit", "-q", "-a", "-m", "more")
+    (problem,) = wrong(root)
+    assert problem.startswith("[project.urls] Source is a placeholder, https://farref.invalid/a")
+
+
+def test_this_trees_wheel_and_sdist_agree(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    assert list(tool().built(TOOL.parent.parent, tmp_path)) == []
+
+
+def test_it_is_a_command_that_says_what_it_does() -> None:
+    run = subprocess.run(
+        [sys.executable, TOOL, "--help"], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert "Uploads nothing" in run.stdout

@@ -1,0 +1,257 @@
+"""Each rule of the borrowing machines removed in turn: the trace that tells of it goes wrong.
+
+The rules are those at the top of ``protocol/borrowing.py``. A mutant is a shipped machine with
+one piece of its source replaced (see `tests.model.mutants`). Its trace then shows an object
+that is freed early, something that is left for ever, or a wait that nobody ends.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
+
+import pytest
+
+from farref.protocol.borrowing import BorrowingOwner, BorrowingUser
+from farref.protocol.entries import Entries
+from farref.protocol.lending import LendingOwner
+from farref.protocol.loans import Loans
+from farref.protocol.owner import Owner
+from farref.protocol.user import User
+from farref.tracetest.files import differences, parse
+from farref.tracetest.language import run
+from farref.tracetest.world import BadCommandError, World
+
+from ..model.mutants import Mutant, mutated
+
+if TYPE_CHECKING:
+    from farref.protocol.effects import Effect
+    from farref.protocol.ids import ForkId, WorkerId
+    from farref.protocol.messages import Delete, Report
+
+TRACES = Path(__file__).parents[1] / "traces"
+
+FREED_EARLY = "still holds"
+LEFT = "something is left"
+
+
+class Rule(NamedTuple):
+    """A rule, removed: what is *wrong* in its trace then."""
+
+    number: int
+    trace: str
+    mutant: Mutant
+    wrong: str
+
+    def __str__(self) -> str:
+        return f"rule {self.number}: {self.mutant}"
+
+
+def borrower(name: str, method: str, old: str, new: str) -> Mutant:
+    return Mutant(name, BorrowingUser, method, old, new)
+
+
+RULES = (
+    Rule(
+        1,
+        "borrowing/rule_1_one_guardian",
+        borrower(
+            "reports by every loan, and hands its table over",
+            "end_loan",
+            "if self.guardian == fork",
+            "if True",
+        ),
+        FREED_EARLY,
+    ),
+    Rule(
+        1,
+        "borrowing/rule_1_one_guardian",
+        borrower("reports by the last loan", "borrow", "if not self._covered:", "if True:"),
+        FREED_EARLY,
+    ),
+    Rule(
+        2,
+        "borrowing/rule_2_epochs",
+        Mutant(
+            "removes whatever the sender holds",
+            Owner,
+            "delete",
+            "in message.forks:",
+            "in [fork for fork, to in self.forks.items() if to == sender]:",
+        ),
+        FREED_EARLY,
+    ),
+    Rule(
+        3,
+        "borrowing/rule_3_announcing",
+        borrower(
+            "announces itself only when its own lender dies",
+            "died",
+            "return self._announce(mint)",
+            "return [] if self.guardian or self.reported else self._announce(mint)",
+        ),
+        FREED_EARLY,
+    ),
+    Rule(
+        4,
+        "borrowing/rule_4_taking_back",
+        Mutant(
+            "takes no table back",
+            Loans,
+            "take_back",
+            "message.loans if isinstance(message, Reply | Returned) else ()",
+            "()",
+        ),
+        FREED_EARLY,
+    ),
+    Rule(
+        4,
+        "borrowing/a_table_for_the_dead",
+        borrower("hands its table to the dead", "died", "self.guardian = None", "pass"),
+        FREED_EARLY,
+    ),
+    Rule(
+        5,
+        "borrowing/example_1_forwarding_what_we_own",
+        Mutant("does not use what it lent on", User, "in_use", " or self.children", ""),
+        FREED_EARLY,
+    ),
+    Rule(
+        5,
+        "borrowing/rule_5_in_use",
+        borrower(
+            "answers a notice while a later loan lasts",
+            "notified",
+            "return self._know(fork) + self.settle()",
+            "return [removal(self.rref, self.owner, fork)]",
+        ),
+        FREED_EARLY,
+    ),
+    Rule(
+        5,
+        "borrowing/rule_5_an_announcement_covers_nothing",
+        borrower("is covered by an announcement", "_covered", "and not self.announcing", ""),
+        FREED_EARLY,
+    ),
+    Rule(
+        5,
+        "borrowing/an_announcement_is_waited_for",
+        borrower(
+            "lets go with an announcement out",
+            "_hold_on",
+            "if self.announcing:",
+            "if self.announcing and self.in_use:",
+        ),
+        "gives up B/1",
+    ),
+    Rule(
+        5,
+        "borrowing/an_announced_table_stays",
+        borrower(
+            "hands over a table that it has announced",
+            "_hold_on",
+            "return True, ()",
+            "return True, self._take_table()",
+        ),
+        FREED_EARLY,
+    ),
+    Rule(
+        5,
+        "malformed/borrowing",
+        borrower(
+            "believes a table without a loan",
+            "loan_ended",
+            "if self.children.get(fork) == sender:",
+            "if True:",
+        ),
+        "borrower D/1 of D",
+    ),
+    Rule(
+        6,
+        "borrowing/rule_6_an_announcement_is_a_fork_request",
+        borrower(
+            "announces itself under the fork of its loan",
+            "_announce",
+            "self.requested = mint()",
+            "self.requested = self.guardian or mint()",
+        ),
+        LEFT,
+    ),
+    Rule(
+        6,
+        "borrowing/rule_6_an_announcement_that_comes_too_late",
+        Mutant("waits for what was freed", Entries, "own_or_await", "[Lose(rref)]", "[]"),
+        LEFT,
+    ),
+    Rule(
+        6,
+        "borrowing/a_notice_for_nothing",
+        Mutant(
+            "does not answer for an entry that is gone",
+            Loans,
+            "_notified",
+            "return [removal(rref, sender, fork)]",
+            "return []",
+        ),
+        LEFT,
+    ),
+    Rule(
+        6,
+        "borrowing/a_notice_for_nothing",
+        borrower(
+            "does not count a loan that is over",
+            "notified",
+            "return self._know(fork) + self.settle()",
+            "return self.settle()",
+        ),
+        LEFT,
+    ),
+)
+
+
+def told(trace: str) -> str:
+    """All that the trace shows, also after a command that makes no sense any more."""
+    world = World()
+    lines: list[str] = []
+    for block in parse(TRACES / f"{trace}.txt"):
+        for _, command in block.commands:
+            world.lines = []
+            try:
+                run(world, command)
+            except (BadCommandError, AssertionError) as error:
+                world.say(f"({command}: {error})")
+            lines += world.lines
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_without_the_rule_its_trace_goes_wrong(rule: Rule) -> None:
+    assert not differences(TRACES / f"{rule.trace}.txt")
+    assert rule.wrong not in told(rule.trace)
+    with mutated(rule.mutant):
+        without = told(rule.trace)
+    assert rule.wrong in without, f"{rule.mutant} survives {rule.trace}:\n{without}"
+
+
+def test_each_of_the_six_rules_is_removed() -> None:
+    assert {rule.number for rule in RULES} == set(range(1, 7))
+
+
+def test_an_owner_that_unpins_before_it_merges_a_reply_frees_too_early() -> None:
+    def unpin_first(
+        self: BorrowingOwner, sender: WorkerId, fork: ForkId, report: Report | None
+    ) -> list[Effect]:
+        effects = LendingOwner.loan_ended(self, sender, fork, report)
+        return effects + (self._merge(report.borrowers) if report is not None else [])
+
+    with patch.object(BorrowingOwner, "loan_ended", unpin_first):
+        assert FREED_EARLY in told("borrowing/tables_merge_on_replies")
+
+
+def test_an_owner_that_lets_go_before_it_merges_a_removal_frees_too_early() -> None:
+    def let_go_first(self: BorrowingOwner, sender: WorkerId, message: Delete) -> list[Effect]:
+        return LendingOwner.delete(self, sender, message) + self._merge(message.borrowers)
+
+    with patch.object(BorrowingOwner, "delete", let_go_first):
+        assert FREED_EARLY in told("borrowing/the_table_in_ref_removed")

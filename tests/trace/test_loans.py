@@ -1,0 +1,359 @@
+"""Traces of loans: what the machines really do, recorded as actors record it, and read back."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from farref.protocol.sharing import DISCIPLINES
+from farref.trace import load, read, save, tell
+from farref.trace.notes import of_discipline, parsed
+from farref.trace.records import parse
+from farref.trace.view import Stage
+
+from ..protocol.counting import World, random_program
+from .recordings import Tape, forwarding
+
+if TYPE_CHECKING:
+    from farref.protocol.sharing import Sharing
+    from farref.trace import Story
+
+A, B, C, D = "A@1", "B@2", "C@3", "D@4"
+X = "B@2/1"
+
+
+def stages(story: Story, fork: str) -> list[str]:
+    return [
+        change.stage.value for row in story.rows for change in row.changes if change.fork.id == fork
+    ]
+
+
+def labels(story: Story, message: str) -> list[str]:
+    return [row.labels[0] for row in story.rows if getattr(row, "kind", "") == message]  # type: ignore[union-attr]
+
+
+# ---- whatever the machines do is read right
+
+
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_after_any_program_nothing_is_left(sharing: Sharing, tmp_path: Path) -> None:
+    for seed in range(60):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        story = random_program(World(sharing, trace=str(folder)), seed).read()
+        assert story.summary.left == (), seed
+        assert story.summary.freed == story.summary.objects
+
+
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_a_leak_is_seen(sharing: Sharing, tmp_path: Path) -> None:
+    """C keeps what it was lent, and never lets go."""
+    world = World(sharing, trace=str(tmp_path))
+    x = world.made("A", "B")
+    task = world.call("A", "C", x)
+    task.keep(x)
+    task.end()
+    world.drop("A", x)
+    left = world.read().summary.left
+    assert left[0] == "A/1, owned by B, is not freed"
+    assert left[1].endswith(" A/2 of A/1, held by C, is known to the owner still")
+
+
+@pytest.mark.parametrize(
+    ("sharing", "says"),
+    [
+        ("lend", "loan A/2 of A/1, lent by A to C, is not returned"),
+        ("borrow", "loan A/2 of A/1, lent by A to C, is not returned"),
+        ("fork", "fork A/2 of A/1, held by C, is known to the owner still"),
+    ],
+)
+def test_a_call_that_never_returns_is_seen(sharing: Sharing, says: str, tmp_path: Path) -> None:
+    world = World(sharing, trace=str(tmp_path))
+    world.call("A", "C", world.made("A", "B"))
+    assert says in world.read().summary.left
+
+
+def test_what_a_borrower_holds_is_left_until_the_owner_is_told(tmp_path: Path) -> None:
+    world = World("borrow", trace=str(tmp_path))
+    x = world.made("A", "B")
+    task = world.call("A", "C", x)
+    task.keep(x)
+    task.end()
+    says = "loan A/2 of A/1, held by C, has not been told to the owner"
+    assert says in world.read().summary.left
+
+
+# ---- the life of a loan
+
+
+def test_a_loan_is_returned_by_the_reply(tmp_path: Path) -> None:
+    world = World("lend", trace=str(tmp_path))
+    x = world.made("A", "B")
+    world.call("A", "C", x).end()
+    world.drop("A", x)
+    story = world.read()
+    assert stages(story, "A@0/2") == ["lent", "returned"]
+    assert labels(story, "Call") == ["call (A/1), lends A/1 as A/2"]
+    assert labels(story, "Reply") == ["reply to (), A/2 returned"]
+
+
+def test_a_loan_that_is_kept_becomes_a_fork(tmp_path: Path) -> None:
+    world = World("lend", trace=str(tmp_path))
+    x = world.made("A", "B")
+    task = world.call("A", "C", x)
+    task.keep(x)
+    task.end()
+    world.drop("A", x)
+    world.drop("C", x)
+    story = world.read()
+    assert stages(story, "A@0/2") == ["lent", "known", "deleted"]
+    assert labels(story, "Reply") == ["reply to (), holds A/2"]
+
+
+def test_a_borrower_reaches_the_owner_reply_by_reply(tmp_path: Path) -> None:
+    world = World("borrow", trace=str(tmp_path))
+    x = world.own("A")
+    outer = world.call("A", "C", x)
+    inner = world.call("C", "D", x)
+    inner.keep(x)
+    inner.end()
+    outer.end()
+    world.drop("A", x)
+    world.drop("D", x)
+    story = world.read()
+    assert stages(story, "C@0/1") == ["lent", "held", "known", "deleted"]
+    assert stages(story, "A@0/1") == ["lent", "returned"]
+    assert labels(story, "Reply") == [
+        "reply to (), holds C/1",
+        "reply to (), A/1 returned; borrowers: D by C/1",
+    ]
+    assert labels(story, "NotifyRefRemoved") == ["notify at the end of C/1"]
+    assert labels(story, "RefRemoved") == ["removed C/1"]
+
+
+def test_a_table_is_handed_over_by_whoever_leaves(tmp_path: Path) -> None:
+    world = World("borrow", trace=str(tmp_path))
+    x = world.made("A", "B")
+    task = world.call("A", "C", x)
+    task.keep(x)
+    task.end()
+    world.drop("A", x)
+    world.drop("C", x)
+    story = world.read()
+    assert stages(story, "A@0/2") == ["lent", "held", "known", "deleted"]
+    assert labels(story, "RefRemoved") == ["removed A/1; borrowers: C by A/2", "removed A/2"]
+
+
+def test_a_loan_to_the_owner_comes_home(tmp_path: Path) -> None:
+    world = World("lend", trace=str(tmp_path))
+    x = world.made("A", "B")
+    world.call("A", "B", x).end()
+    world.drop("A", x)
+    assert stages(world.read(), "A@0/2") == ["home"]  # one row: lent and arrived
+
+
+def test_a_loan_that_comes_back_is_no_new_fork(tmp_path: Path) -> None:
+    world = World("lend", trace=str(tmp_path))
+    x = world.made("A", "B")
+    world.call("A", "C", x).end(x)
+    world.drop("A", x, *world.results)
+    story = world.read()
+    assert list(story.forks) == ["A@0/1", "A@0/2"]
+    assert stages(story, "A@0/2") == ["lent", "returned"]
+    assert labels(story, "Reply") == ["reply [A/1] to (), A/2 returned"]
+
+
+def test_a_creation_returns_its_loans_by_a_message(tmp_path: Path) -> None:
+    world = World("lend", trace=str(tmp_path))
+    x = world.made("A", "B")
+    y = world.remote("A", "C", x)
+    world.running("C").end()
+    world.drop("A", x, y)
+    story = world.read()
+    assert labels(story, "Returned") == ["A/2 returned"]
+    (loan,) = (fork for fork in story.forks.values() if fork.loan)
+    assert loan.stage is Stage.RETURNED
+
+
+def test_many_loans_are_counted(tmp_path: Path) -> None:
+    world = World("borrow", trace=str(tmp_path))
+    xs = [world.own("A") for _ in range(5)]
+    task = world.call("A", "C", *xs)
+    task.keep(*xs[1:])
+    task.end()
+    world.drop("A", *xs)
+    world.drop("C", *xs[1:])
+    story = world.read()
+    assert labels(story, "Call") == ["call (5 references), lends 5 references"]
+    assert labels(story, "Reply") == ["reply to (), holds 4 references; A/1 returned"]
+    assert labels(story, "NotifyRefRemoved") == ["notify at the end of 4 references"]
+    assert labels(story, "RefRemoved") == ["removed 4 references"]
+
+
+def test_a_dead_lender_is_replaced_by_what_its_borrower_announces() -> None:
+    tape = Tape()
+    tape.pass_on(A, C, "Call", call="A@1/1", label="f", carries=[[X, "A@1/2", B, "loan"]])
+    tape.note(C, "died", peer=A)
+    tape.pass_on(C, B, "ForkRequest", rref=X, fork="C@3/1")
+    tape.note(B, "known", rref=X, fork="C@3/1", holder=C)
+    tape.pass_on(B, C, "Ack", rref=X, fork="C@3/1")
+    tape.note(C, "buried", peer=A)
+    tape.pass_on(C, B, "RefRemoved", removed=[{"rref": X, "forks": ["C@3/1"], "borrowers": []}])
+    tape.note(B, "free", rref=X)
+    story = tell(tape.recording())
+    assert stages(story, "A@1/2") == ["lent", "joined"]
+    assert stages(story, "C@3/1") == ["known", "deleted"]
+    assert story.summary.left == ()
+
+
+CRASH = """
+import os, sys, time
+from farref import RRef, System, WorkerDiedError, rpc_async, rpc_sync
+
+
+def on_d(x):
+    time.sleep(1.0)
+    return x.to_here()
+
+
+def on_c(x):
+    rpc_async("D", on_d, args=(x,))
+    time.sleep(0.8)
+
+
+def on_a(x):
+    rpc_async("C", on_c, args=(x,))
+    time.sleep(0.3)
+    os._exit(1)
+
+
+def on_b():
+    try:
+        rpc_sync("A", on_a, args=(RRef("data"),))
+    except WorkerDiedError:
+        pass
+
+
+with System(sharing=sys.argv[1], orphan_grace=0.3, trace=sys.argv[2]) as system:
+    for name in "ABCD":
+        system.worker(name)
+    rpc_sync("B", on_b)
+    time.sleep(2.0)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_the_death_of_a_lender_of_real_actors(sharing: Sharing, tmp_path: Path) -> None:
+    """B lends to A, A to C, C to D; A dies, and D still gets the value."""
+    program, folder = tmp_path / "program.py", tmp_path / "trace"
+    program.write_text(CRASH)
+    subprocess.run([sys.executable, str(program), sharing, str(folder)], check=True, timeout=60)
+    story = read(folder)
+    assert story.summary.left == ()
+    assert story.summary.freed == 1
+    announced = story.summary.control["ForkRequest"]
+    assert announced == {"lend": 1, "borrow": 2, "fork": 2}[sharing]
+    assert "Fetch" in story.summary.user
+
+
+def test_a_dead_borrower_is_buried() -> None:
+    tape = Tape()
+    tape.pass_on(B, C, "Call", call="B@2/1", label="f", carries=[[X, "B@2/1", B, "loan"]])
+    tape.note(B, "died", peer=C)
+    tape.note(B, "buried", peer=C)
+    tape.note(B, "free", rref=X)
+    story = tell(tape.recording())
+    assert stages(story, "B@2/1") == ["lent", "deleted"]
+    assert story.summary.left == ()
+
+
+# ---- the steps of a published example
+
+
+def test_steps_are_found_where_they_happened() -> None:
+    story = tell(forwarding(), notes="3b F: x.borrowers.append(g) <= F learns that G holds F/1")
+    (row,) = (row for row in story.rows if row.notes)
+    assert [(note.at, note.text) for note in row.notes] == [("F@1", "3b F: x.borrowers.append(g)")]
+    assert row.labels[0] == "reply to g(), holds F/1"  # type: ignore[union-attr]
+    assert (story.summary.noted, story.summary.missing) == (1, ())
+
+
+def test_a_step_out_of_its_order_is_missing() -> None:
+    steps = "6 end <= F frees F/1\n1 begin <= F calls g on G"
+    summary = tell(forwarding(), notes=steps).summary
+    assert summary.noted == 1
+    assert summary.missing == ("1 begin (F calls g on G)",)
+
+
+def test_steps_are_kept_in_a_saved_trace(tmp_path: Path) -> None:
+    steps = "1 F submits g <= F calls g on G\n9 never <= H frees F/1"
+    save(tell(forwarding(), "a title", steps), tmp_path / "t.jsonl")
+    again = read(tmp_path / "t.jsonl").summary
+    assert (again.noted, again.missing) == (1, ("9 never (H frees F/1)",))
+
+
+def test_steps_of_one_discipline() -> None:
+    steps = "1 all <= F frees F/1\n[borrow] 2 some <= F frees F/1"
+    assert [step for step, _ in parsed(of_discipline(steps, "borrow"))] == ["1 all", "2 some"]
+    assert [step for step, _ in parsed(of_discipline(steps, "lend"))] == ["1 all"]
+    assert parsed(of_discipline(steps, "fork")) == []
+
+
+def test_a_step_says_by_what_it_is_known() -> None:
+    with pytest.raises(ValueError, match="a step is written"):
+        parsed("3b F: x.borrowers.append(g)")
+
+
+# ---- the lines
+
+
+def test_a_trace_of_format_1_is_read(tmp_path: Path) -> None:
+    lines = [
+        {"at": A, "kind": "join", "format": 1},
+        {
+            "at": A, "kind": "send", "peer": B, "number": 1, "message": "Tell", "user": True,
+            "carries": [["A@1/1", "A@1/1", A]],
+        },
+    ]  # fmt: skip
+    (tmp_path / "old.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (carried,) = load(tmp_path).steps[A][1].carries
+    assert carried.passing == "fork"
+
+
+MESSAGE = '"at": "A@1", "kind": "send", "peer": "B@2", "number": 1, "user": false'
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ('"message": "Tell", "carries": [["a", "b"]]', "carries"),
+        ('"message": "Tell", "carries": [["a", "b", "c", "gift"]]', "carries"),
+        ('"message": "Tell", "carries": ["abcd"]', "carries"),
+        ('"message": "Tell", "carries": [[1, 2, 3]]', "carries"),
+        ('"message": "Reply", "loans": [{"rref": "a"}]', "reports"),
+        ('"message": "Returned", "loans": 3', "reports"),
+        ('"message": "NotifyRefRemoved", "loans": [["a"]]', r"\[rref, fork\]"),
+        ('"message": "RefRemoved", "removed": ["a"]', "what was removed"),
+        ('"message": "Delete", "rref": "a"', "what was removed"),
+    ],
+)
+def test_a_line_that_says_no_proper_thing_of_loans_is_refused(fields: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse(f"{{{MESSAGE}, {fields}}}")
+
+
+def test_what_is_recorded_is_plain(tmp_path: Path) -> None:
+    """No value of Python's own, such as the name of a class, is in any line."""
+    for sharing in DISCIPLINES:
+        folder = tmp_path / sharing
+        folder.mkdir()
+        random_program(World(sharing, trace=str(folder)), 1).read()  # type: ignore[arg-type]
+        for file in folder.glob("*.jsonl"):
+            assert not re.search(r"\(|WorkerId|Passing|Report", file.read_text(encoding="utf-8"))
