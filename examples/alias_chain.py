@@ -1,15 +1,15 @@
-"""h returns what g returns, g what f returns: three references, and one object behind them.
+"""h returns g's result, and g returns f's: three references, and one object behind them.
 
-The aliasing note's example, each function on a worker of its own. ref_h is program/1, an alias of
-ref_g, A/1, an alias of ref_f, B/1, which is canonical: it has the value.
+This is the aliasing note's example, with each function on a worker of its own. ref_h is program/1,
+an alias of ref_g, A/1. ref_g is an alias of ref_f, B/1. ref_f is canonical: it has the value.
 
 Look for
-  - nobody waits: h and g end at once, and it is known what they return before f has run;
-  - the note's three facts (*): each is known where it happened, in any order, and what is needed
-    elsewhere travels back along the chain, with a fork of B/1 for whoever is told;
-  - the first to_here goes to A, waits there, and is answered where the value is: the value
-    itself travels once, from C to the program, and A/1 is freed as nobody needs it;
-  - the second to_here goes to C directly: one round trip, as if there were no aliases.
+  - no waits: h and g end at once, before f has run;
+  - the note's three facts (*): each becomes known at its own endpoint, in any order. Answers go
+    back along the chain, each with a fork of B/1 for its receiver;
+  - the first to_here: it goes to A, waits there, and is answered by C. The value itself is sent
+    once, from C to the program, and A/1 is freed, as nobody needs it;
+  - the second to_here: it goes to C directly, one round trip, as if there were no aliases.
 """
 
 import time

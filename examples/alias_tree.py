@@ -1,15 +1,16 @@
 """Tasks that return the reference that they were given: many aliases of one object.
 
-What the aliasing note foresees in its last section, passing object ids by value: an object can
-then be the target of several aliases, and those of others, and the chains become a tree.
+The aliasing note expects this in its last section: object ids are passed by value. Then an object
+can be the target of several aliases, these can be targets of others, and the chains become a tree.
 
 Look for
-  - A/1 is B's. A/2, also B's, and A/3, of C's, stand for it, and A/4 for A/2: a tree, of which
-    each part becomes known on its own;
-  - C is lent a reference for each of its tasks, and keeps it, since an alias holds what it stands
-    for: a fork request instead of "returned";
-  - get asks where the three values are, and ships the one object once: one to_here A/1;
-  - A dropped root before that, and A/1 lives on until the last alias is gone.
+  - the tree: B owns A/1. A/2, also B's, and A/3, C's, are aliases of A/1, and A/4 is an alias of
+    A/2. Each of these facts becomes known on its own;
+  - C's loans: C is lent a reference for each of its tasks, and keeps it, since an alias holds its
+    target: a fork request instead of "returned";
+  - get: it asks for the places of the three values, and fetches the one object once: one to_here
+    A/1;
+  - the end: A dropped root before that, and A/1 lives until the last alias is gone.
 """
 
 from farref import RRef, System, get, remote, rpc_sync

@@ -1,18 +1,18 @@
 """A parameter server trains with three workers, loses one to kill -9, gains two, and goes on.
 
 The workers meet by farref.rendezvous: each gets its rank and the size of the group. In a round each
-takes two steps, in which it calls the server's model by reference; then it waits for news of the
-group. Whatever happens, those who are there meet again: in the trace each round begins with calls
-of the rendezvous service (`ask`), and one that waits there holds up nobody.
+takes two steps, and calls the server's model by reference in each. Then it waits for news of the
+group, and after any news the living workers meet again. In the trace each round begins with calls
+of the rendezvous service (`ask`); a call that waits there holds up no other.
 
 Look for
-  - B, in the middle of the group: the two others hear of its death though they do not call it,
-    and the next round has two of them, with the ranks that they had where that is possible;
-  - what B held of the model is released when the grace for orphans has passed, and the model lives
-    on; at the end, when the run is closed and everybody has let go, it is freed;
-  - D and E wait until the two have left their round: there is one group at a time.
+  - B, in the middle of the group: the two others hear of its death though they do not call it.
+    They meet in the next round, and keep their ranks if possible;
+  - B's reference to the model: it is released after the grace for orphans, and the model lives
+    on. At the end, when the run is closed and all references are gone, the model is freed;
+  - D and E: they wait until the two others have left their round. There is one group at a time.
 
-Where actors are no processes (simpleSystemBase) nobody can be killed; there B just leaves.
+On simpleSystemBase actors are no processes, so none can be killed; there B just leaves.
 """
 
 import os
@@ -35,16 +35,16 @@ SHARING = "lend"
 TIMES = RendezvousTimeouts(join=30, last_call=0.3)
 STEPS_OF_A_ROUND = 2
 meetings: dict[str, ActorRendezvous] = {}
-"""The nodes in this process; one that is taken out ends."""
+"""The nodes in this process; a node that is removed from here ends."""
 
 
 class Model:
-    """What the server owns: here, one weight, and who took which steps."""
+    """The server's object: here, one weight, and a record of the steps."""
 
     def __init__(self) -> None:
         self.weight = 0.0
         self.steps: dict[tuple[int, int], int] = {}
-        """Of each round, by its number and size, the steps that were taken."""
+        """The number of steps in each round, by the round's number and size."""
 
     def step(self, round_: int, size: int, gradient: float) -> float:
         self.weight += gradient / size
@@ -96,7 +96,7 @@ def play(system: System) -> None:
         end = time.monotonic() + 30
         while not happened():
             assert time.monotonic() < end
-            system.workers()  # where actors run only while the program calls in, this calls in
+            system.workers()  # simpleSystemBase runs actors only during such calls
             time.sleep(0.01)
 
     start("A", "B", "C")
@@ -107,7 +107,7 @@ def play(system: System) -> None:
     until(lambda: model.trained_by(4))
     meeting.shutdown()
     for name, worker in workers.items():
-        died = worker.exception()  # raised, it would keep this frame, and so the model
+        died = worker.exception()  # not raised: a traceback would keep this frame and the model
         if name == "B" and killed:
             assert isinstance(died, WorkerDiedError)
         else:

@@ -1,12 +1,12 @@
 """F lends x to G, who lends it on to H and returns while H still runs.
 
-The borrowing note's first example, forwarding what one owns. Its y, an object that contains x,
-is here the pickled arguments of the call.
+This is the borrowing note's first example: an owner forwards its object. The note's y is an object
+that contains x; here y is the pickled arguments of the call.
 
 Look for
-  - nothing is said about x while the calls run: F pins it for G, and G for H;
-  - G's reply itself reports that x is still in use there, though g has ended;
-  - "borrow": F asks G to tell it of the end, and G does: two messages;
+  - no message about x while the calls run: F pins it for G, and G for H;
+  - G's reply: it reports that x is still in use at G, though g has ended;
+  - "borrow": F asks G to report the end, and G does: two messages;
   - "lend": F has counted G since it lent x, and G knows that: its delete is the only message.
 """
 

@@ -1,14 +1,14 @@
 """A lends C a reference to an object of B's, and C keeps it in a list of its own.
 
-A loan that is not kept costs nothing, in a call to C or to B itself. This is the other case.
+A loan that is not kept costs nothing, in a call to C or to B itself. Here the loan is kept.
 
 Look for
-  - until the call has run B hears nothing of C: A's pin keeps the object alive;
-  - "lend": C asks B to count it as it replies, and A unpins at C's child ACK (G2): a fork
-    whose request was put off until it was known to be needed;
-  - "borrow": the reply says that C holds it. A notes that in its table, and hands the table to
-    B when it lets go itself; then B asks C for word of the end;
-  - either way C's list holds the object when nobody else does.
+  - the call: until it has run, B hears nothing of C. A's pin keeps the object alive;
+  - "lend": C asks B to count it when it replies, and A unpins at C's child ACK (G2). This is a
+    fork with a postponed request;
+  - "borrow": the reply says that C holds it. A notes that in its table, and gives the table to
+    B when it drops its own reference. Then B asks C to report the end;
+  - the end: in both, C's list holds the object when nobody else does.
 """
 
 from farref import System, remote, rpc_sync

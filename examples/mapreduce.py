@@ -1,11 +1,10 @@
-"""Map and reduce in many processes, with the work of one that dies done again by the others.
+"""Map and reduce in many processes; if one dies, the others do its work again.
 
-The two functions are any two; here they count the pairs of neighbouring words in the texts that
-Python's own help() shows (``pydoc_data``). A worker that maps a text keeps what comes of it, a
-table for each reducer; the program gets references to the tables, and lends them to the workers
-that reduce, which fetch them from where they are. So a worker that dies takes its tables with it:
-those who fetch one get `OwnerDiedError`, the program maps those texts again elsewhere, and goes
-on.
+Any two functions will do. Here they count the pairs of neighbouring words in the texts that
+Python's own help() shows (``pydoc_data``). A worker that maps a text keeps the results, a table for
+each reducer. The program gets references to the tables, and lends them to the workers that reduce.
+These fetch the tables directly. So the tables of a worker die with it: a fetch of one raises
+`OwnerDiedError`. The program then maps those texts again on another worker, and goes on.
 
 The result is compared with one `Counter` over all texts.
 """
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 Pair: TypeAlias = tuple[str, str]
 Map: TypeAlias = Callable[[Any], Iterable[tuple[Any, Any]]]
-"""Of one input the keys, each with a value."""
+"""Returns the keys of one input, each with a value."""
 Reduce: TypeAlias = Callable[[Any, list[Any]], Any]
-"""Of one key all values; what it makes of some may be one of those that it is given later."""
+"""Reduces the values of one key; a result may be one of the values of a later call."""
 Group: TypeAlias = dict[Any, Any]
 Task: TypeAlias = tuple[Any, ...]
 """A function, and its arguments."""
@@ -43,7 +42,7 @@ Task: TypeAlias = tuple[Any, ...]
 
 
 def map_one(mapper: Map, reducer: Reduce, given: object, parts: int) -> list[RRef[Group]]:
-    """On a worker: map one input; of what comes, a table for each reducer, owned here."""
+    """On a worker: map one input. Return a table for each reducer, owned by this worker."""
     tables: list[dict[Any, list[Any]]] = [defaultdict(list) for _ in range(parts)]
     for key, value in mapper(given):
         tables[zlib.crc32(repr(key).encode()) % parts][key].append(value)
@@ -62,9 +61,9 @@ def reduce_one(reducer: Reduce, tables: list[RRef[Group]]) -> Group:
 def map_reduce(
     workers: list[str], inputs: list[Any], mapper: Map, reducer: Reduce, progress: Progress
 ) -> Group:
-    """What *reducer* makes of all that *mapper* does of *inputs*, by key.
+    """Map all *inputs* and reduce the results. Return the reduced values by key.
 
-    Raises `WorkerDiedError` if the last worker died, and what the functions raise.
+    Raises `WorkerDiedError` if the last worker died, and the exceptions of the functions.
     """
     workers, parts = list(workers), len(workers)
     mapping = progress.add_task("map", total=len(inputs))
@@ -77,7 +76,7 @@ def map_reduce(
         for number, result in share_out(workers, wanted, skip=tables):
             tables[number] = result
             progress.update(mapping, completed=len(tables))
-        shares = zip(*tables.values(), strict=True)  # of each reducer the tables of every input
+        shares = zip(*tables.values(), strict=True)  # for each reducer, the tables of every input
         tasks = {part: (reduce_one, reducer, list(each)) for part, each in enumerate(shares)}
         try:
             for part, result in share_out(workers, tasks, skip=reduced):
@@ -91,9 +90,9 @@ def map_reduce(
 def share_out(
     workers: list[str], tasks: dict[int, Task], *, skip: dict[int, Any]
 ) -> Iterator[tuple[int, Any]]:
-    """Have *workers* do the tasks that are not in *skip* yet; each one's result as it comes.
+    """Have *workers* do the tasks that are not in *skip* yet; yield each result as it comes.
 
-    What a worker that died was to do, the others do; it is taken out of *workers*.
+    If a worker dies, it is removed from *workers*, and the others do its tasks.
     """
     while todo := sorted(tasks.keys() - skip.keys()):
         asked = []
@@ -108,7 +107,7 @@ def share_out(
 
 @contextlib.contextmanager
 def lose(workers: list[str], worker: str) -> Iterator[None]:
-    """Take *worker* out of *workers* if it turns out to have died; raises if it was the last."""
+    """Remove *worker* from *workers* if the block finds it dead; raises if it was the last."""
     try:
         yield
     except WorkerDiedError:
@@ -135,7 +134,7 @@ def pairs(topic: str) -> Iterator[tuple[Pair, int]]:
 
 
 def words_of(topic: str) -> list[str]:
-    from pydoc_data.topics import topics  # noqa: PLC0415 - half a megabyte, for those who map
+    from pydoc_data.topics import topics  # noqa: PLC0415 - half a megabyte, only for mappers
 
     return re.findall(r"[a-z]+", topics[topic].lower())
 

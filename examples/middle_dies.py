@@ -1,15 +1,15 @@
-"""A lends its object to B, B lends it on to C, which keeps it; then B is killed, before it replies.
+"""A lends its object to B, B lends it on to C, and C keeps it. B is killed before it replies.
 
-The borrowing note's corner case: A, the owner, has not heard of C. The note's answer is an error at
-C when it turns to A; here C goes on.
+This is the borrowing note's corner case: A, the owner, has not heard of C. In the note C gets an
+error at its next request to A; here C goes on.
 
 Look for
-  - C is told of the death, as everybody is, and makes itself known to A at once, by a request
-    for a fork of its own;
-  - what B was lent is released when the grace for orphans is over, and A's object lives on;
-  - C uses it after that, and lets go; only then is it freed.
+  - the death: C is told of it, like all endpoints, and makes itself known to A at once, by a
+    request for a fork of its own;
+  - B's loan: it is released when the grace for orphans is over, and A's object lives on;
+  - the end: C uses the object after that, and drops it. Only then is it freed.
 
-Where actors are no processes (simpleSystemBase) nobody can be killed; there B just returns.
+On simpleSystemBase actors are no processes, so none can be killed; there B just returns.
 """
 
 import os
@@ -33,7 +33,7 @@ def on_a() -> bool:
 def on_b(lent: list[RRef[str]], caller: int) -> None:
     rpc_sync("C", keep, args=(lent,))
     if os.getpid() != caller:
-        time.sleep(0.1)  # its trace so far is written by then
+        time.sleep(0.1)  # until its trace so far is written
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -1,11 +1,12 @@
-"""B's list contains a reference to an object of C's: it keeps the object, and is asked for it.
+"""B's list contains a reference to an object of C's: the list keeps the object alive.
 
 Look for
-  - the reference goes to B in the value of an argument, and stays there: a fork of A/1, or
-    of a loan, that lives as long as the list does, and not as long as A's handle;
-  - A fetches the list, and the copy brings a reference of A's own: B shares it with the reply;
-  - the list is freed when A lets go of it, and takes its reference with it: only then, and when
-    A's own is gone, is C's object freed.
+  - the way to B: the reference goes to B inside an argument, and stays there. It is a fork of
+    A/1, or of a loan, and lives as long as the list, not as long as A's handle;
+  - the fetch: A fetches the list, and the copy brings a reference of A's own. B shares it with
+    the reply;
+  - the end: when A drops the list, the list is freed, and its reference with it. When A's own
+    reference is gone too, C's object is freed.
 """
 
 from farref import System, remote, rpc_sync

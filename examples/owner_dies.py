@@ -1,14 +1,15 @@
 """B is killed while C waits for an object of B's and A holds it: both get an error, and go on.
 
-The value never moves: when its owner dies it is gone, for everybody, and nobody hangs.
+The value never moves. When its owner dies, it is gone for all endpoints, and nothing hangs.
 
 Look for
-  - C, which waits, gets OwnerDiedError as soon as the death is known, not after a timeout;
-  - A gets the same at its next use, and an alias is no way out: C returned A's reference, so its
-    result stands for what is gone;
-  - the object is lost, and so is the request that B had not answered; nothing else is left.
+  - C: it waits, and gets OwnerDiedError as soon as the death is known, not after a timeout;
+  - A: it gets the same error at its next use. An alias does not help: C returned A's reference,
+    so C's result stands for the lost object;
+  - the end: the object is lost, and so is the request that B had not answered. Nothing else is
+    left.
 
-Where actors are no processes (simpleSystemBase) nobody can be killed; there nothing is lost.
+On simpleSystemBase actors are no processes, so none can be killed; there nothing is lost.
 """
 
 import os

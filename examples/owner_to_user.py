@@ -1,11 +1,11 @@
 """B shares an object of its own with C: one message, and a delete when C is done.
 
-The note's "owner shares with user", the simplest case: the owner counts the fork itself, as
-it makes it, so nobody has to be told.
+This is the note's "owner shares with user", the simplest case. The owner counts the fork when it
+makes it, so no message is needed.
 
 Look for
-  - C's fork is known before C has it: no fork request, no ACK of any kind;
-  - B's own reference ends with its function, yet the object lives on: the known fork of C
+  - C's fork: it is known before C has it. No fork request, no ACK of any kind;
+  - B's own reference: it ends with B's function, yet the object lives on. C's known fork
     holds it, and C can still fetch the value.
 """
 

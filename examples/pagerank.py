@@ -2,13 +2,13 @@
 
 Each worker owns a *partition*: a part of the nodes, their outgoing edges and their ranks. In a
 round every partition sends some of its rank along its edges: it makes a table for each partition,
-and the other fetches its own from it directly. The program holds nothing of the graph but
-references to the partitions. It asks for a whole round at once, also for parts of tables that are
-not there yet (``tables.remote()[number]``), and waits only for how much the ranks changed.
+and the other partition fetches its table directly. The program holds only references to the
+partitions. It asks for a whole round at once, even for parts of tables that do not exist yet
+(``tables.remote()[number]``), and waits only for the change of the ranks.
 
-By default the graph is the largest real one that networkx brings: who meets whom in *Les
-Misérables*, 77 persons with 254 weighted edges. Give a file with another, an edge a line: two
-names and, if there is one, a weight.
+By default the graph is the largest real one in networkx: the meetings of the characters in *Les
+Misérables*, 77 persons with 254 weighted edges. You can give a file with another graph. Each line
+is an edge: two names, and optionally a weight.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 DAMPING = 0.85
 CLOSE = 1e-10
-"""How much the ranks of all nodes, which add up to 1, may change in the last round."""
+"""The largest change of all ranks together in the last round; the ranks add up to 1."""
 ROUNDS = 1000
 Edges: TypeAlias = dict[str, dict[str, float]]
-"""Of each node, to whom, and which share of its rank: they add up to 1, or there are none."""
+"""For each node, its targets and their shares of its rank. The shares add up to 1, if any."""
 Ranks: TypeAlias = dict[str, float]
 
 
@@ -52,7 +52,7 @@ Ranks: TypeAlias = dict[str, float]
 
 
 class Partition:
-    """Owns some of the nodes; *homes* says of every node which partition it is in."""
+    """Owns some of the nodes; *homes* maps every node to its partition."""
 
     def __init__(self, edges: Edges, homes: dict[str, int], partitions: int) -> None:
         self.edges = edges
@@ -61,7 +61,7 @@ class Partition:
         self.ranks: Ranks = dict.fromkeys(edges, 1 / len(homes))
 
     def scatter(self) -> list[Ranks]:
-        """What flows from here in this round: a table for each partition."""
+        """The ranks that leave this partition in this round: a table for each partition."""
         tables: list[Ranks] = [{} for _ in range(self.partitions)]
         for node, targets in self.edges.items():
             for target, share in targets.items():
@@ -70,11 +70,11 @@ class Partition:
         return tables
 
     def stuck(self) -> float:
-        """The rank of the nodes without outgoing edges, which is everybody's."""
+        """The rank of the nodes without outgoing edges, which all nodes share."""
         return sum(self.ranks[node] for node, targets in self.edges.items() if not targets)
 
     def gather(self, tables: list[RRef[Ranks]], stuck: list[RRef[float]]) -> float:
-        """Fetch what flows here, from wherever it is; how much the ranks changed."""
+        """Fetch the ranks that flow to this partition. Return the change of its ranks."""
         came = dict.fromkeys(self.edges, 0.0)
         for table in farref.get(tables):
             for node, rank in table.items():
@@ -91,25 +91,27 @@ def load(file: Path | None) -> Any:
     """The graph, with directed edges. Raises `InputError`."""
     with needed(__name__):
         import networkx as nx  # noqa: PLC0415 - only here, and it takes a while
-        import scipy.sparse  # noqa: F401, PLC0415 - or its import were in networkx.pagerank's time
+        import scipy.sparse  # noqa: F401, PLC0415 - else networkx.pagerank's time would include it
     if file is None:
         return nx.les_miserables_graph().to_directed()
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
         for number, line in enumerate(lines, 1):
-            if len(line.partition("#")[0].split()) == 1:  # which networkx would leave out
-                raise InputError(f"{file}, line {number}: one name is no edge: {line.strip()!r}")
+            if len(line.partition("#")[0].split()) == 1:  # networkx would skip it silently
+                raise InputError(
+                    f"{file}, line {number}: an edge needs two names: {line.strip()!r}"
+                )
         graph = nx.parse_edgelist(lines, create_using=nx.DiGraph, data=[("weight", float)])
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror or error}") from error
     except (IndexError, TypeError, UnicodeDecodeError) as error:
         raise InputError(
-            f"{file} is no list of edges (a name, a name, a weight): {error}"
+            f"{file} is not a list of edges (a name, a name, a weight): {error}"
         ) from error
     if not graph:
-        raise InputError(f"there is no edge in {file}")
+        raise InputError(f"{file} has no edge")
     if any(weight <= 0 for *_, weight in graph.edges(data="weight", default=1.0)):
-        raise InputError(f"{file} has an edge whose weight is not more than 0")
+        raise InputError(f"{file} has an edge with a weight of 0 or less")
     return graph
 
 
@@ -143,7 +145,7 @@ class PageRank(Program[Ranks]):
         return {node: rank for part in farref.get(ranks) for node, rank in part.items()}
 
     def spread(self, system: System, workers: int) -> list[RRef[Partition]]:
-        """Cut the graph; a worker for each part, which owns it."""
+        """Cut the graph. Each part gets a worker, which owns it."""
         edges = shares(self.graph)
         homes = {node: number % workers for number, node in enumerate(edges)}
         partitions = []
@@ -183,7 +185,7 @@ PROGRAM = PageRank
 def main(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Edges: two names and maybe a weight a line.", show_default=False),
+        typer.Argument(help="Edges, one a line: two names, maybe a weight.", show_default=False),
     ] = None,
     *,
     workers: WorkersOption = None,
@@ -193,7 +195,7 @@ def main(
 ) -> None:
     """Rank the nodes of a graph that is spread over processes; check against networkx.
 
-    The exit code is 1 if the ranks differ, 2 if the file is no list of edges.
+    The exit code is 1 if the ranks differ, 2 if the file is not a list of edges.
     """
     with told("pagerank"):
         how = chosen(sharing) or "lend"

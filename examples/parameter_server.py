@@ -1,14 +1,14 @@
 """A parameter server trains a network on handwritten digits, checked against one process.
 
 Each *trainer* owns its share of scikit-learn's digits (1,797 real images of 8 by 8 pixels) and the
-gradients that it computes; the *server* owns the weights. The program sends all of an epoch's
-steps at once: a trainer's gradient needs the weights of the step before, and the server's next
-weights need all gradients of the step, and each of these is a reference to what is not there yet.
-Weights and gradients go between server and trainers directly, and those that no step needs any
-more are freed behind it. The program fetches the last weights only.
+gradients that it computes; the *server* owns the weights. The program sends all steps of an epoch
+at once. A trainer's gradient needs the weights of the step before, and the server's next weights
+need all gradients of the step. Each of these is a reference to a value that does not exist yet.
+Weights and gradients go directly between server and trainers, and are freed when no step needs
+them any more. The program fetches only the last weights.
 
-The sum of the trainers' gradients is the gradient of the whole batch, so one process that takes
-the same steps must come to the same weights, but for rounding.
+The sum of the trainers' gradients is the gradient of the whole batch. So one process that takes
+the same steps must reach the same weights, except for rounding.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ BATCHES = 10
 RATE = 1.0
 HIDDEN = 32
 TESTED = 297
-"""Images that are not trained on."""
+"""The number of images that are kept for the test."""
 ENOUGH = 0.9
-"""The accuracy on those below which something must be wrong."""
+"""The least accuracy on these images; below it, something must be wrong."""
 Array: TypeAlias = "NDArray[np.float64]"
 Weights: TypeAlias = list[Array]
-"""Of the two layers: matrix, offset, matrix, offset."""
+"""Matrix and offset of the first layer, matrix and offset of the second."""
 
 
 @dataclass
 class Digits:
-    """Images, a row of 64 grey levels from 0 to 1 each, and which digit each shows."""
+    """Images, each a row of 64 grey levels from 0 to 1, and the digit in each."""
 
     images: Array
     digits: NDArray[np.int64]
@@ -53,7 +53,7 @@ class Digits:
 
 
 class Trainer:
-    """Owns the share *number* of *shares* of the training images, in it some of every batch."""
+    """Owns the share *number* of *shares* of the training images: some of every batch."""
 
     def __init__(self, number: int, shares: int) -> None:
         data, _ = load()
@@ -61,7 +61,7 @@ class Trainer:
         self.data = Digits(data.images[mine], data.digits[mine])
 
     def gradient(self, weights: RRef[Weights], batch: int) -> Weights:
-        """Of the loss, summed over this trainer's part of the batch."""
+        """The gradient of the loss, summed over this trainer's part of the batch."""
         return gradient(weights.to_here(), part(self.data, batch))
 
 
@@ -73,7 +73,7 @@ class Server:
         self.batch = batch
 
     def step(self, gradients: list[RRef[Weights]]) -> Weights:
-        """Fetch the trainers' gradients, and go down the slope; the new weights."""
+        """Fetch the trainers' gradients, take a step, and return the new weights."""
         self.weights = descend(self.weights, farref.get(gradients), self.batch)
         return self.weights
 
@@ -82,7 +82,7 @@ class Server:
 
 
 def load() -> tuple[Digits, Digits]:
-    """The images to train on, and those to be tested on."""
+    """The images for training, and those for the test."""
     with needed(__name__):
         from sklearn.datasets import load_digits  # noqa: PLC0415 - only here, and it takes seconds
     data: Any = load_digits()
@@ -101,7 +101,7 @@ def start() -> Weights:
 
 
 def forward(weights: Weights, images: Array) -> tuple[Array, Array]:
-    """The hidden layer, and how likely each digit is."""
+    """The hidden layer, and the probability of each digit."""
     hidden = np.tanh(images @ weights[0] + weights[1])
     scores = np.exp(hidden @ weights[2] + weights[3])
     return hidden, scores / scores.sum(axis=1, keepdims=True)
@@ -146,7 +146,7 @@ class ParameterServer(Program[Weights]):
             for batch in range(BATCHES):
                 gradients = [each.remote().gradient(weights, batch) for each in trainers]
                 weights = server.remote().step(gradients)
-            farref.wait([weights])  # no need, but for the bar: it could all be sent at once
+            farref.wait([weights])  # only for the bar: all epochs could be sent at once
         trained: Weights = weights.to_here()
         return trained
 
@@ -163,7 +163,7 @@ class ParameterServer(Program[Weights]):
         apart = max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))
         steps = EPOCHS * BATCHES
         figures = {"steps": steps, "accuracy": right, "apart": apart}
-        says = f"{right:.1%} right of {TESTED} images that it had not seen, after {steps} steps"
+        says = f"{right:.1%} of {TESTED} unseen images are right, after {steps} steps"
         check = f"weights at most {apart:.1e} apart"
         return Verdict(apart < 1e-9 and right > ENOUGH, figures, [says], check)
 

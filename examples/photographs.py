@@ -1,12 +1,11 @@
-"""A pipeline of actors through which large arrays pass by reference, checked against one process.
+"""A pipeline of actors that pass large arrays by reference, checked against one process.
 
-Frames are cut from scikit-learn's two photographs, as if a camera moved over them, 4 MB each.
-Actors work on them: some blur, one looks, one finds the edges. What they send each other are
-references. An array moves once, from the process that made it to the one that works on it; the
-actor that looks asks for one number (``rpc_async().std()``), which is worked out where the array
-is, and passes the reference on, or drops it: then the array is freed and has not moved. The
-program too asks only for the sums of the rows. A few frames are on the way at once, however many
-there are.
+Frames of 4 MB are cut from scikit-learn's two photographs, as if a camera moved over them.
+Actors work on them: some blur, one looks, one finds the edges. They send each other references. An
+array moves once, from the process that made it to the one that works on it. The actor that looks
+asks for one number (``rpc_async().std()``), which the array's owner computes. Then it passes the
+reference on, or drops it. In the second case the array is freed without having moved. The program,
+too, asks only for the sums of the rows. Only a few frames are in the pipeline at once.
 
 The sums are compared with those of the same work in one process: they are equal, bit by bit.
 """
@@ -36,10 +35,10 @@ WIDTH = 400
 ON_THE_WAY = 4
 """Frames that are in the pipeline at once."""
 FLAT = 0.266
-"""The contrast of a blurred frame below which nobody looks for edges in it."""
+"""The least contrast of a blurred frame; frames below it are dropped."""
 Array: TypeAlias = "NDArray[np.float64]"
 Sums: TypeAlias = dict[int, Array]
-"""Of each frame that was not too flat, the sums of its rows."""
+"""The sums of the rows of each frame with enough contrast."""
 
 
 # ---- the messages
@@ -47,7 +46,7 @@ Sums: TypeAlias = dict[int, Array]
 
 @dataclass
 class Connect:
-    """To an actor: to whom it passes on what it has done, in turn, and to whom what it drops."""
+    """To an actor: the receivers of its results, in turn, and the receiver of dropped frames."""
 
     next: list[ActorAddress]
     program: ActorAddress
@@ -75,7 +74,7 @@ class Dropped:
 
 
 class Camera(RefActor):
-    """Owns the frames as they were taken."""
+    """Owns the original frames."""
 
     def receiveMsg_Connect(self, connect: Connect, _sender: ActorAddress) -> None:
         self.next = connect.next
@@ -94,7 +93,7 @@ class Blur(RefActor):
 
 
 class Look(RefActor):
-    """Passes on what has some contrast; fetches none of it."""
+    """Passes on frames with enough contrast; fetches none of them."""
 
     def receiveMsg_Connect(self, connect: Connect, _sender: ActorAddress) -> None:
         (self.next,), self.program = connect.next, connect.program
@@ -121,20 +120,20 @@ class Edges(RefActor):
 @functools.cache
 def photographs() -> list[Array]:
     with needed(__name__):
-        from sklearn.datasets import load_sample_images  # noqa: PLC0415 - only who cuts needs it
+        from sklearn.datasets import load_sample_images  # noqa: PLC0415 - only the camera needs it
     images: Any = load_sample_images().images
     return [image / 255 for image in images]
 
 
 def cut(number: int) -> Array:
-    """A frame: every other one from each photograph, each further to the right."""
+    """Frame *number*: the photographs take turns, and each next frame is further to the right."""
     image = photographs()[number % 2]
     left = (image.shape[1] - WIDTH) * number // FRAMES
     return image[:, left : left + WIDTH].copy()
 
 
 def blur(pixels: Array) -> Array:
-    """The mean of 5 by 5 pixels around each."""
+    """The mean of the 5 by 5 pixels around each pixel."""
     for axis in (0, 1):
         pixels = np.mean([np.roll(pixels, step, axis) for step in range(-2, 3)], axis=0)
     return pixels
@@ -168,12 +167,12 @@ class Pipeline(Program[Sums]):
                     found[number] = pixels.rpc_sync().sum(axis=1)
                 case Dropped():
                     pass
-                case other:  # what an actor that failed makes of a message
+                case other:  # the answer of a failed actor
                     raise WorkerDiedError(f"the camera failed: {other}")
         return found
 
     def connect(self, system: System, workers: int) -> ActorAddress:
-        """The actors, each told who comes next; the address of the first."""
+        """Make the actors and connect them. Return the address of the first."""
         camera, look, edges = (system.create(each) for each in (Camera, Look, Edges))
         blurs = [system.create(Blur) for _ in range(workers)]
         me = farref.get_worker_info().address

@@ -1,14 +1,15 @@
-"""Calls on results that are not there yet: all are sent at once, and nobody waits in between.
+"""Calls on results that do not exist yet: all are sent at once, and nothing waits in between.
 
-A sum that takes a while to be made, calls on it, and calls on the results of those; then the same
-with a sum behind an alias. Each call goes to where its object will be, and waits there.
+A slow function makes a sum. There are calls on it, and calls on their results; then the same with a
+sum behind an alias. Each call goes to the future place of its object, and waits there.
 
 Look for
-  - the program sends four dependent steps before A has made anything: one round trip in all;
-  - the second sum, program/4, is an alias of A/1, which is B's: A passes the calls on as soon as it
-    knows that, in the order sent, so the sums are 1, 3 and 6;
-  - the first answer tells the program where the sum is, so the last call goes to B directly, but
-    not before those that went through A have been answered: none overtakes another.
+  - the start: the program sends four dependent steps before A has made anything. It is one round
+    trip in all;
+  - the alias: the second sum, program/4, is an alias of A/1, which B owns. A passes the calls on
+    as soon as it knows that, in the order sent, so the sums are 1, 3 and 6;
+  - the last call: the first answer tells the program the place of the sum. So the last call goes
+    to B directly, after the calls through A have been answered. No call overtakes another.
 """
 
 import time

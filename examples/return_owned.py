@@ -1,13 +1,13 @@
-"""G returns a list with a reference of its own; F keeps it, and lends what is in it to H.
+"""G returns a list with a reference of its own; F keeps it, and lends the reference to H.
 
-The borrowing note's second example, returning a reference. There F owns the result of G's task;
-here F makes it an object of its own, RRef([x]), so that x is contained in outer.
+This is the borrowing note's second example: a task returns a reference. In the note F owns the
+result of G's task. Here F makes its own object from it, RRef([x]), so x is contained in outer.
 
 Look for
-  - G counts F from the moment that it replies: it neither asks F for word of the end (step 3)
-    nor is asked anything, since a reference that is returned is a fork that its owner makes;
-  - the loan to H costs nothing: H's reply gives it back;
-  - freeing outer lets go of x, and the one message tells G so, in either discipline.
+  - G's reply: G counts F from then on. No message asks for the end (step 3), since the owner
+    itself makes the fork of a returned reference;
+  - the loan to H: it costs nothing, since H's reply gives it back;
+  - the end: freeing outer drops x, and one message tells G so, in either discipline.
 """
 
 from farref import RRef, System, rpc_sync

@@ -1,13 +1,13 @@
-"""A has B make an object, fetches a copy of its value, and lets go.
+"""A has B make an object, fetches a copy of its value, and drops the reference.
 
-The note's "user shares with the owner as return value": remote() returns at once, so A uses
+This is the note's "user shares with the owner as return value". remote() returns at once, so A uses
 the reference before B has heard of it.
 
 Look for
-  - remote and to_here leave A before B's ACK has come: nobody waits for a confirmation;
-  - the ACK comes when the call is accepted, before the function has run (the note has the
-    owner acknowledge the creation; an hour's computation does not hold it up);
-  - the delete is A's last word: it needs the ACK (G2), and the reply to to_here.
+  - remote and to_here: both leave A before B's ACK has come. A waits for no confirmation;
+  - the ACK: it comes when B accepts the call, before the function has run. (In the note the
+    owner acknowledges the creation.) So a long computation does not delay it;
+  - the delete: it is A's last message, after the ACK (G2) and the reply to to_here.
 """
 
 import operator

@@ -1,9 +1,9 @@
 """By messages: B sends a reference to its own object to C, and forgets it.
 
 Look for
-  - one message shares and one frees, and nothing else is said about the reference;
-  - B's handler is over, and B's own handle gone, before C has even got the message: the known
-    fork holds the object for C.
+  - the two messages about the reference: one shares it, and one frees it;
+  - B's handler: it is over, and B's own handle gone, before C has even got the message. The
+    known fork holds the object for C.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,8 @@ One-way messages have no return value: the owner makes the object and sends its 
 So "return value" becomes a share of the owner with a user, which is simpler than remote().
 
 Look for
-  - A's fork is known as B sends it: no ACK, where remote() needed one for its creation;
-  - A awaits the value inside its handler; other messages to A would go on meanwhile.
+  - A's fork: it is known when B sends it. No ACK is needed, unlike for remote()'s creation;
+  - A's handler: it awaits the value, and A could handle other messages meanwhile.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """By messages: A sends B's own object home, in a message without a reply.
 
 Look for
-  - there is no reply that could tell A that B has the message: B's child ACK alone lets A
-    delete its reference (G2), so the object cannot be freed while the message is on its way;
-  - B gets the very object: local_value() is the thing itself, not a copy.
+  - B's child ACK: there is no reply that could tell A that B has the message. Only after the
+    child ACK may A delete its reference (G2), so the object lives while the message is under way;
+  - B's object: B gets the object itself by local_value(), not a copy.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class B(RefActor):
 
 def play(system: System) -> None:
     a, b = system.create(A, "A"), system.create(B, "B")
-    assert system.ask(a, Begin(b)) in (2, 3)  # whether Take came first is open
+    assert system.ask(a, Begin(b)) in (2, 3)  # Take may come first or second
 
 
 if __name__ == "__main__":

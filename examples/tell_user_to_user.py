@@ -1,10 +1,10 @@
 """By messages: A sends a reference to an object of B's to C, twice; C keeps both.
 
 Look for
-  - the first time, C makes itself known to B by a fork request, then tells A by a child ACK;
-  - the second time C is confirmed already, so there is no fork request: the new fork joins
+  - the first time: C makes itself known to B by a fork request, then tells A by a child ACK;
+  - the second time: C is confirmed already, so there is no fork request. The new fork joins
     the one that B knows, A gets its child ACK at once, and B hears nothing of it;
-  - C lets go of both references together, and one delete says so.
+  - the end: C drops both references together, with one delete.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,14 @@
-"""A passes B's own object to B, and keeps its reference until B has said so.
+"""A passes B's own object to B, and keeps its reference until B has confirmed it.
 
-The note's "user shares with the owner as argument". B needs no fork of its own: the reference
-comes home, and B's function gets the very object, not a copy.
+This is the note's "user shares with the owner as argument". B needs no fork of its own: the
+reference comes home, and B's function gets the object itself, not a copy.
 
 Look for
-  - the fork that A makes for B never becomes known: it ends at home, where B takes its own
-    entry instead, and B answers with a child ACK, not with an ACK;
-  - B's function starts at once; A's delete waits for the child ACK (G2), not for the reply;
-  - if the call overtook the creation, B would hold it until the value is there: the function
-    asks for the value by to_here(), which waits; local_value() is then the object itself.
+  - A's fork for B: it never becomes known. It ends at home, where B takes its own entry instead,
+    and B answers with a child ACK, not with an ACK;
+  - B's function: it starts at once. A's delete waits for the child ACK (G2), not for the reply;
+  - to_here(): the call may overtake the creation. So the function first waits for the value by
+    to_here(); local_value() is then the object itself.
 """
 
 import operator
@@ -20,7 +20,7 @@ SHARING = "fork"
 
 
 def func(rref: RRef[int]) -> bool:
-    copy = rref.to_here()  # waits until it has been computed
+    copy = rref.to_here()  # waits until the value has been computed
     return rref.is_owner() and rref.local_value() == copy
 
 

@@ -1,12 +1,12 @@
 """A passes a reference to an object of B's on to C: C makes itself known to B.
 
-The note's "user shares with user", where all three take part: A is the parent, C the child.
+This is the note's "user shares with user". All three take part: A is the parent, C the child.
 
 Look for
-  - C's fork is unknown to B until C's fork request comes; A's reference is pinned meanwhile,
+  - C's fork: it is unknown to B until C's fork request comes. A's reference is pinned meanwhile,
     and A's delete comes only after C's child ACK (G2);
-  - unlike in the note, C's function starts at once, beside the fork request, and not after
-    the ACK: A's pin keeps the object alive, so there is nothing to wait for.
+  - C's function: unlike in the note, it starts at once, while the fork request is under way, and
+    not after the ACK. A's pin keeps the object alive, so there is nothing to wait for.
 """
 
 import operator

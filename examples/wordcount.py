@@ -1,10 +1,10 @@
 """Counting the words of many files with many processes, checked against one process.
 
 The text never passes through this program. Each *mapper* reads its own chunk of files and
-owns the text; counting it makes one partial count per *reducer*, which the mapper owns too.
-The program only passes references on: every reducer gets those of its share of the words and
-fetches them from the mappers directly. When the program drops its references, all of it is
-freed. The same files are then counted in this process alone, and the results compared.
+owns the text. It makes one partial count per *reducer*, and owns these too. The program only passes
+references on: every reducer gets references to the counts of its share of the words, and fetches
+them directly from the mappers. When the program drops its references, everything is freed. Then
+this process counts the same files alone, and the results are compared.
 """
 
 import os
@@ -39,7 +39,7 @@ from farref.plurals import plural
 WORD = re.compile(r"[^\W\d_]+")
 TEXTS = {".html", ".md", ".py", ".pyi", ".rst", ".txt"}
 CHUNK = 1_500_000
-"""Bytes of text that one chunk has, about."""
+"""About how many bytes of text a chunk has."""
 Parts = list[RRef[Counter[str]]]
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ def count_in_parallel(
         mapper = names[number % workers]
         chunk = farref.remote(mapper, read_text, args=(paths,))
         counted.append(farref.rpc_async(mapper, count, args=(chunk, workers)))
-    # Of each chunk the parts, one per reducer; of each reducer the parts of every chunk.
+    # `counted` has the parts by chunk, one for each reducer; `shares` has them by reducer.
     shares = zip(*watch(counted, "map", progress), strict=True)
     added = [
         farref.rpc_async(name, add_up, args=(list(share),))
@@ -99,7 +99,7 @@ def count_in_parallel(
 
 
 def watch(futures: list[Future[T]], what: str, progress: Progress) -> list[T]:
-    """Wait for all *futures* beside a bar; their results."""
+    """Wait for all *futures*, with a bar. Return their results."""
     bar = progress.add_task(what, total=len(futures))
     for future in futures:
         future.add_done_callback(lambda _: progress.advance(bar))

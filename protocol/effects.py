@@ -1,7 +1,7 @@
 """What a machine asks its shell to do. Shells interpret effects and decide nothing.
 
 A machine takes one input and returns the effects in the order in which they must become
-visible. The actors are one shell. The tests' endpoints in memory (`farref.world`) are the other one.
+visible. The actors are one shell. The endpoints in memory (`farref.world`) are the other one.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
-"""Which references a live value contains: what keeps what alive, asked on demand.
+"""Finds the references in a live value, on demand.
 
-A value's references are ordinary handles somewhere inside it, and nobody keeps a table of
-them. To show them, the value is searched as the garbage collector would: each type says what
-its objects refer to (``gc.get_referents``), in C, so none of the user's code runs, no
-``__getattr__``, property, ``__eq__``, ``__hash__`` or ``__class__``, whatever they do. Objects
-are told apart by `id`, each is looked into once, and the search keeps a list of its own, so
-cycles end and no depth is too deep.
+A value's references are ordinary handles somewhere inside it, and no table lists them. The search
+works like the garbage collector: each type reports the objects that its instances refer to
+(``gc.get_referents``), in C. So none of the user's code runs: no ``__getattr__``, property,
+``__eq__``, ``__hash__`` or ``__class__``. Objects are distinguished by `id`, and each is searched
+once. The search keeps a list of its own, so cycles end and any depth works.
 
-Not everything that is reachable is *inside* a value. The search does not enter
+Not every reachable object is *inside* a value. The search does not enter
 
 * modules and their namespaces: a function refers to its module's globals;
-* classes: an instance refers to its own;
-* references: what is behind one is another value;
-* whatever the caller names *opaque*: an endpoint, say, that a future refers to.
+* classes: an instance refers to its class;
+* references: the object behind one is another value;
+* types that the caller names *opaque*, for instance the endpoint that a future refers to.
 
-It cannot enter objects whose type takes no part in garbage collection, above all NumPy's
+It cannot enter objects of types that take no part in garbage collection, above all NumPy's
 object arrays.
 """
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = 100_000
-"""Objects that one search looks into, in about 0.1 s. Numbers and text do not count."""
+"""The most objects that one search enters, in about 0.1 s. Numbers and text do not count."""
 
 _namespace_of: Any = vars(ModuleType)["__dict__"].__get__
 """``module.__dict__``, past a ``__getattribute__`` of the module's own."""
@@ -45,15 +44,15 @@ _contents_of: Any = vars(type)["__dict__"].__get__
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What `references_in` found."""
+    """The result of `references_in`."""
 
     references: tuple[Reference, ...]
-    """Each handle once, those of the outermost level first; two of one object are both here."""
+    """Each handle once, outermost first; two handles of one object are both here."""
     complete: bool
-    """False if there was more to look into than the limit allows."""
+    """False if the search stopped at its limit."""
     size: int = field(default=0, compare=False)
-    """Bytes of memory that the value takes, each part once, as far as it was looked into: what the
-    types written in C say of themselves, with the data of arrays and tensors."""
+    """Bytes of memory of the searched parts, each once, as types written in C report them, with the
+    data of arrays and tensors."""
 
 
 def namespaces() -> dict[int, object]:
@@ -75,13 +74,13 @@ def references_in(
 ) -> Contents:
     """The handles that keep other objects alive as long as *value* lives. Runs no user code.
 
-    Call it without locks: what another thread lets go of meanwhile is finalized here.
+    Call it without locks: objects that another thread drops meanwhile are finalized here.
 
     Args:
         value: any object, or a `Reference` itself.
-        opaque: types whose instances are not looked into.
-        limit: objects to look into at most; the outermost come first.
-        outside: what `namespaces` says, for those who search many values.
+        opaque: types whose instances are not entered.
+        limit: the most objects to enter, outermost first.
+        outside: the result of `namespaces`, to share it among many searches.
     """
     closed = (ModuleType, type, *opaque)
     # Kept, not only their ids: while an object lives, nothing else gets its id.
@@ -90,7 +89,7 @@ def references_in(
         outside = namespaces()
     found: list[Reference] = []
     ahead: deque[object] = deque()
-    # By id, and kept: a class is hashed and compared by its metaclass, which may be the user's.
+    # By id, and kept: a metaclass of the user's may define the hash of a class.
     sizers: dict[int, tuple[type, Callable[[Any], int]]] = {}
     size = 0
 
@@ -105,7 +104,7 @@ def references_in(
         size += sizers[id(kind)][1](obj)
         if issubclass(kind, Reference):
             found.append(cast("Reference", obj))
-        elif gc.is_tracked(obj):  # what is not, refers to nothing
+        elif gc.is_tracked(obj):  # an untracked object refers to nothing
             ahead.append(obj)
 
     meet(value)
@@ -120,7 +119,7 @@ def references_in(
 
 
 def _sizer(kind: type) -> Callable[[Any], int]:
-    """What says how many bytes an object of *kind* itself takes, without the user's code."""
+    """A function that returns the size of an object of *kind* alone, without the user's code."""
     data = _attribute(kind, "nbytes")
     if type(data) is types.GetSetDescriptorType:  # of an array, also of one that is a view
         return lambda obj: object.__sizeof__(obj) + data.__get__(obj)
@@ -131,7 +130,7 @@ def _sizer(kind: type) -> Callable[[Any], int]:
 
 
 def _attribute(kind: type, name: str) -> Any:
-    """The attribute *name* of *kind* as it stands in the class: nothing is called to get it."""
+    """The attribute *name* of *kind* as it stands in the class, read without any call."""
     for base in _mro_of(kind):
         namespace = _contents_of(base)
         if name in namespace:

@@ -1,16 +1,16 @@
 """Exceptions that cross the wire: type, message and remote traceback (G7).
 
-An exception is turned into a `Failure` where it is raised, at once. What is kept is text
-and bytes: a live exception would pin, through its traceback, every frame it passed and
-with them the references among the arguments, and nobody could free those objects (G5).
+An exception is turned into a `Failure` where it is raised, at once. A failure keeps only text
+and bytes. A live exception would pin, through its traceback, all its frames and the references
+among their arguments, and those objects could not be freed (G5).
 
-What comes back is the exception again, of its own type, with its arguments, attributes and notes;
-its cause is the remote traceback, and a note names the worker, the function and the reference. A
-`RemoteError` that tells the same comes in its place
+The caller gets the exception again, of its own type, with its arguments, attributes and notes. Its
+cause is the remote traceback, and a note names the worker, the function and the reference. The
+caller gets a `RemoteError` with the same information instead
 
-* if it holds references: nobody would count them in the bytes that an owner may store;
-* if its class cannot be imported, or what it holds cannot be pickled;
-* if it is no `Exception`: a remote ``SystemExit`` is to inform the caller, not to end it;
+* if the exception holds references: an owner may store its bytes, where none are counted;
+* if its class cannot be imported, or its attributes cannot be pickled;
+* if it is no `Exception`: a remote ``SystemExit`` should inform the caller, not end it;
 * if it is larger than a message may be.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class RemoteTraceback(Exception):
-    """The cause of a rebuilt exception: the traceback, as text, of where it was raised."""
+    """The cause of a rebuilt exception: its remote traceback, as text."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -41,7 +41,7 @@ class RemoteTraceback(Exception):
 
 
 TEXT = 100_000
-"""Characters of a message or a traceback that travel; of longer ones, both ends."""
+"""The most characters of a message or a traceback that are sent; longer ones lose their middle."""
 
 CAUGHT = (Exception, SystemExit, GeneratorExit)
 """Exceptions of the user's classes that become errors in the program's own thread.
@@ -52,7 +52,7 @@ A `KeyboardInterrupt` is more likely to be of a signal there, which is to end th
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An exception as it travels, and as an owner stores it."""
+    """An exception as it is sent, and as an owner stores it."""
 
     type_name: str
     message: str
@@ -175,13 +175,13 @@ def details_of(error: BaseException) -> str:
 
 
 def name_of(kind: type) -> str:
-    """Its full name, for people; that of a builtin without its module."""
+    """Its full name, for people; a builtin's name without the module."""
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
 def _told(tell: Callable[[], str], instead: str) -> str:
-    """What *tell* says, or *instead* if code of the user's raised in it, whatever that was."""
+    """The result of *tell*, or *instead* if the user's code raised anything in it."""
     try:
-        return str.__str__(tell())  # of a class of the user's it is not, from here on
+        return str.__str__(tell())  # a plain `str`, even if the user's class derives from it
     except BaseException:
         return instead

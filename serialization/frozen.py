@@ -1,16 +1,15 @@
 """Frozen values: pickled once, when they are declared immutable, and read from shared memory.
 
-A frozen value is kept as what it travels as: its bytes, its buffers, each a segment (see `shared`)
-if it is large, and the handles of the references in it. Whoever wants the value, at its owner or
-elsewhere, has it made anew from these, on the same read-only buffers. So a fetch copies nothing
-that is large, and nobody can ever see a value that another has changed: not the owner's either,
-which has no other than this.
+A frozen value is kept in the form in which it is sent: its bytes, its buffers (each a segment if it
+is large, see `shared`), and the handles of the references in it. Each use of the value, at its
+owner or elsewhere, builds it anew from these, on the same read-only buffers. So a fetch copies
+nothing large, and no process can change the value of another. The owner has no other copy either.
 
-Where it has been fetched it is kept in the same form, by the handle that it was fetched through: it
-cannot become stale, so to fetch it again takes no message.
+A handle keeps the fetched value in the same form. The value cannot become stale, so to fetch it
+again by that handle takes no message.
 
-What has no buffers, such as a list or an array of objects, is made anew each time, and is
-everybody's own to change. Arrays with gaps (slices, strides) are made contiguous first.
+Parts without buffers, such as a list or an array of objects, are built anew each time; each user
+may change its own. Arrays with gaps (slices, strides) are made contiguous first.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ if TYPE_CHECKING:
 
 
 LIGHT = 4096
-"""Bytes of a value, besides what is in shared memory, that are sent along unasked."""
+"""A value of so few bytes, not counting shared memory, is sent along with the answer to a wait."""
 
 
 class Frozen:
-    """A value that nobody changes any more."""
+    """A value that never changes any more."""
 
     __slots__ = ("_opened", "kind", "pickled")
 
@@ -41,7 +40,7 @@ class Frozen:
         self.kind = kind
         """The value's type, where it is owned."""
         self._opened = opened
-        """The buffers, once somebody wants the value."""
+        """The buffers, from the first use on."""
 
     @classmethod
     def of(cls, value: object, inert: type) -> Frozen:
@@ -58,23 +57,23 @@ class Frozen:
     def arrived(
         cls, payload: Payload, references: tuple[Reference, ...], *, copy: bool = True
     ) -> Frozen:
-        """One that was fetched, with handles for the references in it. Raises as `opened` does."""
+        """A fetched value, with handles for the references in it. Raises the errors of `opened`."""
         pickled = Pickled(payload.data, (), references, payload.inert)
         return cls(pickled, "", [opened(each, copy=copy) for each in payload.buffers])
 
     @property
     def shared(self) -> int:
-        """Bytes of it that are its owner's, in shared memory."""
+        """Its bytes in shared memory of its owner."""
         return sum(len(each) for each in self.pickled.buffers if isinstance(each, Segment))
 
     @property
     def light(self) -> bool:
-        """Whether a message with it is small, and brings nothing that is counted."""
+        """Whether a message with it is small, and contains no references."""
         pickled = self.pickled
         return not pickled.references and not pickled.inert and pickled.size - self.shared <= LIGHT
 
     def thaw(self) -> Any:
-        """The value, made anew. Raises `SerializationError`."""
+        """Build the value anew. Raises `SerializationError`."""
         pickled = self.pickled
         if self._opened is None:
             self._opened = [opened(each) for each in pickled.buffers]
@@ -82,7 +81,7 @@ class Frozen:
 
 
 class _Freezer(Pickler):
-    """An array with gaps goes out of band, too, as one without."""
+    """Makes arrays with gaps contiguous, so that they go out of band, too."""
 
     def reducer_override(self, obj: Any) -> Any:
         if _has_gaps(obj):
@@ -98,7 +97,7 @@ def _has_gaps(obj: Any) -> bool:
 
 
 def _placed(views: list[memoryview]) -> tuple[Buffer, ...]:
-    """A read-only copy of each; the large ones shared, with whoever can open them."""
+    """A read-only copy of each; large ones in shared memory, for all receivers that can open it."""
     shared.check_room(sum(view.nbytes for view in views if view.nbytes >= shared.THRESHOLD))
     return tuple(
         (view.nbytes >= shared.THRESHOLD and Segment.of(view, writable=False)) or bytes(view)

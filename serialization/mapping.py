@@ -1,8 +1,8 @@
-"""Memory that is a file's: mapped for one process, unmapped when nothing refers to it any more.
+"""Maps files into the memory of one process; unmaps them when nothing refers to them any more.
 
-Python's own `mmap` keeps a descriptor open for each mapping (before 3.13 nothing can stop it), and
-a process that holds a thousand arrays would have no descriptors left. So `mmap` makes a mapping
-without a file, which it will remove in the end, and the file is put into that very place.
+Python's own `mmap` keeps a descriptor open for each mapping (before 3.13 this cannot be changed).
+So a process with a thousand arrays would run out of descriptors. Here `mmap` makes a mapping
+without a file, and removes it in the end; the file is mapped over that very place.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _libc.mmap.argtypes = (
 
 
 def mapped(descriptor: int, size: int, *, writable: bool) -> memoryview:
-    """The first *size* bytes of a file, which must have them, as memory of this process alone.
+    """The first *size* bytes of a file as memory of this process alone. The file must have them.
 
-    If it is *writable*, a page that is written to is copied first (copy on write): the file, and
-    whoever else maps it, never sees a change. The descriptor may be closed at once.
+    If it is *writable*, a page is copied before the first write to it (copy on write): neither the
+    file nor any other process sees a change. The descriptor may be closed at once.
 
     Raises:
         OSError, OverflowError, MemoryError: the process can have no more mappings, or memory.
@@ -36,12 +36,12 @@ def mapped(descriptor: int, size: int, *, writable: bool) -> memoryview:
 
 
 def mapped_to_write(descriptor: int, size: int) -> mmap.mmap:
-    """The same bytes, so that what is written there is written to the file. Raises as `mapped`."""
+    """Map the bytes so that writes go to the file. Raises the errors of `mapped`."""
     return _placed(descriptor, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED)
 
 
 def copy_into(memory: mmap.mmap, view: memoryview) -> None:
-    """Copy the bytes of *view*, which are contiguous, to the start of *memory*.
+    """Copy the contiguous bytes of *view* to the start of *memory*.
 
     Lets other threads run meanwhile.
     """
@@ -65,7 +65,7 @@ def _placed(descriptor: int, size: int, access: int, kind: int) -> mmap.mmap:
 
 
 class _Buffer(ctypes.Structure):
-    """``Py_buffer``: where the bytes are of what can only be read, too."""
+    """``Py_buffer``: gives the address of read-only bytes, too."""
 
     _fields_ = (
         *(("buf", ctypes.c_void_p), ("obj", ctypes.py_object), ("len", ctypes.c_ssize_t)),

@@ -1,8 +1,8 @@
-"""How much memory a process may still take: of the machine's, and of its control groups'.
+"""The free memory of a process: of the machine, and of its control groups.
 
-Linux lets a process write what there is no memory for, and kills some process then. So whoever is
-about to take much looks first. Nothing is reserved by looking: two who look at once may both
-be told that there is room.
+Linux lets a process write more than there is memory for, and then kills some process. So farref
+looks before it takes much. A look reserves nothing: two processes that look at once may both be
+told that there is room.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Version(NamedTuple):
     limit: str
     used: str
     reclaimable: str
-    """In ``memory.stat``: used, but only as a cache of files."""
+    """The field in ``memory.stat`` with memory that only caches files."""
 
 
 _V2 = _Version(GROUPS, "memory.max", "memory.current", "inactive_file")
@@ -33,7 +33,7 @@ _V1 = _Version(
 
 
 def available() -> int:
-    """Bytes that this process can still use, as far as the kernel says; a very large number if not.
+    """Bytes that this process can still use; a very large number if the kernel does not say.
 
     Swap does not count.
     """
@@ -49,7 +49,7 @@ def _machine() -> int:
 
 
 def _groups() -> int:
-    """The least that a group of this process, or one around it, has left."""
+    """The least free memory of this process's groups, and of those around them."""
     try:
         if not has("procfs"):
             return sys.maxsize
@@ -63,7 +63,7 @@ def _groups() -> int:
             continue
         version = _V1 if kinds else _V2
         folder = version.root / path.lstrip("/")
-        if not folder.is_dir():  # in a container its own group is all that is shown, as the root
+        if not folder.is_dir():  # a container sees only its own group, as the root
             folder = version.root
         while folder.is_relative_to(version.root):
             left = min(left, _left(folder, version))
@@ -81,4 +81,4 @@ def _left(folder: Path, version: _Version) -> int:
         stat = dict(line.split(" ", 1) for line in lines)
         return max(0, int(limit) - used + int(stat.get(version.reclaimable, "0")))
     except (OSError, ValueError):
-        return sys.maxsize  # no group that limits memory, or one that is not shown
+        return sys.maxsize  # the group does not limit memory, or is not visible

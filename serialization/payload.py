@@ -1,9 +1,9 @@
-"""What of the user's travels in a message: pickled once, by the sender, and then inert.
+"""The user's data in a message: pickled once, by the sender, and then inert.
 
-The framework may pickle an envelope again, later, or never; so everything that must happen
-exactly once (forking references) happens before, and the result contains nothing with
-hooks: bytes, out-of-band buffers (or where in shared memory they are), and a side list of
-addresses for the framework to translate in its own way.
+The framework may pickle an envelope again, later, or never. So everything that must happen
+exactly once (forking references) happens before. The result contains no objects with hooks: only
+bytes, out-of-band buffers (or their places in shared memory), and a side list of addresses, which
+the framework translates in its own way.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Buffer = bytes | bytearray | Segment
 
 
 class Origin(NamedTuple):
-    """Where a message comes from, as far as the system notes that."""
+    """The origin of a message, as far as the system notes it."""
 
     site: str | None = None
-    """Of a creation: the line of the sending program that asked for it."""
+    """For a creation: the line of the sending program that asked for it."""
     context: tuple[tuple[str, str], ...] = ()
     """The span that it was sent in, as the headers of OpenTelemetry's propagators."""
 
@@ -31,9 +31,9 @@ class Origin(NamedTuple):
 class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     """One pickled object graph.
 
-    *buffers* are the out-of-band buffers of pickle protocol 5, *inert* the objects that
-    travel untouched beside the bytes (actor addresses), *peers* introduces the owners of
-    the references inside, and *tag* is what the receiving shell must know before unpickling.
+    *buffers* are the out-of-band buffers of pickle protocol 5. *inert* are the objects that
+    travel unchanged beside the bytes (actor addresses). *peers* introduces the owners of the
+    references inside. *tag* is information for the receiving shell, needed before unpickling.
     """
 
     data: bytes
@@ -42,24 +42,24 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     peers: tuple[object, ...] = ()
     tag: object = None
     frozen: bool = False
-    """It is a value that will never be another."""
+    """Its value never changes."""
     origin: Origin | None = None
 
     def __reduce__(self) -> tuple[type[Payload], tuple[object, ...]]:
         data, buffers, *others = _fields(self)
-        # A frozen value's segments may be in several messages of one packet: pickle would make one
-        # object of each, and whoever reads the first message closes it.
+        # A frozen value's segments may be in several messages of one packet. Pickle would make one
+        # object of each, and the reader of the first message would close it.
         apart = tuple([each.told() if isinstance(each, Segment) else each for each in buffers])
         return Payload, (data, apart, *others)
 
     @property
     def size(self) -> int:
-        """Bytes of the user's in this payload, wherever they are."""
+        """All bytes of the user's data, in the message or in shared memory."""
         return len(self.data) + sum(map(len, self.buffers))
 
     @property
     def framed(self) -> int:
-        """Those that travel in the message itself."""
+        """The bytes that travel in the message itself."""
         if not self.buffers:
             return len(self.data)
         return len(self.data) + sum(
@@ -67,16 +67,16 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
         )
 
     def take(self) -> None:
-        """It has arrived: open what it says is in shared memory. Raises `ProtocolError`."""
+        """On arrival: open its segments in shared memory. Raises `ProtocolError`."""
         for each in self.buffers:
             if isinstance(each, Segment):
                 each.take()
 
     def grounded(self, *, near: bool = False) -> Payload:
-        """The same with every buffer in the message itself, for a reader who may be anywhere.
+        """The same with every buffer in the message itself, for a reader on any host.
 
-        For one that is *near*, only those that it cannot be told of. Raises what `Segment.content`
-        raises.
+        For a *near* reader, only the buffers with no place that could be named. Raises the errors
+        of `Segment.content`.
         """
         if not any(_goes(each, near=near) for each in self.buffers):
             return self
@@ -84,7 +84,7 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
 
 
 def grounded_buffers(buffers: tuple[Buffer, ...], *, near: bool = False) -> tuple[Buffer, ...]:
-    """What `Payload.grounded` has in place of *buffers*. Raises what `Segment.content` raises."""
+    """The buffers of `Payload.grounded`. Raises the errors of `Segment.content`."""
     return tuple(
         each.content() if isinstance(each, Segment) and _goes(each, near=near) else each
         for each in buffers
@@ -92,7 +92,7 @@ def grounded_buffers(buffers: tuple[Buffer, ...], *, near: bool = False) -> tupl
 
 
 def _goes(buffer: Buffer, *, near: bool) -> bool:
-    """Whether its content goes in the message, as its reader cannot be told of the segment."""
+    """Whether its content goes in the message, because its reader could not open the segment."""
     return isinstance(buffer, Segment) and (buffer.early or not near)
 
 

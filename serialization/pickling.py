@@ -6,20 +6,20 @@ in the side list. The bytes therefore hold no reference and no address at all:
 
 * the descriptors travel beside the bytes, so a receiver that cannot unpickle still
   settles them (G5);
-* pickling happens once, eagerly, in the sending call: an error is raised there. References
-  are forked only when the bytes are complete, so what cannot be pickled has forked nothing,
-  and no fork is made (and maybe left half made) at the end of a deep recursion;
-* one object is forked once per message, however often it occurs in it, and is one handle
-  again on the other side.
+* pickling happens once, eagerly, in the sending call, which raises any error. References
+  are forked only when the bytes are complete. So a value that cannot be pickled has forked
+  nothing, and no fork is made (or left half made) at the end of a deep recursion;
+* one object is forked once per message, however often it occurs in it. On the other side it is
+  one handle again.
 
-Everything else is cloudpickle's: lambdas, closures, classes and functions of ``__main__``
-travel by value. Contiguous buffers (NumPy arrays and the
-like), and bytes objects that are large, go out of band; they are copied once, here, so that the
-sender may change them as soon as the call returns: into the message, or if they are large and
-the receiver is on this host, into memory that both share (see `shared`).
+Everything else is cloudpickle's work: lambdas, closures, classes and functions of ``__main__``
+are sent by value. Contiguous buffers (NumPy arrays and the like), and large bytes objects, go out
+of band. They are copied once, here, so that the sender may change them as soon as the call returns.
+The copy goes into the message; a large buffer for a receiver on this host goes into memory that
+both share (see `shared`).
 
-A value is pickled first (`Pickled`), and then shared with a receiver; a frozen one (see
-`frozen`) with many.
+A value is pickled first (`Pickled`), and then shared with one receiver; a frozen value (see
+`frozen`) is shared with many.
 """
 
 from __future__ import annotations
@@ -53,12 +53,15 @@ MAX_REFERENCES = 1_000_000
 
 
 class Reference:
-    """The base of what forks when it is pickled in a message, and cannot be otherwise."""
+    """The base of objects that fork when they are pickled in a message.
+
+    They cannot be pickled in any other way.
+    """
 
     __slots__ = ()
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse: outside a message nobody would count the copy.
+        """Refuse: outside a message the owner could not count the copy.
 
         Raises:
             OutOfBandPickleError: always.
@@ -78,7 +81,7 @@ class Reference:
 
 
 class Hooks(Protocol):
-    """What an endpoint does for the pickler."""
+    """The endpoint's part in pickling."""
 
     def fork(self, reference: Reference) -> Descriptor:
         """Fork a child of *reference* for the receiver of the message."""
@@ -92,24 +95,24 @@ class Hooks(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pickled:
-    """A value as bytes, and what bytes cannot stand for. Nothing has been forked for it yet."""
+    """A value as bytes, with its buffers, references and inert objects. Nothing is forked yet."""
 
     data: bytes
     buffers: tuple[Buffer, ...]
     references: tuple[Reference, ...]
-    """One handle for each object that is referred to; they keep it alive."""
+    """One handle for each object referred to; the handle keeps it alive."""
     inert: tuple[object, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of the user's."""
+        """Bytes of the user's data."""
         return len(self.data) + sum(map(len, self.buffers))
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle with three kinds of persistent ids: references, what is inert, large bytes.
+    """cloudpickle with three kinds of persistent ids: references, inert objects, large bytes.
 
-    The third is there because pickle itself cannot have bytes objects out of band.
+    The third kind is needed because pickle itself cannot send bytes objects out of band.
     """
 
     def __init__(self, file: io.BytesIO, inert: type, **options: Any) -> None:
@@ -117,12 +120,12 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._special = (Reference, inert, bytes, bytearray)
         self._numbers: dict[Reference, int] = {}
         self._bytes: dict[int, tuple[int, object]] = {}
-        """By their `id`s: the number of each, and itself, so that nothing else gets its `id`."""
+        """By `id`: the object's number, and the object itself, so that no other gets its `id`."""
         self.inert: list[object] = []
 
     @property
     def references(self) -> list[Reference]:
-        """One handle for each object that is referred to."""
+        """One handle for each object referred to."""
         return list(self._numbers)
 
     def persistent_id(self, obj: object) -> tuple[object, ...] | None:
@@ -175,7 +178,7 @@ class _Unpickler(pickle.Unpickler):
         return known[number]
 
     def _bytes_of(self, kind: type[Any], number: int, buffer: object) -> object:
-        """What came out of band becomes an object again: a copy, unless it is one already."""
+        """Make an object again from an out-of-band buffer: a copy, unless it is one already."""
         if buffer is None:
             return self._bytes[number]
         if not isinstance(buffer, bytes | bytearray | memoryview):
@@ -192,13 +195,13 @@ def dumps(
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
     """Pickle *value* for one receiver, forking every reference in it.
 
-    *near*, asked if there is something large, says whether the receiver can open what this
-    process shares.
+    *near* tells whether the receiver can open shared memory of this process; it is called only for
+    large values.
 
     Raises:
         SerializationError: something in it cannot be pickled. Nothing was forked.
         SharedMemoryFullError: there is no memory to share it. Nothing was forked.
-        FarrefError: whatever a hook raised, for instance `OwnerDiedError`. Forks are undone.
+        FarrefError: the error of a hook, for instance `OwnerDiedError`. Forks are undone.
     """
     pickled = pickle_value(value, inert, lambda views: placed(views, near))
     return share(pickled, hooks)
@@ -210,7 +213,7 @@ def pickle_value(
     place: Callable[[list[memoryview]], tuple[Buffer, ...]],
     kind: type[Pickler] = Pickler,
 ) -> Pickled:
-    """*value* as bytes; *place* copies the buffers beside them. Raises what `dumps` raises."""
+    """*value* as bytes; *place* copies the buffers beside them. Raises the errors of `dumps`."""
     views: list[memoryview] = []
 
     def out_of_band(buffer: pickle.PickleBuffer) -> bool:
@@ -247,9 +250,9 @@ def share(
     tag: object = None,
     frozen: bool = False,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
-    """Fork every reference in *pickled* for one receiver. Raises what a hook raises.
+    """Fork every reference in *pickled* for one receiver. Raises the errors of the hooks.
 
-    *peers* says, of the forks and of what is inert in the value, whom to introduce.
+    *peers* returns the endpoints to introduce, for the forks and the inert objects in the value.
     """
     descriptors: list[Descriptor] = []
     try:
@@ -298,17 +301,17 @@ def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, .
 
 
 def _copied(view: memoryview) -> bytes | bytearray:
-    """For the message itself; what never changes needs no copy."""
+    """A copy for the message itself; an immutable object needs no copy."""
     if type(view.obj) is bytes and len(view.obj) == view.nbytes:
         return view.obj
     return bytes(view) if view.readonly else bytearray(view)
 
 
 def loads(payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -> Any:
-    """Unpickle what `dumps` made, with a handle for every reference.
+    """Unpickle a payload of `dumps`, with a handle for every reference.
 
     Raises:
-        SenderDiedError: a part of it was in shared memory, and is gone.
+        SenderDiedError: a part of it was in shared memory that is gone.
         SerializationError: it cannot be unpickled here. The handles are dropped.
     """
     buffers = [opened(each) for each in payload.buffers]
@@ -316,7 +319,7 @@ def loads(payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -
 
 
 def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryview:
-    """Where a buffer's bytes are. See `Segment.buffer`, also for what it raises."""
+    """A buffer's bytes. Raises the errors of `Segment.buffer`."""
     return buffer.buffer(copy=copy) if isinstance(buffer, Segment) else buffer
 
 

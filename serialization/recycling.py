@@ -1,20 +1,19 @@
-"""Segments that nobody reads any more, kept for a moment to be written to again.
+"""Keeps segments without readers for a moment, to write to them again.
 
-New pages of shared memory are made, and cleared, by the kernel, one by one, and freed one by one:
-that takes ten times as long as copying into pages that are there. So a segment whose message has
-arrived is *kept*, with the mapping by which this process, and nobody else, can write to it, until
+The kernel makes, clears and frees new pages of shared memory one by one, which takes ten times as
+long as copying into existing pages. So a segment is *kept* after its message has arrived, with the
+mapping by which only this process can write to it, until
 
-* a value that fits is to be sent, and nobody reads it: then it is that value's segment;
+* a fitting value is sent, and no process reads the segment: then it becomes that value's segment;
 * or it is `SECONDS` old, too many are kept, or memory is short: then it is closed.
 
-**Nobody reads it** is the kernel's word, not a reader's. Who opens a segment takes a shared lock on
-what it opened (``flock``), which the kernel keeps until nobody has that open or mapped any more:
-not the reader, and no process that it forked, however they end. So when we get the exclusive lock
-there is no reader; and while we have it, and write, nobody can become one. Whoever comes with an
-old message finds another name at the end, where the segment's was, and takes it for gone (see
-`shared`).
+**The kernel knows the readers.** A process that opens a segment takes a shared lock on it
+(``flock``). The kernel keeps the lock until no process has the file open or mapped any more,
+including the reader's forked children, however they end. So when we get the exclusive lock there is
+no reader, and while we hold it and write, there can be none. A process with an old message then
+finds another name at the end of the segment, and treats the segment as gone (see `shared`).
 
-Called by finalizers, in any thread: nothing here waits for a lock.
+Finalizers call this, in any thread: nothing here waits for a lock.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SECONDS = 10.0
-"""How long a segment is kept for a value to come, about."""
+"""About how long a segment is kept."""
 MOST_BYTES = 256 << 20
-"""Bytes that one process keeps at most, unless it is a single segment."""
+"""The most bytes that one process keeps, unless in a single segment."""
 MOST = 16
-"""Segments that it keeps at most."""
+"""The most segments that it keeps."""
 SPARE = 1 << 16
-"""Bytes that a value may waste of a segment, or as many as it has itself."""
+"""The bytes of a segment that a value may waste; a larger value may waste its own size."""
 LOOKS = 1.0
 """Seconds between two looks for old ones."""
 
@@ -46,7 +45,7 @@ class Kept(NamedTuple):
 
     descriptor: int
     size: int
-    """Bytes, with all that is not the value's."""
+    """Bytes of the whole file."""
     since: float
 
 
@@ -56,16 +55,16 @@ class Recycler:
     def __init__(
         self, close: Callable[[int], None], close_soon: Callable[[int, int], None]
     ) -> None:
-        """*close* gives a descriptor back; *close_soon* one of so many bytes, and takes no time."""
+        """*close* closes a descriptor; *close_soon* closes one of so many bytes without waiting."""
         self._close = close
         self._close_soon = close_soon
         self._kept: deque[Kept] = deque()
         self._watched = False
 
     def keep(self, descriptor: int, size: int) -> bool:
-        """Take a segment that may have readers still; false if it is to be closed."""
+        """Take a segment that may still have readers; false if the caller must close it."""
         one = Kept(descriptor, size, time.monotonic())
-        self._kept.append(one)  # before it is asked who looks: that thread ends where nothing is
+        self._kept.append(one)  # before `_watch`: the watching thread ends when nothing is kept
         if not self._watch() and self._take(one):
             return False
         while _too_many(kept := self._now()):
@@ -74,9 +73,9 @@ class Recycler:
         return True
 
     def find(self, size: int) -> Kept | None:
-        """One of *size* bytes or not much more, locked, which nobody reads; None if there is none.
+        """A locked segment without readers, of *size* bytes or little more; None if there is none.
 
-        It is the caller's from now on, to be written to and unlocked.
+        The caller owns it from now on: it writes to the segment and unlocks it.
         """
         for each in reversed(self._now()):
             if size <= each.size <= size + max(size, SPARE) and self._take(each):
@@ -86,19 +85,19 @@ class Recycler:
         return None
 
     def empty(self) -> None:
-        """Close all that is kept."""
+        """Close all kept segments."""
         self._close_before(float("inf"))
 
     def forget(self) -> None:
-        """In a forked child: they are its parent's."""
+        """In a forked child: drop the parent's segments."""
         self._kept.clear()
         self._watched = False
 
     def _now(self) -> list[Kept]:
-        return list(self._kept)  # `tuple` may have the collector run, and that keep one more
+        return list(self._kept)  # `tuple` may run the garbage collector, which may call `keep`
 
     def _take(self, one: Kept) -> bool:
-        """Whether it was there still: what two threads find is one's only."""
+        """Whether it was still kept: of two threads that find it, only one gets it."""
         with contextlib.suppress(ValueError):
             self._kept.remove(one)
             return True
@@ -110,11 +109,11 @@ class Recycler:
                 self._close(each.descriptor)
 
     def _watch(self) -> bool:
-        """Have a thread look for old ones; false if there is none to be had."""
+        """Have a thread look for old ones; false if no thread can be started."""
         if not self._watched:
             self._watched = True
             try:
-                # Not `threading`'s: finalizers must not wait for its lock.
+                # Not a `threading.Thread`: finalizers must not wait for its lock.
                 _thread.start_new_thread(self._look, ())
             except RuntimeError:
                 self._watched = False
@@ -127,7 +126,7 @@ class Recycler:
                 self._close_before(time.monotonic() - SECONDS)
             if not self._kept:
                 self._watched = False
-                if self._kept:  # another one has been kept just now
+                if self._kept:  # another thread has just kept one
                     self._watched = True
 
 

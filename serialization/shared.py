@@ -1,43 +1,44 @@
 """Large buffers between processes of one host: shared memory that the kernel frees.
 
-A buffer of `THRESHOLD` bytes or more, for a receiver that sees our process, is not in the message.
-It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``), sealed when
-it is written, so that nobody else can change it any more, and nobody shorten it. The message says
-where the segment is: which descriptor of which process, which is a name in ``/proc``, and the
-segment's own name, which is written at the end of the file, with the size.
+A buffer of `THRESHOLD` bytes or more does not go in the message, if the receiver sees our process.
+It is copied, once, into a *segment*: an anonymous file in memory (``memfd_create``). The segment is
+sealed after it is written: no other process can change it, and none can shorten it. The message
+gives the place of the segment: a process and one of its descriptors, which is a path in ``/proc``.
+It also gives the segment's own name, which is written at the end of the file, with the size.
 
 ============================  ==================================================================
 the sender                    has the segment open until the message has been acknowledged: the
                               channel keeps the message that long, to send it again, and the
                               message the segment. A frozen value keeps its own besides.
 the message arrives           the receiver opens ``/proc/PID/fd/N`` before it acknowledges
-somebody wants the value      it is mapped, privately, and the descriptor is closed; that is done
-                              at once, if too many have arrived that nobody wanted so far
+the value is first used       it is mapped, privately, and the descriptor is closed; this happens
+                              earlier, if too many unused segments have arrived
 the message is acknowledged   the sender keeps it for a moment, for another value (`recycling`),
                               or closes it
-the last array is let go      it is unmapped
+the last array is dropped     it is unmapped
 ============================  ==================================================================
 
-**Nothing can be left behind.** A segment never has a name in any folder. It is memory for as long
-as a process has it open or mapped, and no longer: that is the kernel's count, not ours, and
-``kill -9`` of anybody, or of everybody, only makes it smaller. No message is needed for freeing.
+**Nothing can be left behind.** A segment never has a name in any folder. It is memory only as long
+as a process has it open or mapped. The kernel counts this, not farref, and ``kill -9`` of any
+process only makes the count smaller. No message is needed for freeing.
 
-**Nobody sees a change of another's.** What a message brings to be written to is mapped copy on
-write: pages are copied as they are written to. What is frozen is mapped for reading only, and so
-costs nothing, however large, until it is read. A segment is written to again only when the kernel
-says that nobody has it open or mapped, and a frozen value's never.
+**No process sees the changes of another.** A writable value is mapped copy on write: a page is
+copied when it is first written to. A frozen value is mapped read-only, so it costs nothing, however
+large, until it is read. A segment is written to again only when the kernel says that no process has
+it open or mapped. A frozen value's segment is never written to again.
 
-**The sender may die** when the message is on its way. Then the segment is gone before the receiver
-could open it, and whoever unpickles the message gets a `SenderDiedError`; references that came with
-it are settled as ever. Something else that has come to bear the same number is recognised by
-the name in it, and the kernel's seal, and is never taken for the segment.
+**The sender may die** while the message is under way. Then the segment is gone before the receiver
+could open it, and unpickling the message raises `SenderDiedError`. References that came with it are
+settled as always. Another file may get the same descriptor number. The receiver recognises that by
+the name in the file and by the kernel's seal, and never takes the file for the segment.
 
-**Where it does not work** (another operating system, no descriptor to be had, a limit on the size
-of files) buffers are in the message, as they are between hosts. ``/dev/shm`` and its size
-play no part. If there is not enough memory, that is a `SharedMemoryFullError` before a reference
-has been shared or a byte sent, rather than a process that the kernel kills.
+**Where it does not work** (another operating system, no free descriptor, a limit on the size of
+files) buffers go in the message, as they do between hosts. ``/dev/shm`` and its size play no part.
+If there is not enough memory, the sender gets a `SharedMemoryFullError` before a reference has been
+shared or a byte sent. Otherwise the kernel would kill a process.
 
-A process that forks passes on what it reads, like all its memory, but not what it has sent.
+A forked process inherits the segments that its parent reads, like all its memory, but not those
+that its parent has sent.
 """
 
 from __future__ import annotations
@@ -65,49 +66,49 @@ from .memory import available
 from .recycling import MOST_BYTES, Recycler
 
 THRESHOLD = 128 << 10
-"""Bytes of a buffer from which on it is shared. Of smaller ones, copies cost less than mappings."""
+"""Buffers of so many bytes or more are shared. To copy smaller ones costs less than to map them."""
 LOOKED_AT = 16 << 20
-"""Bytes of one message from which on it is asked first whether there is memory for them."""
+"""For so many bytes in one message or more, the free memory is checked first."""
 KEPT_SHARE, KEPT_SHARE_ALONE = 4, 16
-"""A segment is kept only where so many times its size is free; the latter beyond `MOST_BYTES`."""
+"""A segment is kept only if so many times its size is free; the latter beyond `MOST_BYTES`."""
 MOST_PASSING = 512
-"""Segments of messages that this process has open; what more it sends goes in the message."""
+"""Segments of messages that this process has open; further buffers go in the message."""
 MOST_UNREAD = 256
-"""Segments of messages that it keeps open until somebody wants the value; more are mapped."""
+"""Arrived segments that stay open until the value is used; further ones are mapped at once."""
 MOST_MAPPED = 16_384
-"""Segments that it maps before somebody wants the value, as a process has 65,530 mappings; of more
-it reads a copy."""
+"""Segments that are mapped before the value is used; further ones are copied. A process has only
+65,530 mappings."""
 SLOW_TO_FREE = 4 << 20
 """Bytes of a segment that is closed in a thread of its own: freeing a gigabyte takes 0.5 s."""
 
 Row = tuple[int, int, str, int, bool]
-"""Where a segment is, what it is called, its size, and whether its reader may write to a copy."""
+"""A segment's process, descriptor, name, size, and whether its reader may write to a copy."""
 SEALS = (
     fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | 0x10
     if hasattr(fcntl, "F_SEAL_SEAL")
     else 0
 )
-"""The last is F_SEAL_FUTURE_WRITE: nobody writes, or maps to be written, any more."""
+"""The last is F_SEAL_FUTURE_WRITE: no process can write, or map it for writing, any more."""
 _GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENXIO})
 _ANOTHER = frozenset({errno.EWOULDBLOCK, errno.EINVAL})
-"""It is being written to, for another; it is no such file, which has no seals."""
+"""The file is being written to for another segment; or it is of another kind, without seals."""
 _FULL = frozenset({errno.ENOSPC, errno.ENOMEM})
 _open: dict[int, str] = {}
-"""The descriptors of this process that are segments', with their names."""
+"""This process's descriptors of segments, with the segments' names."""
 _written: dict[int, mmap.mmap] = {}
-"""Those of them that may be written to again, mapped for that."""
+"""Writable mappings of the segments that may be written to again, by descriptor."""
 unread: set[int] = set()
-"""Those of segments that came in messages which nobody has unpickled (an alias relays some)."""
+"""Descriptors of segments in messages that are not unpickled yet (an alias relays some)."""
 early: set[int] = set()
-"""The segments, by their `id`, that came in such messages too, and have no descriptor any more."""
+"""Segments in such messages, by their `id`, that have no descriptor any more."""
 _passing: set[int] = set()
 """The descriptors of segments that are for one message each."""
 
 
 class Segment:
-    """A buffer in shared memory: of this process, or one that a message told of.
+    """A buffer in shared memory: of this process, or one that a message names.
 
-    Pickled, it is only told of. Never changes, once it is `of` a buffer or has been `taken`.
+    Its pickle only names it. Its bytes never change, once it is `of` a buffer or has been `taken`.
     """
 
     __slots__ = (
@@ -117,16 +118,16 @@ class Segment:
 
     def __init__(self, source: tuple[int, int], name: str, size: int, *, writable: bool) -> None:
         self._source = source
-        """A process, and which of its descriptors it is."""
+        """A process, and the number of the descriptor there."""
         self._descriptor = -1
-        """Ours, while it is open here."""
+        """Our descriptor, while it is open here."""
         self._content: memoryview | None = None
-        """Its bytes, if it has been given its memory before anybody wanted it."""
+        """Its bytes, if it was mapped before the value was used."""
         self._trouble: FarrefError | None = None
         self.name = name
         self.size = size
         self.writable = writable
-        """Whether whoever gets it may write to a copy of its own."""
+        """Whether the receiver may write to a copy of its own."""
 
     def __len__(self) -> int:
         return self.size
@@ -138,10 +139,10 @@ class Segment:
 
     @classmethod
     def of(cls, view: memoryview, *, writable: bool, passing: bool = False) -> Segment | None:
-        """A copy of *view*; None if there are no segments here, or no more.
+        """A copy of *view*; None if no segment can be made here, or no more.
 
-        *passing*: it is for one message, and may be made of one that is read no more, and become
-        another; of these there are `MOST_PASSING` at most. Lets other threads run while it copies.
+        *passing*: the segment is for one message. It may reuse an old segment, and be reused later;
+        there are `MOST_PASSING` of these at most. Lets other threads run while it copies.
         Raises `SharedMemoryFullError`.
         """
         name = f"farref-{secrets.token_hex(12)}"
@@ -173,27 +174,27 @@ class Segment:
         return self
 
     def _rewrite(self, view: memoryview) -> None:
-        """It was another's, and is locked: its pages are there."""
+        """Write to a reused segment, which is locked and has its pages already."""
         memory, label = _written[self._descriptor], _label(self.name, self.size)
         try:
-            memory[-len(label) :] = label  # first: nobody shall find the old one with other bytes
+            memory[-len(label) :] = label  # first: an old name with new bytes would be wrong
             copy_into(memory, view)
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def told(self) -> Segment:
-        """What a message says of it: it is to be opened anew, by each message for itself."""
+        """A copy for a message: each message opens the segment for itself."""
         source = self._source if self._descriptor < 0 else (os.getpid(), self._descriptor)
         return Segment(source, self.name, self.size, writable=self.writable)
 
     def row(self) -> Row:
-        """What a message says of it, as plain data; `Segment.said` is the inverse."""
+        """Its fields in a message, as plain data; `Segment.said` is the inverse."""
         process, number = self.told()._source
         return process, number, self.name, self.size, self.writable
 
     @classmethod
     def said(cls, process: int, number: int, name: str, size: int, writable: bool) -> Segment:
-        """What a message tells of."""
+        """The segment that a message names."""
         return cls((process, number), name, size, writable=writable)
 
     def __reduce__(self) -> Any:
@@ -203,24 +204,24 @@ class Segment:
 
     @property
     def foreign(self) -> bool:
-        """Whether it came in a message; if it goes on in another, its reader may be anywhere."""
+        """Whether it came in a message. If another message passes it on, its reader may be far."""
         return self._source != (os.getpid(), self._descriptor)
 
     @property
     def early(self) -> bool:
-        """Whether it came, and is here with no descriptor: nobody can be told where it is."""
+        """Whether it came, and has no descriptor any more: no message can name its place."""
         return self._content is not None
 
     def take(self) -> None:
-        """Open it here, if it is not: from now on its sender may let go of it.
+        """Open it here, if it is not open: from now on its sender may close it.
 
-        Raises `ProtocolError` for what is no segment; that it is gone shows in `buffer`.
+        Raises `ProtocolError` for malformed fields. If the segment is gone, `buffer` raises.
         """
         if self._descriptor >= 0 or self._trouble is not None or self._content is not None:
             return
         numbers = all(type(number) is int and number >= 0 for number in (*self._source, self.size))
         if not numbers or type(self.name) is not str or type(self.writable) is not bool:
-            raise ProtocolError("a segment whose fields are not what belongs there")
+            raise ProtocolError("a segment with malformed fields")
         process, number = self._source
         path = f"/proc/{process}/fd/{number}"
         try:
@@ -240,7 +241,7 @@ class Segment:
             self._take_content()
 
     def _take_content(self) -> None:
-        """Give back its descriptor, before anybody wants the value: too many are open."""
+        """Map it and close its descriptor before the value is used: too many are open."""
         try:
             if len(early) < MOST_MAPPED:
                 content = mapped(self._descriptor, self.size, writable=self.writable)
@@ -253,33 +254,33 @@ class Segment:
         early.add(id(self))
 
     def buffer(self, *, copy: bool = True) -> memoryview:
-        """Its bytes, mapped for this process alone. One that came in a message is closed then.
+        """Its bytes, mapped for this process alone. If it came in a message, it is then closed.
 
         Raises:
-            SenderDiedError: the process that sent it ended before it was taken.
+            SenderDiedError: its sender ended before it was taken.
             SerializationError: it cannot be opened here.
-            MemoryError: it cannot be mapped, and is not to be copied instead.
+            MemoryError: it cannot be mapped, and *copy* is false.
         """
         self._check()
         if self._content is not None:
             content, self._content = self._content, None
             early.discard(id(self))
             return content
-        if not self.foreign:  # who maps what we opened ourselves is no reader who can be told of
+        if not self.foreign:  # a mapping of our own segment cannot be named in a message
             _written.pop(self._descriptor, None)
         try:
             return mapped(self._descriptor, self.size, writable=self.writable)
         except (OSError, OverflowError, MemoryError) as error:  # vm.max_map_count, or RLIMIT_AS
             if not copy:
                 raise MemoryError(f"no mapping of {self.size} bytes is to be had") from error
-            recycler.empty()  # which has some
+            recycler.empty()  # the kept segments have mappings too
             return memoryview(self.content())
         finally:
             if self.foreign:
                 self.close()
 
     def content(self) -> bytes | bytearray:
-        """Its bytes, copied; it stays open. Raises what `buffer` raises."""
+        """Its bytes, copied; it stays open. Raises the same errors as `buffer`."""
         self._check()
         if self._content is not None:
             return bytearray(self._content) if self.writable else bytes(self._content)
@@ -291,19 +292,19 @@ class Segment:
 
     def _check(self) -> None:
         if self._trouble is not None:
-            raise type(self._trouble)(str(self._trouble))  # a new one: it would collect frames
+            raise type(self._trouble)(str(self._trouble))  # new: the old would collect frames
         if self._descriptor < 0 and self._content is None:
             raise AssertionError(f"{self!r} is not open: a message is unpickled once")
 
     def _is_it(self) -> bool:
-        """Whether what was opened is the segment, and not what came after it in its place.
+        """Whether the opened file is the segment, and not a later file in its place.
 
-        From now on it is not written to, until nobody has it open or mapped (see `recycling`).
+        From now on no process writes to it until none has it open or mapped (see `recycling`).
         """
         label = _label(self.name, self.size)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            end = os.fstat(self._descriptor).st_size - len(label)  # it was another's, maybe longer
+            end = os.fstat(self._descriptor).st_size - len(label)  # a reused file may be longer
             return (
                 fcntl.fcntl(self._descriptor, fcntl.F_GET_SEALS) == SEALS
                 and end >= self.size
@@ -331,12 +332,12 @@ class Segment:
     # ---- the end
 
     def close(self) -> None:
-        """Let go of it here. What has been mapped stays mapped."""
+        """Close it here. Mappings of it stay."""
         descriptor, self._descriptor = self._descriptor, -1
         if self._content is not None:
             self._content = None
             early.discard(id(self))
-        # A forked child has closed what it inherited, and may have given the number to another.
+        # A forked child has closed inherited descriptors, and may have reused the number.
         if descriptor >= 0 and _open.get(descriptor) == self.name:
             unread.discard(descriptor)
             memory = _written.get(descriptor)
@@ -368,12 +369,12 @@ def _no_room(size: int) -> str:
 
 
 def _label(name: str, size: int) -> bytes:
-    """What a segment ends with."""
+    """The end of a segment: its name and size."""
     return f" {name} {size}".encode(errors="replace")
 
 
 def _made() -> int | None:
-    """A new segment's descriptor; None if there can be none."""
+    """A new segment's descriptor; None if none can be made."""
     if not SEALS or not (has("memfd") and has("procfs")):
         return None
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
@@ -384,7 +385,7 @@ def _made() -> int | None:
 
 
 def _with_descriptors(opening: Any) -> int:
-    """What *opening* returns; if descriptors are short, with as many as this process may have."""
+    """Call *opening*. If descriptors run out, raise the soft limit and call it again."""
     try:
         descriptor: int = opening()
     except OSError as error:
@@ -398,7 +399,7 @@ def _with_descriptors(opening: Any) -> int:
 
 
 def _again(descriptor: int, size: int) -> mmap.mmap | None:
-    """The segment's bytes, to be written to when it is sealed, if it is to be kept for that."""
+    """A mapping to write to the sealed segment again; None if the segment will not be kept."""
     share = KEPT_SHARE if size <= MOST_BYTES else KEPT_SHARE_ALONE
     if size >= LOOKED_AT and size > available() // share:
         return None
@@ -415,10 +416,10 @@ def _write(descriptor: int, view: memoryview) -> None:
 
 
 def _close(descriptor: int, size: int) -> None:
-    """Close it; if we are the last, the kernel frees it meanwhile, and others may wait for us."""
+    """Close it. If the kernel then frees a large file, that takes long: use a thread."""
     if size >= SLOW_TO_FREE:
         with contextlib.suppress(RuntimeError):  # no more threads
-            # Not `threading`'s: this is called by finalizers, which must not wait for its lock.
+            # Not a `threading.Thread`: finalizers call this, and must not wait for its lock.
             _thread.start_new_thread(_close_now, (descriptor,))
             return
     _close_now(descriptor)
@@ -428,17 +429,17 @@ def _close_now(descriptor: int) -> None:
     del _open[descriptor]
     _passing.discard(descriptor)
     memory = _written.pop(descriptor, None)
-    os.close(descriptor)  # first: who forks just now passes on what is open
+    os.close(descriptor)  # first: a fork at this moment would pass an open descriptor on
     if memory is not None:
         memory.close()
 
 
 recycler = Recycler(_close_now, _close)
-"""What this process has sent, and may write to again."""
+"""The segments that this process has sent, and may write to again."""
 
 
 def _close_inherited() -> None:
-    """In a forked child: what its parent sends is none of its business, and would not be freed."""
+    """In a forked child: close the segments that the parent sends, else they would not be freed."""
     for descriptor in list(_open):
         os.close(descriptor)
     for memory in list(_written.values()):

@@ -146,7 +146,7 @@ if TYPE_CHECKING:
         def inc(self, key: str) -> None: ...
 
     class SystemCommon:
-        """What actors' and admins' managers have in common."""
+        """The common part of the managers of actors and admins."""
 
         transport: Any
         capabilities: dict[str, Any]

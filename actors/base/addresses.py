@@ -1,7 +1,7 @@
-"""What identifies an actor, and how it is reached.
+"""The identity of an actor, and the ways to reach it.
 
-An :class:`Address` is what Thespian carries as ``ActorAddress.addressDetails``.  Its
-identity is its ``key`` alone:
+Thespian carries an :class:`Address` as ``ActorAddress.addressDetails``.  Its identity is its
+``key`` alone:
 
 - an actor or an outside program has a random key, minted with its socket, so an address is
   never recycled: a message to a dead actor cannot reach a later one, and a connection to a
@@ -28,7 +28,7 @@ from .settings import SystemSettings
 DEFAULT_PORT = 1900  # Thespian's own default
 MAX_PORT = 65535
 BROADCAST = ipaddress.IPv4Address("255.255.255.255")
-OUTSIDE = "x"  # what the keys of outside programs start with, instead of a system's id
+OUTSIDE = "x"  # the keys of outside programs start with it, instead of a system's id
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +87,7 @@ def is_loopback(host: str) -> bool:
 def numeric(host: str) -> str:
     """*host* as a numeric IPv4 address, so that two spellings of one host compare equal.
 
-    Raises :class:`InvalidAddress` for one that nobody can dial.
+    Raises :class:`InvalidAddress` for an address that cannot be dialled.
     """
     try:
         found = socket.gethostbyname(host)
@@ -96,7 +96,7 @@ def numeric(host: str) -> str:
     address = ipaddress.IPv4Address(found)
     if address.is_unspecified or address.is_multicast or address == BROADCAST:
         raise InvalidAddress(
-            f"{host!r} is {found}, which is not one host's: give the address that others dial"
+            f"{host!r} is {found}, not the address of one host: give the address that others dial"
         )
     return found
 

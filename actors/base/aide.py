@@ -1,10 +1,10 @@
-"""The aide: a thread that receives messages and does the short work that they bring, itself.
+"""The aide: a thread that receives messages and does their short work itself.
 
-To hand a message's work to another thread costs more than most work takes.  So a process may have
-an aide, which runs the loop and, between two looks at the sockets, what :class:`Work` has to do.
-If that takes longer than expected, the resident thread notices (see :mod:`.lead`), runs the loop in
-the meantime, and has others do the rest.  So no work holds up what comes in for longer than a
-millisecond or two, whatever it does, and the thread that Thespian gave us never does any.
+Handing a message's work to another thread costs more than most work.  So a process may have an
+aide, which runs the loop and does the :class:`Work` between two looks at the sockets.  If the work
+takes too long, the resident thread notices (see :mod:`.lead`).  It runs the loop in the meantime,
+and has other threads do the rest.  So work delays incoming messages by a millisecond or two at
+most, and the thread that Thespian gave us never does any.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import Protocol
 
 
 class Work(Protocol):
-    """What messages have left to be done."""
+    """The work that messages have left."""
 
     def __bool__(self) -> bool:
-        """Whether something waits to be done."""
+        """Whether there is work."""
 
     def do(self) -> None:
         """Do some of it.  Raises nothing."""
 
     def disperse(self) -> None:
-        """Have others do all of it: nobody has the time here."""
+        """Have other threads do all of it: this one has no time."""
 
 
 class Aide:
     """The thread that receives messages and does their short work itself."""
 
     def __init__(self, work: Work, lead: Callable[[Callable[[], bool]], bool]) -> None:
-        """*lead* runs the loop until something is true, and says whether it got so far."""
+        """*lead* runs the loop until a condition holds, and returns whether it holds."""
         self._work = work
         self._lead = lead
         self._called = threading.Semaphore(0)
@@ -48,7 +48,7 @@ class Aide:
         return self._identity == threading.get_ident()
 
     def relieve(self) -> bool:
-        """For the resident, which leads: whether it shall leave that to us, who have work to do."""
+        """For the resident, which leads: whether to give us the lead, because there is work."""
         if not self._work:
             return False
         if not self._free or self._ended:
@@ -58,7 +58,7 @@ class Aide:
             thread = threading.Thread(target=self._serve, name="farref aide", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # there is no thread to be had
+            except RuntimeError:  # no thread can be started
                 self._work.disperse()
                 return False
             self._thread = thread
@@ -67,7 +67,7 @@ class Aide:
         return True
 
     def spare(self) -> None:
-        """For a guest that leads: others do what there is to do."""
+        """For a guest that leads: have other threads do the work."""
         if self._work:
             self._work.disperse()
 
@@ -82,7 +82,7 @@ class Aide:
             self._called.acquire()
             while not self._ended:
                 self._work.do()
-                if os.getpid() != self._pid:  # a job has forked: what leads is the parent
+                if os.getpid() != self._pid:  # a job has forked: only the parent leads
                     return
                 if not self._lead(self._work.__bool__):
                     break

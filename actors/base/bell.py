@@ -1,4 +1,4 @@
-"""A bell: how one thread wakes another that sleeps in ``epoll`` or ``poll``."""
+"""A bell: a thread rings it to wake another that sleeps in ``epoll`` or ``poll``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Bell:
 
     def ring(self) -> None:
         """Make it readable.  Any thread, any signal handler, any finalizer: it takes no lock."""
-        # Full: it rings already. Closed: nobody listens any more.
+        # Full: it rings already. Closed: no thread listens any more.
         with contextlib.suppress(OSError):
             os.write(self._in, RING)
 
@@ -38,11 +38,11 @@ class Bell:
                 pass
 
     def close(self) -> None:
-        """It rings no more: its descriptors may become somebody else's."""
+        """Close it. Its descriptors may be reused, so do not ring it any more."""
         descriptors = {self.descriptor, self._in} - {-1}
         self.descriptor = self._in = -1
         for each in descriptors:
             os.close(each)
 
-    # Who has others ring leaves the closing to this: whoever can still ring holds the bell.
+    # If other threads may still ring, leave the closing to this: they hold the bell.
     __del__ = close

@@ -1,4 +1,4 @@
-"""What a parent prepares for its child, and how a forked child lets go of its parent's.
+"""A parent's preparations for its child, and how a forked child closes its parent's sockets.
 
 The parent binds the child's sockets *before* the child exists.  So the child's address is
 final when ``createActor`` returns: it can be pickled into messages at once, and messages to a
@@ -23,7 +23,7 @@ from .settings import SystemSettings
 
 
 class Berth(TransportInit):
-    """Everything a new process needs to take its place.  Picklable while spawning."""
+    """Everything that a new process needs.  Picklable while spawning."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ def register(transport: Abandonable) -> None:
 
 
 def close_all() -> None:
-    """Close what this process still has open when it exits, so that no socket file is left."""
+    """Close the transports of this process when it exits, so that no socket file is left."""
     for transport in list(_live):
         if transport.pid == os.getpid():
             transport.close()
@@ -78,7 +78,7 @@ atexit.register(close_all)
 
 
 def abandon_inherited() -> None:
-    """Close what transports of the process that we were forked from left open here."""
+    """Close the parent's transports in this forked child."""
     for transport in list(_live):
         if transport.pid != os.getpid():
             transport.abandon()

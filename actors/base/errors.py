@@ -19,7 +19,7 @@
         +-- HandshakeError        ... before it was authenticated
             +-- CrowdedOut        ... because too many strangers were there
 
-Every message says what happened, to which address, and what to do about it.
+Every error's text says what happened, at which address, and what to do about it.
 """
 
 
@@ -52,7 +52,7 @@ class SystemAlreadyRuns(BaseError):
 
 
 class KeyRequired(BaseError):
-    """Only loopback may be used without a shared key that nobody else knows or guesses."""
+    """Beyond loopback, a shared key is needed that nobody else knows or can guess."""
 
 
 class InvalidAddress(BaseError):
@@ -70,7 +70,7 @@ class PeerStalled(BaseError):
 class MessageTooLarge(BaseError):
     """A message of more than ``Limits.max_message_bytes``.  Nothing was sent.
 
-    Its receiver would close the connection, and what was sent before it would be lost too.
+    Its receiver would close the connection, and earlier messages would be lost too.
     """
 
 
@@ -91,4 +91,4 @@ class HandshakeError(WireError):
 
 
 class CrowdedOut(HandshakeError):
-    """The other end had too many strangers at its port, and hung up on us; try again."""
+    """The other end had too many strangers at its port, and closed our connection; try again."""

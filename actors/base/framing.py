@@ -7,9 +7,9 @@ A frame is a header, the sizes of its out-of-band buffers, the pickle, the buffe
     +------------+---------------+--------+-----+--------------------+--------+---------+
 
 Sending.  Pickle protocol 5 leaves large buffers (NumPy arrays, ``PickleBuffer``) out of the
-pickle; they go to the socket from where they are, without a copy, if they are read-only.  A
-*mutable* buffer is copied once: the program may change it right after ``send`` returns, and
-the receiver must see what was sent.  Buffers below 4 KiB are cheaper inside the pickle.
+pickle.  A read-only buffer goes to the socket without a copy.  A *mutable* buffer is copied once:
+the program may change it right after ``send`` returns, and the receiver must see the old bytes.
+Buffers below 4 KiB are cheaper inside the pickle.
 
 Receiving.  :class:`FrameDecoder` parses many small frames out of one read.  As soon as the
 header of a large frame is known it allocates exactly the memory that the frame needs, and
@@ -34,7 +34,7 @@ DIRECT: Final = 1 << 16  # bytes: larger incomplete frames get memory of their o
 JOIN: Final = 1 << 14  # bytes: below this, one small copy is cheaper than one more part
 
 DATA: Final = 1  # acknowledge when convenient
-DATA_ACK_NOW: Final = 2  # somebody waits for the acknowledgement
+DATA_ACK_NOW: Final = 2  # a sender waits for the acknowledgement
 ACK_REQUEST: Final = 3  # from now on acknowledge at once: the sender is leaving
 RAW: Final = 4  # data that is no pickle; acknowledge when convenient
 _KINDS: Final = frozenset({DATA, DATA_ACK_NOW, ACK_REQUEST, RAW})
@@ -45,7 +45,7 @@ Frame = tuple[int, bytes | bytearray, list[bytearray]]
 
 
 class Raw:
-    """A message that is bytes already: it travels as it is, and arrives as a `Raw` again."""
+    """A message that is bytes already: it is sent unchanged, and arrives as a `Raw` again."""
 
     __slots__ = ("data",)
 
@@ -100,10 +100,10 @@ class Encoder:
 
 
 class _Sink:
-    """A file for the pickler that keeps what is written as it is.
+    """A file for the pickler that keeps the written parts unchanged.
 
-    No class local to a function: such a class is a reference cycle, and would keep a message
-    of a gigabyte until the next garbage collection.
+    This is no local class: a local class is a reference cycle, and would keep a message of a
+    gigabyte until the next garbage collection.
     """
 
     __slots__ = ("parts", "size")
@@ -163,7 +163,7 @@ class FrameDecoder:
         self._limit = max_message_bytes
         self._partial = bytearray()
         self._large: Frame | None = None
-        self._filling: list[memoryview] = []  # what is missing of _large, last part first
+        self._filling: list[memoryview] = []  # the missing parts of _large, last part first
         self._position = 0
 
     def feed(self, data: memoryview | bytes) -> list[Frame]:
@@ -188,7 +188,7 @@ class FrameDecoder:
         return frames
 
     def destination(self) -> memoryview | None:
-        """Memory that the next bytes belong into, or None when :meth:`feed` shall get them."""
+        """The memory for the next bytes, or None when :meth:`feed` must get them."""
         return self._filling[-1][self._position :] if self._filling else None
 
     def advance(self, count: int) -> list[Frame]:
@@ -242,7 +242,7 @@ class FrameDecoder:
         self._position = 0
 
     def _fill(self, view: memoryview, frames: list[Frame]) -> memoryview:
-        """Copy from *view* into the large frame; what is left of *view*."""
+        """Copy from *view* into the large frame. Return the rest of *view*."""
         while self._filling and len(view):
             target = self._filling[-1]
             count = min(len(view), len(target) - self._position)

@@ -1,7 +1,7 @@
-"""Who may talk to us, decided before anything is unpickled: a pure machine, no sockets here.
+"""Authenticates peers before anything is unpickled: a pure machine, no sockets here.
 
-**On one host** the kernel vouches: the socket lies in a directory that only this user may
-enter, and the caller compares the uid that the kernel reports for the other end
+**On one host** the kernel vouches for the peer.  The socket lies in a directory that only this user
+may enter, and the caller compares the uid that the kernel reports for the other end
 (``SO_PEERCRED``) with ours.  The dialler introduces itself and starts to send at once::
 
     dialler -> acceptor   MAGIC  'L'  introduction
@@ -14,20 +14,21 @@ enter, and the caller compares the uid that the kernel reports for the other end
 
 - Both nonces are fresh and random, so a recorded session proves nothing later.
 - The two proofs start with different labels, so neither can be reflected as the other.
-- The acceptor's proof comes first: the dialler introduces itself to nobody else.
+- The acceptor's proof comes first: the dialler introduces itself only after it.
 - The acceptor proves its own *name*, the key of its address: an admin's is ``host:port`` as other
-  hosts dial it.  The dialler checks the name that it dialled.  So nobody can pass the bytes of a
-  dialler on to another actor, or to the admin of another host, that has the same key.
+  hosts dial it.  The dialler compares it with the name that it dialled.  So a dialler's bytes
+  cannot be passed on to another actor, or to the admin of another host, that has the same key.
 - Proofs are compared in constant time.
 
-What this does *not* give: the frames that follow are neither encrypted nor authenticated one
-by one.  Whoever can alter packets between the hosts can alter messages; put a VPN there.
+The frames that follow are *not* encrypted, nor authenticated one by one.  If somebody can alter
+packets between the hosts, they can alter messages: use a VPN there.
 
-The introduction names the actor that the dialler wants, and the dialler.  It is an error to want
-another actor than the acceptor: a TCP port may have been recycled for another actor.
+The introduction names the actor that the dialler wants, and the dialler.  A dialler that wants
+another actor than the acceptor is refused: the TCP port may have been recycled.
 
-An acceptor that has no room for a dialler sends the notice :data:`CROWDED` in the place of its
-proof, and hangs up.  Anybody can send that notice: all it does is that the dialler tries again.
+An acceptor that has no room for a dialler sends the notice :data:`CROWDED` in place of its proof,
+and closes the connection.  A stranger can send that notice too, but it only makes the dialler try
+again.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class Dialler:
         self.opening = MAGIC + (KEYED + nonce if key else LOCAL + self._introduction)
 
     def feed(self, data: bytes) -> bytes:
-        """Take *data* from the acceptor; what to send now (empty: wait for more).
+        """Take *data* from the acceptor. Return the bytes to send now (empty: wait for more).
 
         Raises :class:`HandshakeError` when the acceptor does not prove that it knows the key and is
         the one that was dialled, and :class:`CrowdedOut` when it has no room for us.
@@ -122,7 +123,7 @@ class Dialler:
 
 
 class Acceptor:
-    """The accepting end.  Feed it until :attr:`peer` is set; :attr:`rest` is what came after."""
+    """The accepting end.  Feed it until :attr:`peer` is set; :attr:`rest` has the later bytes."""
 
     __slots__ = ("_challenge", "_key", "_me", "_nonce", "_received", "peer", "rest")
 
@@ -140,9 +141,9 @@ class Acceptor:
         self.rest = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take *data* from the dialler; what to send now (empty: wait for more).
+        """Take *data* from the dialler. Return the bytes to send now (empty: wait for more).
 
-        Raises :class:`HandshakeError` for a stranger, as early as it can be told.
+        Raises :class:`HandshakeError` for a stranger, as early as it is recognised.
         """
         self._received += data
         mode = KEYED if self._key else LOCAL
@@ -170,7 +171,7 @@ class Acceptor:
 
     @property
     def left_behind(self) -> str:
-        """What keeps a dialler out that hangs up now, as far as anybody can tell; "": nothing."""
+        """The likely reason why a dialler hangs up at this point; "": none."""
         if not self._challenge or self.peer is not None:
             return ""
         return (

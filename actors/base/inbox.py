@@ -1,7 +1,7 @@
-"""What was received but not handled yet, fairly ordered.
+"""The messages that were received but not handled yet, fairly ordered.
 
 Each connection has its own queue, and so has the process itself (wake-ups, messages to
-self, what a signal found).  The run loop takes a few messages from one queue, then from
+self, results of signals).  The run loop takes a few messages from one queue, then from
 the next, so a flood from one peer delays the others by a few messages, not by the flood.
 
 A queue that is too long asks its connection to stop reading.  The rest then waits in the
@@ -32,11 +32,11 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def reconsider_reading(self, *, relaxed: bool) -> None:
-        """Start or stop reading, as the length of the queue says."""
+        """Start or stop reading, by the length of the queue."""
 
 
 class LocalSource:
-    """What this process sends to itself.  ``append`` is safe in any thread."""
+    """The messages of this process to itself.  ``append`` is safe in any thread."""
 
     __slots__ = ("in_ring", "queue")
 
@@ -68,7 +68,7 @@ class Inbox:
         return bool(self._ring)
 
     def add(self, source: Source) -> None:
-        """*source* has something to deliver (now, at the latest)."""
+        """*source* has something to deliver, at the latest when this is called."""
         if not source.in_ring:
             source.in_ring = True
             self._ring.append(source)
@@ -93,7 +93,7 @@ class Inbox:
         return None
 
     def relax(self, relaxed: bool) -> None:
-        """While *relaxed*, read whatever comes, however long the queues are."""
+        """While *relaxed*, read everything, however long the queues are."""
         self.relaxed = relaxed
         for source in list(self._ring):
             source.reconsider_reading(relaxed=relaxed)

@@ -1,13 +1,13 @@
-"""One incoming connection: what one peer sends to us.
+"""One incoming connection: the messages of one peer to us.
 
 States: *handshake* (bounded in time and number, see :mod:`.listener`), *open*, *closed*.  The
-queue of frames outlives the connection: what a peer wrote before it exited is delivered.
+queue of frames outlives the connection: messages that a peer wrote before it exited are delivered.
 
 Acknowledgements go back on the same connection, as 8-byte counts of the messages **handled**
-so far (the handler has returned), so the sender can drop them; what is beyond the count when
-we die is dead-lettered by the sender, in order.  One write acknowledges up to 128 messages or
-50 ms worth of them; messages that somebody waits for are acknowledged at once.  A count with the
-top bit set means: this message could not be unpickled.
+so far (the handler has returned), so the sender can drop them.  When we die, the sender turns the
+messages beyond the count into dead letters, in order.  One write acknowledges up to 128 messages or
+50 ms worth of them; a message with a waiting sender is acknowledged at once.  A count with the top
+bit set means: this message could not be unpickled.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class InConnection:
         self.ack_due = False
         self.in_ring = False
         self.refused = ""
-        """Why it was closed, if that was for what came on it, or did not come."""
+        """The reason why it was closed, if the peer's bytes, or their absence, caused it."""
         self.sender = ActorAddress(None)
         poller.add(sock.fileno(), READABLE, self)
 
@@ -121,17 +121,17 @@ class InConnection:
 
     @property
     def peer(self) -> Address | None:
-        """Who sends, once the handshake is over."""
+        """The sender, once the handshake is over."""
         return self._acceptor.peer
 
     def has_spoken(self) -> bool:
-        """Whether the peer has said anything by now. If it had not before, this reads once."""
+        """Whether the peer has sent anything by now. If not before, this reads once."""
         if self._acceptor.silent and not self._closed:
             self.on_event(READABLE)
         return not self._acceptor.silent
 
     def refuse(self, why: str, notice: bytes = b"") -> None:
-        """Hang up on a stranger, with a *notice* if its socket takes one."""
+        """Close a stranger's connection, with a *notice* if its socket takes one."""
         self.refused = why
         if notice:
             with contextlib.suppress(OSError):
@@ -245,7 +245,7 @@ class InConnection:
             return False
 
     def close(self) -> None:
-        """Read no more.  What was read stays to be delivered."""
+        """Read no more.  The messages read so far are still delivered."""
         if not self._closed:
             self.acknowledge()
             self._closed = True

@@ -1,19 +1,19 @@
-"""Signal handlers of the user's are put off while the program's main thread must not be disturbed.
+"""Puts off the user's signal handlers while the program's main thread must not be disturbed.
 
-Python runs them in that thread, between any two steps of it, and what they raise (Ctrl-C, a
-deadline by ``SIGALRM``) ends whatever the thread does, half way.  That must not happen
+Python runs them in that thread, between any two steps of it.  If a handler raises (Ctrl-C, a
+deadline by ``SIGALRM``), the thread's current work ends half way.  That must not happen
 
-- in a *section*, ``with undisturbed:``.  A step of the protocol is one, together with what belongs
-  to it: a reference that is counted and its handle, a fork and the message that it leaves with;
+- in a *section*, ``with undisturbed:``.  A step of the protocol is one, with the work that belongs
+  to it: a count and its handle, a fork and its message;
 - in a *turn*, while the main thread leads the loop: a reply would be lost, maybe another thread's.
 
 A handler that a section puts off runs at the end of the outermost section.  One that a turn puts
 off runs when the turn is over.  But a handler that interrupts the sleep of the turn runs at once,
 and sleep is where the thread nearly always is.
 
-A section is short and never waits for the user's code: meanwhile Ctrl-C does nothing.
+A section is short and never waits for the user's code, because Ctrl-C has no effect in it.
 
-Only what usually raises, or ends the program, is put off: the signals in ``HELD``.
+Only signals with handlers that usually raise, or end the program, are put off: those in ``HELD``.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Interrupts:
         self._found: tuple[Any, ...] = ()
         """The handler of each signal in `HELD`, as it was when the last outermost one began."""
         self._held: tuple[int, ...] = ()
-        """Those of them that had a handler then."""
+        """The signals of `HELD` that had a handler then."""
         self._handlers: dict[int, Handler] = {}
-        """The user's handlers that ours replaces, or did last: somebody may set ours again."""
+        """The user's handlers that ours replaces, or replaced last: a program may restore ours."""
         self._put_off: deque[tuple[Handler, int, FrameType | None]] = deque()
         self._ours = self._take  # one object: a bound method is made anew each time
 
@@ -76,7 +76,7 @@ class Interrupts:
     def __exit__(self, *_: object) -> None:
         if get_ident() == self._main:
             if len(self._within) > 1 and not self._put_off:
-                self._within.pop()  # what comes between these two lines waits for the outer one
+                self._within.pop()  # a signal between these two lines waits for the outer one
             else:
                 self._end()
 
@@ -90,7 +90,7 @@ class Interrupts:
         return True
 
     def release(self) -> None:
-        """The turn is over.  Raises what the handlers raise that were put off."""
+        """The turn is over.  Raises the errors of the handlers that were put off."""
         self._end()
 
     @property
@@ -101,8 +101,8 @@ class Interrupts:
     # -- inside
 
     def _begin(self, poller: Poller | None) -> None:
-        # A handler that raises before all are ours leaves some that are.  They pass on what comes,
-        # and the end of the next section puts the user's back.
+        # If a handler raises before all are ours, some are.  They pass signals on, and the end of
+        # the next section puts the user's back.
         if not self._within:
             found = tuple(map(_signal.getsignal, HELD))
             if found != self._found:

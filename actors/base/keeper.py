@@ -1,9 +1,9 @@
 """One small process per system that outlives it and cleans up after it.
 
-Whatever is killed with ``kill -9`` cannot clean up itself.  The admin forks a keeper before it
+A process killed with ``kill -9`` cannot clean up after itself.  The admin forks a keeper before it
 does anything else; the keeper leaves the system's session and sleeps until
 
-- the **admin** ends: whoever is left of the system has no business any more;
+- the **admin** ends: the remaining processes of the system are useless then;
 - the **program** that started the system ends, if ``die_with_parent`` was asked for.
 
 It then sends SIGTERM to every process of the admin's session (actors exit between two
@@ -33,7 +33,7 @@ STEP: Final = 0.02
 
 
 def start(settings: SystemSettings, program: int) -> None:
-    """Fork the keeper of the system whose admin is the calling process."""
+    """Fork the keeper; the calling process is the admin of the system."""
     admin = os.getpid()
     if os.fork() == 0:
         try:
@@ -68,7 +68,7 @@ def _keep(settings: SystemSettings, admin: int, program: int) -> NoReturn:
 
 
 def _wait_for_none(session: int, seconds: float) -> None:
-    """Sleep until nobody of *session* is left, but at most *seconds*."""
+    """Sleep until no process of *session* is left, but at most *seconds*."""
     deadline = monotonic() + seconds
     while lives.members(session) and monotonic() < deadline:
         sleep(STEP)

@@ -1,15 +1,15 @@
-"""The key that all hosts of a system share: how it is made, read, and told from a bad one.
+"""The key that all hosts of a system share: makes it, reads it, and refuses bad ones.
 
-A stranger that dials a host gets an HMAC by the key, and may try any number of keys on it at home.
-So a key must be random and long: guessing must be as good as hopeless.  A key is
+A stranger that dials a host gets an HMAC by the key, and can try any number of keys on it offline.
+So a key must be random and long enough that guessing is hopeless.  A key is
 
-- 32 random bytes or more, as they are, or
+- 32 random bytes or more, raw, or
 - as many in hexadecimal digits, as ``farref key FILE``, ``openssl rand -hex 32`` and Python's
   ``secrets.token_hex()`` write them.
 
 Any other text is refused, however long it is: it may be a passphrase, and people choose those.
-A key that repeats a few bytes is refused, too.  Nobody can tell a random number from a chosen one
-for sure: use one that a machine has made.
+A key that repeats a few bytes is refused, too.  No check can distinguish every chosen key from a
+random one: use one that a machine has made.
 
 The file of a key belongs to this user (or to root), and nobody else may read it.
 """
@@ -48,9 +48,9 @@ def make(path: Path) -> None:
 
 
 def checked(given: bytes, origin: str = "the shared key") -> bytes:
-    """The key that *given* is; *origin* says where it comes from.
+    """The key in the bytes *given*; *origin* names their source.
 
-    A key that was checked is its own key.  Raises :class:`KeyRequired` if it is none.
+    A checked key may be checked again.  Raises :class:`KeyRequired` if it is not a key.
     """
     text = given.strip()
     written = bool(text) and set(text) <= HEX
@@ -72,7 +72,7 @@ def checked(given: bytes, origin: str = "the shared key") -> bytes:
 def read(path: str | os.PathLike[str]) -> bytes:
     """The key in the file *path*.
 
-    Raises :class:`KeyRequired` if others may know it, or it is none, and OSError.
+    Raises :class:`KeyRequired` if others may know it, or if it is not a key, and OSError.
     """
     name = os.fspath(path)
     with open(name, "rb") as file:
@@ -85,8 +85,8 @@ def read(path: str | os.PathLike[str]) -> bytes:
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
             raise KeyRequired(
-                f"other users may get at the key file {name} (mode {mode:04o}): take that from"
-                f" them with: chmod 600 {shlex.quote(name)}"
+                f"other users may read or write the key file {name} (mode {mode:04o}): change that"
+                f" with: chmod 600 {shlex.quote(name)}"
             )
         return checked(file.read(LARGEST), f"the key file {name}")
 

@@ -1,18 +1,19 @@
-"""Which thread runs the loop: the one that waits for what it brings, if there is one.
+"""Chooses the thread that runs the loop: one that waits for a message anyway, if there is one.
 
-When one thread receives what another one waits for, waking that costs tens of microseconds, several
-times what the message itself does.  So threads take turns in running the loop; the one that does
-*leads*:
+If one thread received the message of another, waking that thread would cost tens of microseconds,
+several times the cost of the message itself.  So threads take turns in running the loop.  The
+thread that runs it *leads*:
 
-- the **resident** is the thread in :meth:`.loop.RunLoop.run`.  It leads while nobody else wants to;
+- the **resident** is the thread in :meth:`.loop.RunLoop.run`.  It leads while no other wants to;
 - a **guest** leads while it waits for something, and no longer;
-- the **aide** (see :mod:`.aide`) leads while short work keeps coming in, which it does itself.
+- the **aide** (see :mod:`.aide`) leads while short work keeps coming in, and does that work itself.
 
-One thread leads at a time.  The resident and the aide give way to whoever claims the lead; a guest
-does not, and a second guest waits in its own way, as a *bystander*.  When a guest leaves, nobody
-leads: the next guest is likely to come within microseconds.  The resident looks every ``PATIENCE``
-whether one has, and otherwise leads on: so what comes in just then waits for one or two of these.
-It leads on at once if there are bystanders.  While one thread leads for longer the resident sleeps.
+One thread leads at a time.  The resident and the aide give way to a thread that claims the lead.  A
+guest does not: a second guest waits in its own way, as a *bystander*.  When a guest leaves, nobody
+leads, because the next guest is likely to come within microseconds.  The resident checks every
+``PATIENCE`` for a new guest, then takes over; messages that arrive meanwhile wait up to twice as
+long.  It takes over at once if there are bystanders.  While one thread leads for longer, the
+resident sleeps.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class Lead:
     )
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """*wake* has the leader look around."""
+        """*wake* makes the leader look around."""
         self._wake = wake
-        # Reentrant: a finalizer may run anywhere, and call. Taken by itself: between the taking of
-        # a condition and the block below, a signal handler may raise, and it would stay taken.
+        # Reentrant: a finalizer may run anywhere, and call. Taken by itself: if a signal handler
+        # raised between taking a condition and its block, the condition would stay taken.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._leader = 0  # a thread's identity, or 0
@@ -69,20 +70,21 @@ class Lead:
 
     @property
     def claimed(self) -> bool:
-        """Whether the leader shall leave."""
+        """Whether the leader must leave."""
         return self._claims > 0
 
     def claim(self) -> None:
-        """The resident leads, as soon as whoever leads now has left."""
+        """The resident leads, as soon as the current leader has left."""
         with self._lock:
             if self._leader:
                 self._displace(None)
             self._begin(yields=True)
 
     def enter(self, *, yields: bool, patience: float | None = None) -> bool:
-        """A guest leads, or the aide, which *yields*.  Whether it does, within *patience* seconds.
+        """Let a guest lead, or the aide, which *yields*.  Return whether it leads.
 
-        The aide leads only where nobody does, and nobody who does already leads once more.
+        Waits *patience* seconds at most.  The aide leads only if nobody does, and a thread that
+        leads already cannot lead again.
         """
         with self._lock:
             if self._claims or self._bystanders or self.mine:
@@ -112,9 +114,9 @@ class Lead:
                 if end is not None and now >= end:
                     if self._leader:
                         self._displace(None)
-                        continue  # who led may have found out that it is over
+                        continue  # the last leader may have ended the run
                 elif self._leader or (seen != self._leads and not self._urgent):
-                    # The same one leads, after a while: it may go on for long.
+                    # The same thread still leads after a while: it may go on for long.
                     self._asleep = self._leader != 0 and seen == self._leads
                     seen = -1 if self._asleep else self._leads
                     if self._asleep:
@@ -128,13 +130,13 @@ class Lead:
             return False
 
     def tell(self) -> None:
-        """Something may be over: have the resident look."""
+        """A condition may have become true: have the resident check."""
         with self._lock:
             self._changed.notify_all()
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """For a thread that waits for what whoever leads brings."""
+        """For a thread that waits for a message that the leader will receive."""
         counted = 0
         try:
             with self._lock:
@@ -150,7 +152,7 @@ class Lead:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """For the thread that leads: the resident does, meanwhile."""
+        """For the leader: let the resident lead during the block."""
         yields = self._yields
         self.leave(urgent=True)
         try:
@@ -160,7 +162,7 @@ class Lead:
                 if self._leader:
                     self._displace(None)
                 self._begin(yields=yields)
-            self._wake()  # much may have come that it has not seen
+            self._wake()  # messages may have come that it has not seen
 
     # -- with the lock held
 

@@ -1,18 +1,18 @@
-"""Where others reach us: listening sockets, and strangers until they have introduced themselves.
+"""The listening sockets, and strangers until they have introduced themselves.
 
 A stranger costs one descriptor and a few hundred bytes.  It may stay for ``handshake_timeout``
-seconds from accept to the last byte, however slowly it dribbles.
+seconds from accept to the last byte, however slowly it sends.
 
 *On a TCP port* at most ``max_handshakes`` strangers may be in the handshake at a time.  One more
-takes the place of the oldest that has said nothing yet, or of the oldest of all if each has said
-something: a peer of ours says its part at once, and needs no longer than a packet to and fro.  The
-one that has to go gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.
-So a stranger that connects and says nothing keeps nobody waiting.
+replaces the oldest that has sent nothing yet, or the oldest of all if each has sent something.  (A
+peer of ours sends its part at once, and needs only one packet in each direction.)  The replaced one
+gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.  So a stranger that
+connects and sends nothing keeps no peer waiting.
 
-*On a Unix socket* a peer with another uid is closed before a byte is read.  Those that stay are
-this user's own processes, and as many may be in the handshake as there are descriptors.
+*On a Unix socket* a peer with another uid is closed before a byte is read.  The others are this
+user's own processes, and as many may be in the handshake as there are descriptors.
 
-Where descriptors run out, a stranger has to go, too.  If there is none, the door is shut for a
+If descriptors run out, a stranger is dropped, too.  If there is none, nothing is accepted for a
 moment.
 """
 
@@ -64,7 +64,7 @@ class Sockets:
             self.remote.close()
 
     def discard(self) -> None:
-        """Nobody will use them: close them and remove the name."""
+        """Close unused sockets and remove their name."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.address.path)
         self.close()
@@ -103,7 +103,7 @@ class _Door:
         self.paused_until = 0.0
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
-        """Somebody knocks."""
+        """A peer has dialled."""
         self._accept(self)
 
 
@@ -126,7 +126,7 @@ class Listener:
         self.connections: set[InConnection] = set()
         self.refusals = Refusals(sockets.address)
         self.refused = 0
-        """Connections closed for what came on them, or for what did not come in time."""
+        """The number of connections closed because of malformed, late or missing bytes."""
         for door in self._doors:
             door.sock.setblocking(False)
             poller.add(door.sock.fileno(), READABLE, door)
@@ -150,7 +150,7 @@ class Listener:
 
     @staticmethod
     def _shed(door: _Door) -> bool:
-        """Make room: one of the strangers at *door* has to go.  Whether one has gone."""
+        """Make room: drop one of the strangers at *door*.  Return whether there was one."""
         before = len(door.strangers)
         # A local peer of ours would read a notice as acknowledgements.
         notice = b"" if door.local else CROWDED
@@ -168,7 +168,7 @@ class Listener:
         if sock.family == socket.AF_UNIX:
             try:
                 uid = peer_uid(sock)
-            except OSError:  # it has hung up again
+            except OSError:  # the peer has closed it again
                 uid = -1
             if uid != os.getuid():
                 sock.close()
@@ -212,7 +212,7 @@ class Listener:
         self._poller.change(door.sock.fileno(), 0)
 
     def tick(self, now: float) -> None:
-        """Hang up on strangers that took too long; open the doors again."""
+        """Drop strangers that took too long; accept again after a pause."""
         slow = f"it took more than {self._settings.limits.handshake_timeout:g} s to say who it is"
         for door in self._doors:
             late = [stranger for stranger, deadline in door.strangers.items() if deadline <= now]
@@ -235,7 +235,7 @@ class Listener:
 
     @property
     def strangers(self) -> list[InConnection]:
-        """Those who have not introduced themselves yet."""
+        """The connections that have not introduced themselves yet."""
         return [stranger for door in self._doors for stranger in door.strangers]
 
     def close(self, *, unlink: bool) -> None:
@@ -251,7 +251,7 @@ class Listener:
         self._sockets.close()
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's sockets, without a word to anybody."""
+        """In a forked child: close the parent's sockets, without any message."""
         for connection in [*self.connections, *self.strangers]:
             connection.abandon()
         self._sockets.close()

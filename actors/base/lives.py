@@ -1,4 +1,4 @@
-"""Which processes of a session live, and waiting for the end of one."""
+"""Lists the living processes of a session, and waits for the end of one."""
 
 from __future__ import annotations
 

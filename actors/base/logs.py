@@ -1,8 +1,8 @@
-"""Loggers in an actor's process, which is forked from one that had some.
+"""Moves loggers that an actor's process inherited by fork to the process's own root.
 
 Thespian gives such a process a new root of logging, and with it a new set of loggers. But a module
-that was imported before keeps the logger that it had made. What it logs would still go to the root
-of the program that was forked: nowhere, or past the level and the format that the actors have.
+that was imported before keeps its old logger. Its records would still go to the root of the forked
+program: nowhere, or without the actors' level and format.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 def adopt_loggers() -> None:
-    """Have every logger that there was before the fork log to this process's root."""
+    """Make every logger from before the fork log to this process's root."""
     before, now = _log.manager, logging.Logger.manager
     if before is now:
         return

@@ -1,13 +1,13 @@
-"""The run loop: who gets its turn, and when to sleep.
+"""The run loop: the order of a turn, and when to sleep.
 
-One thread runs at a time, which may be the one that waits for what comes (:mod:`.lead`).  The
-order within a turn is chosen for the promises that depend on it:
+One thread runs at a time; it may be one that waits for a message (:mod:`.lead`).  The order within
+a turn is chosen for the promises that depend on it:
 
 - delivery comes before completions, so a reply that arrived together with the end of its
   sender is seen before the failure is;
 - a message counts as handled when its handler has *returned*, not before;
-- what handlers sent is written before the loop may sleep;
-- completions run last, so that what they send is written in the next turn.
+- messages that handlers sent are written before the loop may sleep;
+- completions run last, so that their messages are written in the next turn.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from .timers import Timers
 
 BURST: Final = 64  # messages delivered between two looks at the sockets
-WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes what it has sent
+WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes its last messages
 ACK_PATIENCE: Final = 1.0  # seconds in which it waits to hear that it was handled
 STOP_PATIENCE: Final = 5.0
-ROOM: Final = 300  # frames that handlers, and all that they call, may need
+ROOM: Final = 300  # frames that handlers, and the functions that they call, may need
 
 
 def _stack_has_room() -> bool:
-    """Whether the loop may run on this stack: a `RecursionError` would be the process's end."""
+    """Whether the loop may run on this stack: a `RecursionError` would end the process."""
     try:
         sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
     except ValueError:
@@ -62,7 +62,7 @@ def _stack_has_room() -> bool:
 
 
 class _Raised:
-    """What a handler raised in a thread that is not the resident."""
+    """The error of a handler that ran in a thread other than the resident."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -92,9 +92,9 @@ class RunLoop:
         self._timers = timers
         self._lead = Lead(poller.wake)
         self._handler: Any = None
-        """Of the resident, for whoever leads meanwhile; None while there is no resident."""
+        """The resident's handler, for any leader; None while there is no resident."""
         self._outcome: Any = None
-        """What the resident shall return, or raise, and another thread found out."""
+        """The result or error for the resident that another thread found."""
         self._aide: Aide | None = None
         self._raw: Callable[[Raw, ActorAddress], object] | None = None
         self._signals: deque[object] = deque()
@@ -105,7 +105,7 @@ class RunLoop:
         self._leave_since = 0.0
         self._stopped = False
         self._resting = False
-        """Whoever leads looks no more before it sleeps, but a finalizer may run in it still."""
+        """The leader looks no more before it sleeps, but a finalizer may still run in it."""
         self._watch_pending = False
         self.rejected = 0
         """Messages that could not be unpickled."""
@@ -117,18 +117,18 @@ class RunLoop:
         return self._lead.mine
 
     def is_aide(self) -> bool:
-        """Whether the calling thread is the one that does the messages' short work."""
+        """Whether the calling thread is the aide."""
         return self._aide is not None and self._aide.here
 
     def looks(self) -> bool:
-        """Whether the calling thread, or the next that leads, will look whether there is work.
+        """Whether the calling thread, or the next leader, will check for work.
 
-        Not the aide while another thread leads: that one may sleep already.
+        Not the aide while another thread leads: the leader may sleep already.
         """
         return self.is_runner() or (self.is_aide() and not self._lead.taken)
 
     def take_raw(self, handler: Callable[[Raw, ActorAddress], object]) -> None:
-        """Give what is `Raw`, and from whom, to *handler* from now on, instead of Thespian."""
+        """Give each `Raw`, with its sender, to *handler* from now on, instead of Thespian."""
         self._raw = handler
 
     def work(self, work: Work) -> None:
@@ -141,7 +141,7 @@ class RunLoop:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """For a signal handler that waits: if it has interrupted a sleeping guest, others run."""
+        """For a signal handler that waits: if it interrupted a sleeping guest, others may lead."""
         if not (self.is_runner() and self._poller.asleep):
             yield
             return
@@ -150,7 +150,7 @@ class RunLoop:
         self._poller.asleep = True
 
     def look(self) -> None:
-        """Have the thread that leads look around, as a guest's *until* may be true."""
+        """Make the leader check whether a guest's *until* holds."""
         self._poller.wake()
 
     def deliver_local(self, envelope: Received) -> None:
@@ -165,7 +165,7 @@ class RunLoop:
         self._signals.append(message)
 
     def abort(self, *, drain: bool) -> None:
-        """End the run; with *drain* after what was sent is written and confirmed."""
+        """End the run; with *drain* after all messages are written and confirmed."""
         self._aborting = True
         if drain and not self._leaving:
             self._leaving = True
@@ -173,7 +173,7 @@ class RunLoop:
         self._poller.wake()
 
     def stop(self) -> None:
-        """End the run of whatever thread, and all later ones.  Waits for it, but not for ever."""
+        """End the run of any thread, and all later ones.  Waits for it, but not for ever."""
         self._stopped = True
         self._poller.wake()
         self._lead.tell()
@@ -212,8 +212,8 @@ class RunLoop:
     ) -> bool:
         """While another thread is in :meth:`run` with a handler, run in the calling thread.
 
-        Until *until*, for *seconds* at most; returns whether it is true.  False also if another
-        thread leads, or has to: wait some other way, :meth:`beside` it.  See :mod:`.lead`.
+        Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
+        thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
         """
         if self._handler is None or self.is_runner() or os.getpid() != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
@@ -270,7 +270,7 @@ class RunLoop:
     def _turns(
         self, handler: Any, end: float | None, transmit_only: bool, leaves: Callable[[], bool]
     ) -> Any:
-        """What :meth:`run` shall return, or None if the calling thread *leaves* the lead."""
+        """The result for :meth:`run`, or None if the calling thread *leaves* the lead."""
         polled = False
         while not self._stopped:
             self._resting = False
@@ -299,7 +299,7 @@ class RunLoop:
         return RunTerminated()
 
     def _deliver(self, handler: Callable[[Received], object] | None) -> Any:
-        """Deliver up to a burst of messages; what :meth:`run` shall return, or None to go on."""
+        """Deliver up to a burst of messages. Return the result for :meth:`run`, None to go on."""
         for _ in range(BURST):
             source = self._inbox.next()
             if source is None:
@@ -371,14 +371,14 @@ class RunLoop:
             self._ack_due.append(connection)
 
     def acknowledge(self) -> None:
-        """Tell every sender what was handled."""
+        """Acknowledge handled messages to every sender."""
         due, self._ack_due = self._ack_due, []
         for connection in due:
             connection.ack_due = False
             connection.acknowledge()
 
     def _complete(self) -> bool:
-        """Call the callbacks of finished sends; whether there were any."""
+        """Call the callbacks of finished sends. Return whether there were any."""
         if not self._outbox.finished:
             return False
         for intent, status in self._outbox.take_finished():
@@ -386,7 +386,7 @@ class RunLoop:
         return True
 
     def _tick(self, now: float) -> None:
-        """Whatever depends on time, and what signal handlers left."""
+        """Handle due times, and the messages of signal handlers."""
         if self._ack_due and now >= self._ack_at:
             self.acknowledge()
         if self._outbox.retry_delay is not None:
@@ -406,7 +406,7 @@ class RunLoop:
         self._inbox.add(self._local)
 
     def _written(self, now: float, *, confirmed: bool) -> bool:
-        """Whether all was written (and *confirmed* as handled), or we waited long enough."""
+        """Whether all is written (and *confirmed* as handled), or we have waited long enough."""
         if not confirmed:
             return not self._outbox.unwritten()
         if not self._leave_since:
@@ -421,7 +421,7 @@ class RunLoop:
         return waited > ACK_PATIENCE or not self._outbox.unacked()
 
     def _timeout(self, now: float, end: float | None, transmit_only: bool) -> float | None:
-        """How long nothing but an event can happen, in seconds; None: for ever."""
+        """The seconds until the next due time; None: there is none."""
         due = [end, self._listener.next_due]
         if not transmit_only:
             due.append(self._timers.next_due)

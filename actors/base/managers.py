@@ -1,7 +1,7 @@
 """Thespian's managers of actors and of the system, on our transport.
 
-Subclasses replace what our transport makes unnecessary or wrong, for instances of this base
-only; the framework's classes, and so its own bases in the same process, stay as they are:
+Subclasses replace the parts that our transport makes unnecessary or wrong, for instances of this
+base only. The framework's classes, and so its own bases in the same process, stay unchanged:
 
 - sends bypass the *rate governor* (4,480 messages/s) and the formatting of every message;
 - a send from any thread, also while addresses of children are pending, keeps its order:
@@ -56,10 +56,10 @@ class Starting:
 
 
 class Replicator(MultiProcReplicator):
-    """Starts child processes, and sends; what admin and actors have in common."""
+    """Starts child processes, and sends; the common part of admin and actors."""
 
     transport: Transport
-    starting: Starting  # set by whoever makes one: those functions make managers themselves
+    starting: Starting  # set by the maker: those functions make managers themselves
 
     def __init__(self, *arguments: Any) -> None:
         # Messages whose address, or an address in them, is not known yet, by their target.
@@ -104,7 +104,7 @@ class Replicator(MultiProcReplicator):
             return None
 
     def _route(self, target: ActorAddress) -> object:
-        """What identifies *target* among parked messages."""
+        """The key of *target* among parked messages."""
         known = self._addrManager.exportAddr(target)
         if known is None:
             return getattr(target.addressDetails, "addressInstanceNum", target.addressDetails)
@@ -137,7 +137,7 @@ class Replicator(MultiProcReplicator):
         super()._retryPendingChildOperations(childInstance, actualAddress)
 
     def _retry(self, route: object, aborted: int | None) -> None:
-        """Send what is parked for *route*, in order, as far as addresses are known now."""
+        """Send the messages parked for *route*, in order, as far as addresses are known now."""
         waiting = self._parked[route]
         while waiting:
             intent = waiting[0]
@@ -248,8 +248,8 @@ class Replicator(MultiProcReplicator):
     def _childExited(self, childAddr: ActorAddress) -> None:
         """The child with *childAddr* has exited.
 
-        Thespian's forgets whoever is dead by now. Of two that die at once it would then never be
-        told of the second.
+        Thespian's version forgets every child that is dead by now. If two die at once, it would
+        never learn of the second.
         """
         self._child_procs = [
             child
@@ -272,8 +272,8 @@ class Admin(Replicator, ThespianAdmin):
     def _not_compatible(self, createActorEnvelope: ReceiveEnvelope) -> Any:
         """Pass a creation on to another system of the convention.
 
-        Its answer goes past us, to whoever asked. Thespian keeps the request all the same, and
-        has later ones for the same global name wait for it, for ever.
+        The answer goes directly to the asker. Thespian nevertheless keeps the request, and makes
+        later requests for the same global name wait for it, for ever.
         """
         for instance, waiting in list(self._pendingChildren.items()):
             if waiting[0] is createActorEnvelope:
@@ -292,7 +292,7 @@ class Manager(Replicator, ActorManager):
             self.transport.throttle(connection)
 
     def handleMessages(self, envelope: ReceiveEnvelope) -> Any:
-        """Handle *envelope*, then what that left for ourselves."""
+        """Handle *envelope*, then the messages that it left for ourselves."""
         self._sCBStats.inc("Actor.Message Received.Total")
         sender = envelope.sender
         if "eqOverride" not in sender.__dict__:  # one object serves a whole connection

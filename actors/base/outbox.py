@@ -1,4 +1,4 @@
-"""Everything that leaves this process, from whatever thread.
+"""Everything that leaves this process, from any thread.
 
 **One lock** guards all outgoing connections.  Sockets never block, so it is held for
 microseconds; pickling happens outside.  A thread that sends writes to the socket itself, at
@@ -68,7 +68,7 @@ class Outbox:
     # -- sending ----------------------------------------------------------------------
 
     def post(self, intent: object, address: Address, parts: list[Part]) -> OutConnection | None:
-        """Queue one message and write it as described above; None if nobody is there."""
+        """Queue one message and write it as described above; None if the peer is not there."""
         with self.lock:
             connection = self._connections.get(address.key)
             if connection is None:
@@ -98,23 +98,23 @@ class Outbox:
         self.poller.wake()
 
     def take_finished(self) -> list[tuple[Any, Status]]:
-        """Remove and return what is finished; the running thread calls the callbacks."""
+        """Remove and return the finished intents; the running thread calls the callbacks."""
         with self.lock:
             finished, self.finished = self.finished, []
         return finished
 
     def begin_handler(self) -> None:
-        """The calling thread enters a handler: collect what it sends."""
+        """The calling thread enters a handler: collect its messages."""
         self._handling_since = perf_counter()
         self._handling = threading.get_ident()
 
     def end_handler(self) -> None:
-        """The handler has returned: write what it sent."""
+        """The handler has returned: write its messages."""
         self._handling = 0
         self.flush()
 
     def flush(self) -> None:
-        """Write what was collected."""
+        """Write the collected messages."""
         if not self._dirty:
             return
         with self.lock:
@@ -134,7 +134,7 @@ class Outbox:
             return connection.queued_bytes if connection is not None else 0
 
     def has_room(self, connection: OutConnection) -> bool:
-        """Whether *connection* has less queued than the limits say."""
+        """Whether *connection* has less queued than the limits."""
         return (
             connection.queued_bytes <= self.limits.max_queued_bytes
             and connection.queued_messages <= self.limits.max_queued_messages
@@ -144,7 +144,7 @@ class Outbox:
         """Wait until *connection* has room.
 
         The running thread passes *keep_reading*, which sleeps for at most that many seconds
-        and handles input and output, but calls nobody.  Raises :class:`PeerStalled` when the
+        and handles input and output, but calls no callback.  Raises :class:`PeerStalled` when the
         peer takes nothing for ``stall_timeout``.
         """
         self.wait_until(connection, lambda: self.has_room(connection), keep_reading)
@@ -170,7 +170,7 @@ class Outbox:
                 )
 
     def write_alone(self, connection: OutConnection, timeout: float) -> None:
-        """Sleep until *connection* can go on, and let it; for threads that do not run."""
+        """Sleep until *connection* can write, then write; for threads that do not run the loop."""
         with self.lock:
             if connection.state is State.CLOSED:
                 return
@@ -211,15 +211,15 @@ class Outbox:
         return connection
 
     def unsettled(self, connection: OutConnection) -> None:
-        """*connection* is being made: :meth:`tick` looks after it."""
+        """*connection* is being made: :meth:`tick` will check it."""
         if connection not in self._unsettled:
             self._unsettled.append(connection)
         self.poller.wake()
 
     def way_to(self, address: Address) -> tuple[socket.socket, str | tuple[str, int], Dialler]:
-        """A new socket for *address*, what to connect it to, and what to say there.
+        """A new socket for *address*, its target, and the dialler for the handshake.
 
-        Raises OSError, and :class:`InvalidAddress` where there is no way.
+        Raises OSError, and :class:`InvalidAddress` if there is no way to it.
         """
         settings = self._settings
         near = (
@@ -277,7 +277,7 @@ class Outbox:
 
     @property
     def retry_delay(self) -> float | None:
-        """How soon :meth:`tick` wants to be called, in seconds; None if it does not."""
+        """Seconds until :meth:`tick` should be called; None if it need not be."""
         return RETRY_DELAY if self._unsettled else None
 
     def snapshot(self) -> list[OutConnection]:
@@ -286,7 +286,7 @@ class Outbox:
             return list(self._connections.values())
 
     def drop(self, address: Address) -> None:
-        """Give up the connection to *address*; what it has not handled is a dead letter."""
+        """Give up the connection to *address*; its unhandled messages become dead letters."""
         with self.lock:
             connection = self._connections.get(address.key)
             if connection is not None:
@@ -300,27 +300,27 @@ class Outbox:
     def unacked(self) -> int:
         """How many messages no actor has confirmed as handled.
 
-        Outside programs do not count: they confirm when they listen, which may be never.
+        Messages to outside programs do not count: those confirm when they listen, maybe never.
         """
         return sum(c.unacked for c in self.snapshot() if not c.address.outside)
 
     def request_acks(self) -> None:
-        """We are leaving: let the peers confirm at once what they handle."""
+        """We are leaving: ask the peers to confirm handled messages at once."""
         with self.lock:
             for connection in self.snapshot():
                 if connection.unacked:
                     connection.request_acks()
 
     def close(self) -> None:
-        """Write what can be written without waiting, and close every connection."""
+        """Write as much as possible without waiting, and close every connection."""
         with self.lock:
             self._closed = True
             for connection in self.snapshot():
                 connection.flush()
                 if connection.state is not State.CLOSED:
                     if connection.sock.family == socket.AF_INET:
-                        # Closing with unread acknowledgements would reset the connection,
-                        # and with it what the peer has not read yet.
+                        # Closing with unread acknowledgements would reset the connection, and
+                        # the peer would lose the bytes that it has not read yet.
                         with contextlib.suppress(OSError):
                             connection.sock.shutdown(socket.SHUT_WR)
                             connection.sock.recv(1 << 16)

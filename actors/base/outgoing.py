@@ -1,4 +1,4 @@
-"""One outgoing connection: what we send to one peer.
+"""One outgoing connection: our messages to one peer.
 
 ::
 
@@ -9,11 +9,11 @@
        (the listener was crowded)
 
 Every method is called with the outbox's lock held, so any thread may send, write and read
-acknowledgements here; nobody blocks while holding it.  Completions are only collected; the
+acknowledgements here; no thread blocks while holding it.  Completions are only collected; the
 running thread calls the callbacks.
 
 Messages are kept (the objects, not the bytes) until the peer has acknowledged that it
-handled them.  When the connection breaks, those left are dead letters, in order.
+handled them.  When the connection breaks, the remaining ones become dead letters, in order.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Sender(Protocol):
 
 
 class State(enum.Enum):
-    """How far the connection has come."""
+    """The stages of a connection."""
 
     RETRYING = enum.auto()
     CONNECTING = enum.auto()
@@ -81,7 +81,7 @@ class State(enum.Enum):
 
 
 class OutConnection:
-    """The messages for one peer, and the socket that they leave by."""
+    """The messages for one peer, and their socket."""
 
     __slots__ = (
         "_acked",
@@ -155,7 +155,7 @@ class OutConnection:
         self._listen_for(READABLE)
 
     def _dial_again(self) -> None:
-        """The listener had no room for us: begin anew, soon, with all that waits to be sent."""
+        """The listener had no room for us: dial again soon, with all waiting messages."""
         self._leave_socket()
         self.sock, self._target, self._dialler = self._outbox.way_to(self.address)
         self.state = State.RETRYING
@@ -211,7 +211,7 @@ class OutConnection:
         return list(itertools.islice(self._unacked, max(0, waiting), None))
 
     def request_acks(self) -> None:
-        """Ask the peer to acknowledge from now on as soon as it has handled something."""
+        """Ask the peer to acknowledge each message at once from now on."""
         if self.state is State.OPEN:
             request = control(ACK_REQUEST)
             self.enqueued += len(request)
@@ -219,7 +219,7 @@ class OutConnection:
             self.flush()
 
     def flush(self) -> None:
-        """Write what the socket takes (a bounded amount); the rest follows when it can."""
+        """Write as much as the socket takes (a bounded amount); the rest follows later."""
         self.dirty = False
         if self.state is not State.OPEN:
             return
@@ -268,7 +268,7 @@ class OutConnection:
             self.progress(events)
 
     def progress(self, events: int) -> None:
-        """Do what *events* allow: finish connecting, read acknowledgements, write."""
+        """Finish connecting, read acknowledgements and write, as far as *events* allow."""
         try:
             if self.state is State.CONNECTING:
                 code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -328,7 +328,7 @@ class OutConnection:
             intent = unacked.popleft()
             if rejected and number == count:
                 self._outbox.finished.append((intent, SendStatus.BadPacket))
-            elif type(intent) is not UserIntent:  # nobody listens for the success of those
+            elif type(intent) is not UserIntent:  # success of a `UserIntent` is not reported
                 self._outbox.finished.append((intent, SendStatus.Sent))
             self._acked = number
 
@@ -347,7 +347,7 @@ class OutConnection:
 
     @property
     def settled(self) -> bool:
-        """Whether connecting is over, one way or the other."""
+        """Whether connecting has succeeded or failed."""
         return self.state is State.OPEN or self.state is State.CLOSED
 
     # -- the end ----------------------------------------------------------------------
@@ -362,7 +362,7 @@ class OutConnection:
         self._outbox.forget(self)
 
     def close(self) -> None:
-        """Close the socket and drop what was not written."""
+        """Close the socket and drop unwritten messages."""
         self.state = State.CLOSED
         self._leave_socket()
         self._parts.clear()

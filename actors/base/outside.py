@@ -6,8 +6,8 @@ Thread rules of one context (``ActorSystem`` or one ``private()``):
   ``listen()`` for ever.  It writes at once, in the calling thread, and returns when the kernel
   has taken the whole message; that is also how a slow receiver slows its senders down.
 - ``tell`` of an ``ActorExitRequest`` also waits until the actor has handled it, for `EXIT` seconds
-  at most.  The actor's parent has been sent the news of the exit by then, so it learns of that
-  before anything that this program causes next.
+  at most.  By then the news of the exit is on its way to the actor's parent.  So the parent learns
+  of it before any later effect of this program.
 - ``listen`` and ``ask`` receive *any* message for this context, one caller at a time.  While a
   thread listens for ever, others must not ``ask`` here: they use a ``private()`` of their own.
 - ``createActor`` uses an endpoint of its own for the answer: any thread.
@@ -47,7 +47,7 @@ EXIT: Final = 2.0
 
 
 class Outside:
-    """What the base and its private contexts have in common; mixed into Thespian's classes."""
+    """The common part of the base and its private contexts; mixed into Thespian's classes."""
 
     transport: Transport
     adminAddr: ActorAddress
@@ -57,7 +57,7 @@ class Outside:
     def tell(self, anActor: ActorAddress, msg: object) -> None:
         """Send *msg*.  Any thread; see the module's text.
 
-        Raises :class:`PeerStalled` when the receiver takes nothing, and what pickling raises.
+        Raises :class:`PeerStalled` when the receiver takes nothing, and the errors of pickling.
         """
         if isinstance(msg, ActorExitRequest):
             connection = self._post(AwaitedIntent(anActor, msg, self._undeliverable))
@@ -125,7 +125,7 @@ class Outside:
             return
         with self._cv:
             if self._transport_runner:
-                return  # it has been woken
+                return  # the running thread has been woken
             self._transport_runner = True
         try:
             self.transport.run(TransmitOnly, 0)
@@ -165,7 +165,7 @@ def _left(deadline: float | None) -> float | None:
 
 
 class PrivateContext(Outside, BaseContext):
-    """What ``ActorSystem.private()`` gives a thread: an address and an inbox of its own."""
+    """The result of ``ActorSystem.private()``: an address and an inbox for one thread."""
 
     transport: Transport
     adminAddr: ActorAddress

@@ -1,7 +1,7 @@
-"""Where sockets live on this host: one private directory per user.
+"""The place of the sockets on this host: one private directory per user.
 
-Everything of a user is flat in one directory of mode 0700, because whoever may connect to
-one of these sockets may have code unpickled by it:
+All files of a user are flat in one directory of mode 0700, because a process that may connect to
+one of these sockets can make its owner unpickle code:
 
 =======================  ====================================================
 ``lock``                 held for the instant in which a system claims its name
@@ -9,7 +9,7 @@ one of these sockets may have code unpickled by it:
 ``<id>.alive``           locked (shared) by processes of the system *id*
 ``<id>-<random>``        the socket of one actor of the system *id*
 ``x-<random>``           the socket of one outside program (or ``private()``)
-``.new-<pid>-<random>``  what that process is about to publish under another name
+``.new-<pid>-<random>``  a file that this process will publish under another name
 ``key``                  secret for TCP over loopback, made on first use
 ``thespian.log``         Thespian's own log, unless ``THESPLOG_FILE`` says another
 =======================  ====================================================
@@ -19,17 +19,17 @@ Every program of a user finds the same directory, as long as its environment nam
 
 1. ``$XDG_RUNTIME_DIR/farref``;
 2. ``farref-<uid>`` in the temporary directory, then in ``/tmp``;
-3. ``farref-<uid>-<random>`` there, made when somebody else has taken that name.  Others cannot make
-   one that seems to be ours, as they cannot give files away: so the one that is ours is found.
+3. ``farref-<uid>-<random>`` there, made when another user has taken that name.  Other users cannot
+   make a directory that belongs to us, so we recognise ours by its owner.
 
 *Safe* means that no other user can enter it, or put another in its place.  Each directory above it
 belongs to root or to us.  If others may write there, the sticky bit keeps them from renaming ours.
 
 A socket file outlives a process that was killed.  So the next program that starts a system, or
-looks for one, sweeps.  It removes the sockets of a system if nobody locks its ``.alive``, and
-sockets that refuse connections. To keep a sweeper from mistaking a socket that is bound but does
-not listen yet for a dead one, a socket is bound under a hidden name, and gets its own one when it
-listens.  Names are random but for that of an admin, which is taken while :func:`claiming`.
+looks for one, sweeps.  It removes the sockets of a system if no process locks its ``.alive``, and
+sockets that refuse connections.  A socket that is bound but does not listen yet looks like a dead
+one.  So a socket is bound under a hidden name, and gets its own name when it listens.  Names are
+random, except an admin's, which is taken while :func:`claiming`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY
 def private_directory() -> Path:
     """The user's directory, made if needed and verified; see the module's text.
 
-    Raises :class:`UnsafeDirectory` when there is none that is safe, or others may enter ours.
+    Raises :class:`UnsafeDirectory` when no directory is safe, or others may enter ours.
     """
     runtime, name = os.environ.get("XDG_RUNTIME_DIR", ""), f"farref-{os.getuid()}"
     reasons = []
@@ -79,7 +79,7 @@ def private_directory() -> Path:
 
 
 def _fresh(parent: Path, prefix: str) -> Path:
-    """The directory in *parent* that we have made because another has the usual name."""
+    """Our directory in *parent* with a random name, as another user has the usual name."""
     _check_above(parent / prefix)
     found = _first_safe(parent, prefix)
     if found is None:
@@ -204,7 +204,7 @@ def listen_at(path: str) -> socket.socket:
 
 
 def draft(directory: Path) -> Path:
-    """A fresh name in *directory* for what this process will publish when it is ready."""
+    """A fresh name in *directory* for a file that this process will publish when it is ready."""
     return directory / f".new-{os.getpid()}-{secrets.token_hex(4)}"
 
 
@@ -215,7 +215,7 @@ def _is_abandoned(hidden: Path) -> bool:
     except (ProcessLookupError, ValueError):
         return True
     except PermissionError:
-        pass  # it is another user's by now; that one's draft will be swept when it has ended
+        pass  # another user's process has the pid now; the draft is swept when that one ends
     return False
 
 
@@ -232,7 +232,7 @@ def answers(path: str) -> bool:
 
 
 def remove_if_dead(path: str) -> bool:
-    """Unlink the socket at *path* if nobody listens there; whether it was removed."""
+    """Unlink the socket at *path* if no process listens there. Return whether it was removed."""
     if answers(path):
         return False
     with contextlib.suppress(FileNotFoundError):
@@ -295,14 +295,14 @@ def remove_system(directory: Path, system_id: str) -> None:
 
 
 def sweep(directory: Path) -> None:
-    """Remove what processes that are no more have left.  Call it while :func:`claiming`."""
+    """Remove the files of ended processes.  Call it while :func:`claiming`."""
     for mark in directory.glob("*.alive"):
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                continue  # somebody of that system lives
+                continue  # a process of that system lives
             else:
                 remove_system(directory, mark.stem)
             finally:
@@ -319,8 +319,8 @@ def loopback_key(directory: Path) -> bytes:
     """The secret that authenticates TCP over loopback when no key was given.
 
     Any user of this host may connect to a loopback port.  Only this user can read the key,
-    so only this user gets in.  It is there whole or not at all: without one, strangers would be
-    let in.
+    so only this user gets in.  The file is complete or missing, never empty: an empty key would
+    let strangers in.
     """
     path = directory / "key"
     with claiming(directory):

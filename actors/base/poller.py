@@ -1,11 +1,11 @@
 """One selector per process, kept for its whole life, that any thread can wake.
 
-``epoll`` may be changed by one thread while another sleeps in it, and takes notice at once; that is
-what lets any thread that sends ask for "writable" events without waking anybody. For everything
-else there is an ``eventfd``: writing to it is safe in a signal handler too. Where there are none,
-``poll`` and a pipe do the same: a thread that changes something wakes the one that sleeps.  That is
-slower with many descriptors, but it is the same on every system, so what runs on macOS is what the
-tests run on Linux; ``kqueue`` could not be tried there.
+One thread may change ``epoll`` while another sleeps in it, and the change takes effect at once. So
+any sending thread can ask for "writable" events without waking another thread. For everything else
+there is an ``eventfd``: writing to it is safe in a signal handler too. Without these, ``poll`` and
+a pipe do the same: a thread that changes something wakes the sleeping one.  It is slower with many
+descriptors, but it is the same on every system, so the tests on Linux run the code for macOS;
+``kqueue`` could not be tried there.
 
 **Spinning.**  When a core goes idle, the next message pays for waking it: tens of
 microseconds, more than all our own work.  So before it sleeps the run loop may poll for
@@ -13,9 +13,9 @@ microseconds, more than all our own work.  So before it sleeps the run loop may 
 the number of sleeps until the next attempt (up to 64), one that succeeds resets it.  A system
 at rest thus spins less than a microsecond per wake-up; a ping-pong burns one core more.
 
-It also ends, in vain, at the first look that takes longer than ``CONTENDED``: then another thread
-of this process has had the interpreter, or another process the core.  Who spins on would take from
-them what they compute the next message with.
+A spin also ends, in vain, at the first look that takes longer than ``CONTENDED``: then another
+thread of this process had the interpreter, or another process the core.  Further spinning would
+slow the very work that produces the next message.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else w
 
 
 class DescriptorOwner(Protocol):
-    """Whatever owns a descriptor and is told when something happens to it."""
+    """The owner of a descriptor, which is called for its events."""
 
     def on_event(self, events: int) -> None:
         """*events* is a mask of ``EPOLLIN`` and the like.  Must not block."""
 
 
 class _Poll:
-    """What we need of ``epoll``, by ``poll``."""
+    """The functions of ``epoll`` that we need, by ``poll``."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._poll = select.poll()
@@ -86,7 +86,7 @@ class Poller:
     def __init__(self, spin: float) -> None:
         """Spin for up to *spin* seconds before sleeping; 0 never spins."""
         self.asleep = False
-        """For the thread that waits: a signal handler of its own has interrupted its sleep."""
+        """For the waiting thread: whether its own signal handler has interrupted its sleep."""
         self._wakened = False
         self._bell = Bell()
         self._epoll = select.epoll() if has("epoll") else _Poll(self._changed)
@@ -102,7 +102,7 @@ class Poller:
         self._epoll.register(descriptor, events)
 
     def change(self, descriptor: int, events: int) -> None:
-        """From now on tell the owner about *events* only."""
+        """Tell the owner only about *events* from now on."""
         self._epoll.modify(descriptor, events)
 
     def remove(self, descriptor: int) -> None:
@@ -142,7 +142,7 @@ class Poller:
         self.watched = list(descriptors)
 
     def wait(self, timeout: float | None) -> list[int]:
-        """Sleep for up to *timeout* seconds (None: for ever), tell owners what happened.
+        """Sleep for up to *timeout* seconds (None: for ever), and tell owners about events.
 
         Returns the watched descriptors that are ready.
         """

@@ -1,10 +1,9 @@
-"""What runs in the processes of a system: admin, logger, actors.
+"""The main functions of a system's processes: admin, logger, actors.
 
 Modelled on ``startAdmin``, ``_startLogger`` and ``startChild`` of Thespian's ``multiprocCommon``,
-with our managers and these differences: the sockets exist before the process does; the
-admin's first act is to fork its keeper; a process that ends closes its transport, which
-acknowledges what it handled and removes its socket; a child whose parent is gone when it
-starts ends at once.
+with our managers and these differences. The sockets exist before the process does. The admin first
+forks its keeper. A process that ends closes its transport, which acknowledges its handled messages
+and removes its socket. A child ends at once if its parent is gone when it starts.
 """
 
 # ruff: noqa: PLR0917 (Thespian chose the names and the order of arguments)

@@ -1,7 +1,7 @@
-"""Connections that were refused, as lines of the log.
+"""Logs refused connections.
 
-A stranger can have one refused a thousand times a second, and must not fill a disk with that.  So a
-process tells of one in every :data:`PERIOD` seconds, and of how many there were in between.
+A stranger can cause a thousand refusals a second, and must not fill a disk with them.  So a process
+logs one in every :data:`PERIOD` seconds, with the number of refusals in between.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class Refusals:
-    """Those of one process."""
+    """The refusals of one process."""
 
     def __init__(self, me: Address) -> None:
-        """Of connections to *me*."""
+        """For connections to *me*."""
         self._me = me.key if me.well_known else f"an actor at {me.host or 'this host'}"
         self._untold = 0
         self._quiet_until = 0.0

@@ -1,10 +1,9 @@
-"""What one system is configured with, as values that travel to every process of it.
+"""The configuration of one system, as values that are sent to each of its processes.
 
-Settings are made once, by :func:`~farref.actors.base.system_base`, and handed from
-process to process inside the endpoint that a parent prepares for its child (pickled
-when the start method is *spawn*).  They do not live in Thespian's *capabilities*: those
-are shown to every actor and sent to every system of a convention, and the settings hold
-the shared key.
+:func:`~farref.actors.base.system_base` makes the settings once.  A parent hands them to its child
+inside the child's endpoint (pickled when the start method is *spawn*).  They are not in Thespian's
+*capabilities*, because those are shown to every actor and sent to every system of a convention, and
+the settings hold the shared key.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ GIB = 1 << 30
 class Limits:
     """Bounds of memory and patience.  Sizes in bytes, times in seconds.
 
-    ``max_queued_*`` bound what one sender holds for one receiver that the kernel has not
-    taken yet; beyond them ``send`` waits.  ``max_backlog_*`` bound what one receiver has
-    read from one sender but not handled yet; beyond them it stops reading, so that the
-    kernel's window, then the sender's queue, fill up in turn.
+    ``max_queued_*`` bound the messages of one sender to one receiver that the kernel has not
+    taken yet; beyond them ``send`` waits.  ``max_backlog_*`` bound the messages that one
+    receiver has read from one sender but not handled yet; beyond them it stops reading, so that
+    the kernel's window, then the sender's queue, fill up in turn.
 
     Raises:
         ValueError: one of them is not positive.
@@ -36,13 +35,13 @@ class Limits:
     max_backlog_bytes: int = 8 * MIB
     max_backlog_messages: int = 2_000
     stall_timeout: float = 60.0
-    """For a receiver that takes nothing; then `PeerStalled`."""
+    """If a receiver takes nothing for so long, its sender gets `PeerStalled`."""
     connect_timeout: float = 10.0
-    """For a connection to be made."""
+    """The time to make a connection."""
     handshake_timeout: float = 5.0
-    """For a stranger to say who it is."""
+    """The time for a stranger's handshake."""
     max_handshakes: int = 64
-    """Strangers at once, at one TCP port; then the oldest that has said nothing is hung up on."""
+    """The most strangers at one TCP port; beyond, the oldest that has sent nothing is dropped."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -56,7 +55,7 @@ class SystemSettings:
 
     ``host`` is the numeric address that peers on other hosts dial, or ``""`` when the
     system has no TCP at all.  ``system_id`` is random per incarnation of the system and
-    prefixes the names of its sockets, so that whoever cleans up knows whose they are.
+    prefixes the names of its sockets, so that a sweep knows their system.
     """
 
     name: str

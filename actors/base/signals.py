@@ -1,9 +1,9 @@
-"""What the signals of a fault do in a process of the system: they end it, and say where it was.
+"""Makes a fault end its process, with a traceback.
 
 Python runs a handler after the instruction that was interrupted.  An instruction that faults is
 repeated first: it faults again, and the handler never runs.  Thespian gives each of its actors such
-handlers, so an actor that faulted would spin for ever.  Here the signals have their default action,
-and ``faulthandler`` writes a traceback to standard error before it.
+handlers, so an actor with a fault would spin for ever.  Here the signals have their default action,
+and ``faulthandler`` first writes a traceback to standard error.
 """
 
 from __future__ import annotations

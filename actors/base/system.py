@@ -53,7 +53,7 @@ CAPABILITIES: Final[dict[str, Any]] = {
 
 
 class _System:
-    """What Thespian's bases expect of an ``ActorSystem`` that makes them."""
+    """The part of an ``ActorSystem`` that Thespian's bases expect of their maker."""
 
     def __init__(self, capabilities: dict[str, Any]) -> None:
         self.capabilities = capabilities
@@ -155,13 +155,13 @@ class FarrefBase(Outside, MultiprocessCommon):
         return PrivateContext(self.adminAddr, self.transport)
 
     def shutdown(self) -> None:
-        """End the whole system, for everybody, and wait until nothing of it is left.
+        """End the whole system, for all programs, and wait until nothing of it is left.
 
         Actors get ``shutdown_timeout`` seconds to exit by themselves; then they are killed.
         """
         if self.transport.closed:
             return
-        # Read now: whoever takes this name next makes a mark of its own.
+        # Read now: the next system of this name makes a mark of its own.
         directory, name = self.settings.directory, self.settings.name
         mark, admin = places.mark_of(directory, name), places.admin_pid(directory, name)
         with closing(self.transport.external_transport_clone()) as endpoint:
@@ -200,7 +200,7 @@ class FarrefBase(Outside, MultiprocessCommon):
                 admin = None
             sleep(0.005)
             if waited > SWEEP_AFTER:
-                # The mark of a system whose keeper was killed is locked by nobody.
+                # If the keeper was killed, no process locks the mark.
                 with places.claiming(self.settings.directory):
                     places.sweep(self.settings.directory)
 
@@ -279,8 +279,8 @@ def make_settings(
     """Check and complete the arguments of :func:`system_base`."""
     if not knows_peers():
         raise UnsupportedPlatform(
-            "this system base needs Unix sockets that tell which user is at their other end, and"
-            " there are none here; use a base of Thespian's, by its name"
+            "this system base needs Unix sockets that report the user at their other end, and this"
+            " system has none; use a base of Thespian's, by its name"
         )
     if name is None:
         name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
@@ -307,13 +307,13 @@ def make_settings(
 def shared_key(
     key: bytes | str | os.PathLike[str] | None, host: str, directory: Path | None = None
 ) -> bytes:
-    """The key that *key* means for a system at *host*; see :func:`system_base`."""
+    """The key for a system at *host*, from the argument *key*; see :func:`system_base`."""
     if not host:
         return b""
     if key is None:
         if not addresses.is_loopback(host):
             raise KeyRequired(
-                f"without a shared key only loopback may be used, not {host}: whoever reaches"
+                f"without a shared key only loopback may be used, not {host}: everybody who reaches"
                 f" that address could run code here; pass key=..., a file: {keys.MAKE}"
             )
         return places.loopback_key(directory or places.private_directory())

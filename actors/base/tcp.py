@@ -1,9 +1,9 @@
-"""How TCP sockets between hosts are set: a link may be cut, and healed, or never be again.
+"""Options of TCP sockets between hosts, for links that are cut, and maybe healed.
 
-Two of the kernel's defaults are for patient people. After each retransmission in vain it waits
-twice as long, up to two minutes: a link that was cut for some seconds is used again only as many
-seconds after it is healed. And it believes for 15 minutes that a host is there which says nothing,
-and for ever if there is nothing to say to it.
+Two of the kernel's defaults take too long. After each retransmission in vain it waits twice as
+long, up to two minutes: a link that was cut for some seconds is used again only as many seconds
+after it is healed. And it takes 15 minutes to give up a silent host, and never gives it up if there
+is nothing to send to it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ ANSWER: Final = 5.0  # seconds that an admin may take to prove itself
 
 
 def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
-    """Return once the admin at *host*:*port* has proved that it knows *key*; None: is there.
+    """Return once the admin at *host*:*port* has proved that it knows *key* (None: answers).
 
-    Tries again for *patience* seconds while nobody is there, or has room for us.  Raises
-    :class:`NoSuchSystem` then, and :class:`HandshakeError` when there is somebody else.
+    Tries again for *patience* seconds while no admin is there, or has no room for us.  Then raises
+    :class:`NoSuchSystem`.  Raises :class:`HandshakeError` when another program answers.
     """
     deadline = monotonic() + patience
     while True:
@@ -45,8 +45,8 @@ def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
         except CrowdedOut as error:
             if monotonic() > deadline:
                 raise NoSuchSystem(
-                    f"{host}:{port} is crowded, and let us in not once in {patience:g} s: find out"
-                    " who connects there without end, and keep them out with a firewall"
+                    f"{host}:{port} is crowded, and refused us for {patience:g} s: find the"
+                    " programs that keep connecting there, and keep them out with a firewall"
                 ) from error
         except HandshakeError:
             raise
@@ -61,7 +61,7 @@ def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
 
 def _prove(sock: socket.socket, want: str, key: bytes) -> None:
     dialler = Dialler(want, Address("x-knock"), key, secrets.token_bytes(NONCE))
-    end = monotonic() + ANSWER  # of all of it, however it dribbles
+    end = monotonic() + ANSWER  # for the whole handshake, however slow its bytes are
     sock.sendall(dialler.opening)
     while not dialler.done:
         sock.settimeout(max(AGAIN, end - monotonic()))
@@ -69,14 +69,14 @@ def _prove(sock: socket.socket, want: str, key: bytes) -> None:
         if monotonic() > end:
             raise TimeoutError(f"in {ANSWER:g} s it has not proved that it knows the key")
         if not data:
-            raise HandshakeError(f"at {want} is no system like ours: it hung up on us")
+            raise HandshakeError(f"at {want} is no system like ours: it closed the connection")
         try:
             sock.sendall(dialler.feed(data))  # or it would seem that we have another key
         except CrowdedOut:
             raise
         except HandshakeError as error:
             raise HandshakeError(
-                f"at {want} is a system with another key, or none of ours: {error}"
+                f"at {want} is a system with another key, or another program: {error}"
             ) from error
 
 

@@ -1,7 +1,7 @@
-"""Wake-ups: when to send an actor which message to itself.
+"""Wake-ups: messages that an actor gets at a later time.
 
 A heap ordered by time, then by the order of the calls, so that two wake-ups for the same
-instant arrive in the order in which they were asked for.
+instant arrive in the order of their requests.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Transport:
     _process_settings: ClassVar[SystemSettings | None] = None
 
     def __init__(self, init: object, *_: object) -> None:
-        """*init* is what a parent prepared (:class:`Berth`), or :class:`CloneInit`."""
+        """*init* is a parent's preparation (:class:`Berth`), or a :class:`CloneInit`."""
         abandon_inherited()
         match init:
             case Berth(settings=settings, sockets=sockets, admin=admin):
@@ -124,7 +124,7 @@ class Transport:
 
     @staticmethod
     def probeAdmin(address: ActorAddress) -> bool:
-        """Whether somebody listens at the admin's socket on this host."""
+        """Whether a process listens at the admin's socket on this host."""
         return places.answers(address.addressDetails.path)
 
     # -- children ---------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Transport:
 
     @staticmethod
     def protectedFileNumList() -> list[int]:
-        """Nothing: a child closes what it inherits by itself; see :mod:`.endpoints`."""
+        """Nothing: a child closes inherited descriptors by itself; see :mod:`.endpoints`."""
         return []
 
     childResetFileNumList = protectedFileNumList
@@ -173,7 +173,7 @@ class Transport:
         """Send *intent* from any thread.
 
         Raises :class:`CannotPickleAddress` while an address in it is not known yet, and
-        whatever pickling raises.  Waits while too much is queued for that peer.
+        the errors of pickling.  Waits while too much is queued for that peer.
         """
         connection = self.enqueue(manager, intent)
         if connection is not None and not self._outbox.has_room(connection):
@@ -182,7 +182,7 @@ class Transport:
     def wait_for_room(self, connection: OutConnection) -> None:
         """Like :meth:`throttle`, for messages of Thespian itself.
 
-        It could not handle an error: if the peer stalls, say so and go on.
+        Thespian could not handle an error: if the peer stalls, log it and go on.
         """
         try:
             self.throttle(connection)
@@ -192,7 +192,7 @@ class Transport:
     def enqueue(
         self, manager: ActorAddressManager | None, intent: TransmitIntent
     ) -> OutConnection | None:
-        """Like :meth:`scheduleTransmit`, but never waits; the connection it went into."""
+        """Like :meth:`scheduleTransmit`, but never waits. Returns the connection."""
         target = intent.targetAddr
         if manager is not None:
             known, message = manager.prepMessageSend(target, intent.message)
@@ -213,7 +213,7 @@ class Transport:
             self.loop.deliver_local(Received(self.myAddress, intent.message))
             self._outbox.finish(intent, SendStatus.Sent)
             return None
-        # Somebody waits for the success of every intent but a user's.
+        # Every intent except a user's has a waiting sender.
         kind = framing.DATA if type(intent) is UserIntent else framing.DATA_ACK_NOW
         parts = self._encoder.encode(intent.message, kind)
         self._check_size(sum(map(len, parts)), target)
@@ -246,9 +246,9 @@ class Transport:
             self._outbox.throttle(connection, lambda t: self._outbox.write_alone(connection, t))
 
     def write_out(self, connection: OutConnection) -> None:
-        """Wait until all that is queued in *connection* now is written, or it has failed.
+        """Wait until the messages now queued in *connection* are written, or it has failed.
 
-        For threads that do not run; does not depend on any thread that does.
+        For threads that do not run the loop; does not depend on the thread that does.
         """
         end = connection.enqueued
         self._outbox.wait_until(
@@ -258,9 +258,9 @@ class Transport:
         )
 
     def await_handled(self, connection: OutConnection, seconds: float) -> None:
-        """Wait until the peer has handled all that was sent to it, or is gone: *seconds* at most.
+        """Wait until the peer has handled all its messages, or is gone: *seconds* at most.
 
-        For threads that do not run; does not depend on any thread that does.
+        For threads that do not run the loop; does not depend on the thread that does.
         """
         deadline = perf_counter() + seconds
         while connection.unacked and (left := deadline - perf_counter()) > 0:
@@ -274,11 +274,11 @@ class Transport:
 
     @property
     def refused(self) -> int:
-        """Connections closed, and messages rejected, for what came on them; so far."""
+        """The number of connections closed and messages rejected as malformed, so far."""
         return self._listener.refused + self.loop.rejected
 
     def tell_refusals(self, hand_over: Callable[[logging.LogRecord], object]) -> None:
-        """Give *hand_over* the lines of the log that tell of refused connections."""
+        """Give *hand_over* the log records about refused connections."""
         self._listener.refusals.hand_over = hand_over
 
     @property
@@ -340,7 +340,7 @@ class Transport:
 
     @property
     def wakeups(self) -> int:
-        """Those that have not been delivered.  Any thread."""
+        """The wake-ups that have not been delivered.  Any thread."""
         return len(self._timers)
 
     def set_watch(self, descriptors: list[int]) -> None:
@@ -358,11 +358,11 @@ class Transport:
     # -- the end ----------------------------------------------------------------------
 
     def stop_listening(self) -> None:
-        """Accept nobody any more: nobody runs this endpoint, and the program has another one."""
+        """Accept no more connections: no thread runs this endpoint, and the program has another."""
         self._listener.close(unlink=True)
 
     def close(self) -> None:
-        """Leave: write what can be written at once, close everything, remove our socket."""
+        """Leave: write as much as possible at once, close everything, remove our socket."""
         if self.closed:
             return
         self.closed = True
@@ -373,7 +373,7 @@ class Transport:
         self._poller.close()
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's descriptors, without a word to anybody."""
+        """In a forked child: close the parent's descriptors, without any message."""
         if self.closed:
             return
         self.closed = True

@@ -1,12 +1,12 @@
-"""What the system that we run on has, said in one place: features, not names of systems.
+"""The features of the operating system, by feature and not by the system's name.
 
-``has("pidfd")`` is true where there are pidfds, and every use of one asks for that.  Where a
-feature is missing another way is taken.  So our own base runs wherever there are Unix sockets that
-tell who is at their other end: on Linux, on macOS, on the BSDs.
+``has("pidfd")`` is true if there are pidfds, and every use of one asks for that.  If a feature is
+missing, a replacement is used.  So our own base runs on every system with Unix sockets that report
+the user at their other end: on Linux, on macOS, on the BSDs.
 
-**Only Linux was tried.**  What stands in for a feature is tested there, with the feature switched
-off: ``FARREF_WITHOUT=all``, or some names with commas between them, in the environment of a program
-and so of all that it starts.  That variable is for tests.
+**Only Linux was tried.**  The replacement of a feature is tested there, with the feature switched
+off: ``FARREF_WITHOUT=all``, or some names with commas between them, in the environment of a
+program; its processes inherit it.  That variable is for tests.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Any, Final
 
 if importlib.util.find_spec("fcntl") is None:
     raise ImportError(
-        "farref needs what POSIX systems have, such as Linux and macOS; this one, which may be"
-        " Windows, has not even the module fcntl. Use WSL there"
+        "farref needs a POSIX system such as Linux or macOS, and this one has no module fcntl."
+        " On Windows use WSL"
     )
 
 SWITCH: Final = "FARREF_WITHOUT"
 
 
 def _getpeereid() -> Any:
-    """The function of the C library that macOS and the BSDs have."""
+    """The function of the C library of macOS and the BSDs."""
     try:
         return ctypes.CDLL(None, use_errno=True).getpeereid
     except (OSError, AttributeError):
@@ -49,9 +49,9 @@ _THERE: Final = {
     "procfs": Path("/proc/self/stat").exists(),
     "tcp patience": hasattr(socket, "TCP_USER_TIMEOUT"),
 }
-"""Whether it is there.
+"""Whether each feature exists.
 
-``peercred`` is Linux's way to learn who is at the other end of a Unix socket, ``peereid`` that of
+``peercred`` is Linux's way to learn the user at the other end of a Unix socket, ``peereid`` that of
 macOS and the BSDs.  ``procfs`` is Linux's ``/proc``.
 """
 LINUX_ONLY: Final = frozenset(_THERE) - {"peereid"}
@@ -65,12 +65,12 @@ _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 
 
 def has(name: str) -> bool:
-    """Whether the feature *name* is there, and not switched off."""
+    """Whether the feature *name* exists, and is not switched off."""
     return _HAS[name]
 
 
 def knows_peers() -> bool:
-    """Whether there are Unix sockets that tell which user is at their other end."""
+    """Whether Unix sockets report the user at their other end."""
     return hasattr(socket, "AF_UNIX") and (has("peercred") or has("peereid"))
 
 

@@ -138,7 +138,7 @@ def test_a_port_that_lets_nobody_in_is_named() -> None:
         thread = threading.Thread(target=refuse)
         thread.start()
         host, port = server.getsockname()
-        with pytest.raises(NoSuchSystem, match="is crowded, and let us in not once"):
+        with pytest.raises(NoSuchSystem, match="is crowded, and refused us"):
             tcp.knock(host, port, KEY, 0.3)
         server.shutdown(socket.SHUT_RDWR)
         thread.join()

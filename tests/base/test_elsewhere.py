@@ -126,7 +126,7 @@ def test_there_is_no_default_where_peers_are_not_known() -> None:
     assert "System('simpleSystemBase')" in first
     assert "System('multiprocTCPBase')" in first
     assert "listens on every interface" in first
-    assert "Unix sockets that tell which user" in second
+    assert "Unix sockets that report the user" in second
     assert third == "8"
 
 
@@ -145,7 +145,7 @@ NO_POSIX = """
 
 def test_what_is_missing_on_windows_is_named() -> None:
     done = run(NO_POSIX, "")
-    assert done.stderr.splitlines()[-1].startswith("ImportError: farref needs what POSIX systems")
+    assert done.stderr.splitlines()[-1].startswith("ImportError: farref needs a POSIX system")
 
 
 def test_an_unknown_feature_is_named() -> None:

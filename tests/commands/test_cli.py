@@ -128,7 +128,7 @@ def test_words_are_completed(words: str, offers: list[str]) -> None:
 
 def test_the_disciplines_are_in_the_help() -> None:
     text = " ".join(farref("demo", "--help").stdout.replace("│", " ").split())
-    assert re.search(r"--sharing \S*lend\|borrow\|fork\S* How references in the arguments", text)
+    assert re.search(r"--sharing \S*lend\|borrow\|fork\S* How calls share the references", text)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_the_disciplines_are_in_the_help() -> None:
         (("demo", "--save", "x.svg"), "name of one traced demo"),
         (("demo", "all", "--save", "x.svg"), "name of one traced demo"),
         (("demo", "wordcount", "--save", "x.svg"), "name of one traced demo"),
-        (("demo", "elastic", "--workers", "2"), "it is for a program: parameter-server"),
+        (("demo", "elastic", "--workers", "2"), "only programs take it: parameter-server"),
         (("demo", "pagerank", "--workers", "0"), "Invalid value for '--workers'"),
         (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .svg, .html"),
         (("demo", "return-value", "--sharing", "theft"), "'lend', 'borrow', 'fork'"),
@@ -273,7 +273,7 @@ def test_a_program_in_another_discipline(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(program, "do", do)
     run = farref("demo", "wordcount", "--sharing", "borrow", "--workers", "3")
     assert run.returncode == 0
-    assert "1 worker 1.00 s, starting and ending" in run.stdout
+    assert "1 worker 1.00 s, with their start and end" in run.stdout
     assert farref("demo", "wordcount").returncode == 1
     assert played == [(wordcount.WordCount, 3, "borrow"), (wordcount.WordCount, None, "lend")]
 
@@ -291,14 +291,14 @@ def test_the_tour_goes_on_and_says_what_came_of_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(program, "make", make)
     run = farref("demo", "all", "--base", "simpleSystemBase")
     assert run.returncode == 0
-    assert "1 of 2 went well\nleft out: pagerank\n" in run.stdout
+    assert "1 of 2 succeeded\nleft out: pagerank\n" in run.stdout
     assert run.stderr == "pagerank was left out: pagerank wants more\n"
     (figures,) = json.loads(farref("demo", "all", "--json", "--base", "simpleSystemBase").stdout)
     assert (figures["name"], figures["left"]) == ("return-value", [])
     monkeypatch.setattr(demo, "_play", play)
     run = farref("demo", "all")
     assert run.returncode == 1
-    assert "0 of 2 went well\nwent wrong: return-value, pagerank\n" in run.stdout
+    assert "0 of 2 succeeded\nfailed: return-value, pagerank\n" in run.stdout
 
 
 def test_a_trace_is_shown_at_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:

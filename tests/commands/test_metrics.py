@@ -254,7 +254,7 @@ def test_by_http_on_loopback_until_the_system_ends(system: System) -> None:
     ("arguments", "code", "message"),
     [
         (["nobody"], 1, "farref metrics: no system named 'nobody' runs"),
-        (["--json", "--serve", "0"], 2, "--serve speaks as Prometheus does"),
+        (["--json", "--serve", "0"], 2, "--serve only serves Prometheus' text"),
         (["--serve", "70000"], 2, "65535"),
     ],
 )

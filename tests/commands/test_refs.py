@@ -161,7 +161,7 @@ def test_which_system_is_meant(shop: System, monkeypatch: pytest.MonkeyPatch) ->
     with System("simpleSystemBase", name=f"{NAME}-b"):
         run = command("refs")
         assert run.returncode == 1
-        assert f"several of your systems run, say which: {NAME}, {NAME}-b" in run.stderr
+        assert f"several of your systems run, name one: {NAME}, {NAME}-b" in run.stderr
         inside = command("refs", f"{NAME}-b")
         assert inside.returncode == 1
         assert "runs inside another program" in inside.stderr

@@ -8,8 +8,7 @@ What a fence says is what becomes of its block; CONTRIBUTING.md has the same for
   is what they print (``...`` stands for anything). Lines after ``second$`` are typed in another
   terminal, and go on until the page ends.
 - ```` ```sh ````: a script.
-- A block is not run if a line in italics below it says so, and why:
-  ``*Not run by the tests: ...*``.
+- A block is not run if a comment below it gives the reason: ``<!-- Not run by the tests: ... -->``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _FENCE = re.compile(
     r"^(?P<indent> *)(?P<ticks>`{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)(?P=ticks) *\n",
     re.DOTALL | re.MULTILINE,
 )
-_NOT_RUN = re.compile(r"\s*\*Not run by the tests: (.+?)\*\n", re.DOTALL)
+_NOT_RUN = re.compile(r"\s*<!-- Not run by the tests: (.+?) -->\n", re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
 _PROMPT = re.compile(r"(\w*)\$ (.*)")
 

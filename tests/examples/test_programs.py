@@ -123,11 +123,11 @@ def test_ranks_of_a_graph_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "there is no edge in"),
-        ("a b 1\nb c two\n", "is no list of edges"),
-        ("a b 1 2\n", "is no list of edges"),
-        ("a b\n# c\nc # d\n", "line 3: one name is no edge: 'c # d'"),
-        ("a b -1\n", "whose weight is not more than 0"),
+        ("", "has no edge"),
+        ("a b 1\nb c two\n", "is not a list of edges"),
+        ("a b 1 2\n", "is not a list of edges"),
+        ("a b\n# c\nc # d\n", "line 3: an edge needs two names: 'c # d'"),
+        ("a b -1\n", "with a weight of 0 or less"),
         (None, "cannot be read: No such file"),
     ],
     ids=["empty", "word", "columns", "name", "negative", "missing"],
@@ -176,7 +176,7 @@ def test_a_missing_package_is_named(name: str, missing: str) -> None:
         pytest.importorskip("numpy")
     for run in (alone_run, listed):
         assert run.returncode == 1
-        assert f"{missing} is not installed, which this program needs: " in run.stderr
+        assert f"this program needs {missing}, which is not installed: " in run.stderr
         assert program.INSTALL in run.stderr
         assert "Traceback" not in run.stderr
 

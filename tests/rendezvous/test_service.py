@@ -110,7 +110,7 @@ def test_another_system_of_that_name_is_not_taken_for_it() -> None:
         backend.set_state(b"before")
     with System(name=name):
         ServiceRendezvousBackend("run").set_state(b"of another group")
-        with pytest.raises(RendezvousConnectionError, match="known to nobody"):
+        with pytest.raises(RendezvousConnectionError, match="lost with it"):
             backend.get_state()
     backend._system.shutdown()
 

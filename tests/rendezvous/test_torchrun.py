@@ -347,7 +347,7 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Place("192.0.2.1", 29400, str(tmp_path / "none"))
     short = tmp_path / "short"
     short.write_text("short")
-    with pytest.raises(ValueError, match="other users may get at the key file"):
+    with pytest.raises(ValueError, match="other users may read or write the key file"):
         Place("192.0.2.1", 29400, str(short))
     short.chmod(0o600)
     monkeypatch.setenv(KEY, str(short))

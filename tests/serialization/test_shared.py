@@ -316,7 +316,7 @@ def test_what_has_come_in_its_place_is_not_taken_for_it() -> None:
     [(-1, 3, "n", 5, True), (1, "3", "n", 5, True), (1, 3, b"n", 5, True), (1, 3, "n", 5, 1)],
 )
 def test_fields_that_do_not_belong_there(fields: tuple[Any, ...]) -> None:
-    with pytest.raises(ProtocolError, match="fields are not what belongs there"):
+    with pytest.raises(ProtocolError, match="malformed fields"):
         Segment.said(*fields).take()
 
 

@@ -1,7 +1,7 @@
 """A progress bar for work that turns out to take long.
 
-`bar` is for work that says how far it is, `waiting` for what cannot: one call, or an answer that
-has to come. Both show nothing before `LATE`, and nothing where no terminal is.
+`bar` is for work that reports its progress, `waiting` for work that cannot: one call, or the wait
+for an answer. Both show nothing before `LATE`, and nothing without a terminal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SELDOM = 256
 
 @contextmanager
 def bar(what: str) -> Iterator[Progress]:
-    """What work in the block tells how far it is; shown on a terminal's stderr, if it is late."""
+    """Give the block a function that reports its progress; shown on stderr if the work is late."""
     console = Console(stderr=True)
     begun, shown = time.monotonic(), Bar(console=console, transient=True)
     task = shown.add_task(what)
@@ -53,7 +53,7 @@ def bar(what: str) -> Iterator[Progress]:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show that the block goes on, and for how long it has; nothing of that remains."""
+    """Show that the block is running, and for how long; the bar disappears at the end."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield

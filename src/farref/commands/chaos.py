@@ -1,14 +1,14 @@
-"""A few endpoints do what comes to mind while messages are lost, links are cut and processes die.
+"""A few endpoints act at random while messages are lost, links are cut and processes die.
 
-It runs in virtual time, on the machines that the actors run, and is drawn from a seed: the same
-seed takes the same course every time.
+It runs in virtual time, on the same protocol machines as the actors, and is drawn from a seed: the
+same seed takes the same course every time.
 
 Look for
-  - what befalls them, in the list above the trace, and that the lanes go on all the same;
-  - deaths: what waited for the dead fails at once, what they held is released a while later,
-    when their orphans have made themselves known;
-  - the end: everybody lets go of everything, and nothing is left. What goes wrong is named by
-    the guarantee that was broken, with the fewest acts that it takes.
+  - the faults in the list above the trace; the lanes go on nevertheless;
+  - deaths: waits for the dead fail at once; the references of the dead are released a while
+    later, when their orphans have made themselves known;
+  - the end: every endpoint drops its references, and nothing is left. If a guarantee is broken,
+    the last line names it, and the list shows the fewest acts that break it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run(
     as_json: bool,
     pause: float,
 ) -> bool:
-    """Play the plan of *seed*, and show it; whether all went well."""
+    """Play the plan of *seed*, and show it. Return whether no guarantee was broken."""
     plan = draw(seed, acts, sharing=sharing, weather=weather)
     if simulate(plan).wrong:
         plan = shrink(plan)
@@ -75,7 +75,7 @@ def run(
 
 
 def _listed(plan: Plan) -> Table:
-    """The acts, in as many columns as there is room for two of."""
+    """The acts, in two columns."""
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     cells = [
         Text(str(act), style="bold red" if act.what in DISASTERS["storm"] else "")

@@ -1,4 +1,4 @@
-"""`farref demo`: demos and programs listed, one played, or all of them as a tour."""
+"""`farref demo` lists demos and programs, plays one, or plays all of them as a tour."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ NAMES = (
 )
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
 PROGRAMS = ("parameter-server", "pagerank", "mapreduce", "photographs", "wordcount")
-"""The programs, which end the tour. Each has options of its own when it runs alone."""
+"""The programs; the tour ends with them. Run alone, each has options of its own."""
 CHAOS = "chaos"
-"""A simulation, drawn from a seed: no part of the tour, as it is another one each time."""
+"""A simulation, drawn from a seed. It is not part of the tour."""
 ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What the command line says about playing: None for what each demo says itself."""
+    """How to play, from the command line. None means: as each demo says itself."""
 
     base: str | None
     sharing: Sharing | None
@@ -90,7 +90,7 @@ def find(name: str) -> Demo:
 
 
 def complete(incomplete: str) -> Iterator[tuple[str, str]]:
-    """Names that begin so, with a sentence each: for the shell's tab key."""
+    """Names that begin with *incomplete*, with a sentence each, for the shell's tab key."""
     for name, sentence, _ in _listed():
         if name.startswith(incomplete):
             yield name, sentence
@@ -102,7 +102,7 @@ def demo(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Which one, or `all`; without it they are listed.",
+            help="The demo, or `all`; without a name the demos are listed.",
             autocompletion=complete,
             show_default=False,
         ),
@@ -117,35 +117,35 @@ def demo(
         typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
     ] = None,
     sharing: SharingOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of `chaos`: what happens in it.")] = 1,
-    acts: Annotated[int, typer.Option(min=0, max=500, help="Of `chaos`: how much happens.")] = 30,
+    seed: Annotated[int, typer.Option(min=0, help="For `chaos`: draws its events.")] = 1,
+    acts: Annotated[int, typer.Option(min=0, max=500, help="For `chaos`: how many acts.")] = 30,
     pace: PaceOption = None,
     workers: WorkersOption = None,
     weather: Annotated[
-        Sky | None, typer.Option(help="Of `chaos`: what befalls them.", show_default=False)
+        Sky | None, typer.Option(help="For `chaos`: the kinds of faults.", show_default=False)
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="List the demos, or the summary of one, as JSON.")
+        bool, typer.Option("--json", help="Print the list, or the summary of a demo, as JSON.")
     ] = False,
 ) -> None:
     """List the demos, or play one on real actors and show its trace.
 
-    The exit code is 0 only if nothing was left, neither objects nor forks nor
-    loans, and every step of a published example was found; of a program, if
-    its result was right.
+    The exit code is 0 only if no object, fork or loan was left, and every step
+    of a published example was found. A program exits with 0 if its result was
+    right.
     """  # fmt: skip
     if name not in (None, *NAMES, CHAOS, *PROGRAMS, ALL):
         known = ", ".join((*NAMES, CHAOS, *PROGRAMS, ALL))
         raise typer.BadParameter(
-            f"there is no demo {name!r}; there are: {known}", param_hint="NAME"
+            f"there is no demo {name!r}; the demos are: {known}", param_hint="NAME"
         )
     if save is not None:
         if name in (None, ALL, *PROGRAMS):
-            raise typer.BadParameter("it needs the name of one traced demo", param_hint="--save")
+            raise typer.BadParameter("give the name of one traced demo", param_hint="--save")
         check_suffix(save)
     if workers is not None and name not in (ALL, *PROGRAMS):
         raise typer.BadParameter(
-            f"it is for a program: {', '.join(PROGRAMS)}", param_hint="--workers"
+            f"only programs take it: {', '.join(PROGRAMS)}", param_hint="--workers"
         )
     how = How(base, chosen(sharing), workers, pause_of(pace))
     if name is None:
@@ -165,7 +165,7 @@ def demo(
 
 
 def _listed() -> Iterator[tuple[str, str, str]]:
-    """Each demo's name, sentence, and the discipline that it is about."""
+    """The name, the sentence and the discipline of each demo."""
     for name in NAMES:
         found = find(name)
         yield name, found.sentence, found.sharing
@@ -194,7 +194,7 @@ def _list(*, as_json: bool) -> None:
 
 
 def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict[str, Any], bool]:
-    """Play a demo or a program, and show it unless *silent*; its figures, and if all is well."""
+    """Play a demo or a program, and show it unless *silent*. Return its figures, and success."""
     if name in PROGRAMS:
         made, console = program.make(name), Console()
         sentence, rest = program.about(name)
@@ -229,7 +229,7 @@ def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict
 
 
 def _tour(how: How, *, as_json: bool) -> bool:
-    """Play all, whatever becomes of one; whether all went well that could be played."""
+    """Play all, even if one fails. Return whether all that could be played succeeded."""
     console = Console()
     tour = (*NAMES, *PROGRAMS)
     figures, wrong, skipped = [], [], []
@@ -254,8 +254,8 @@ def _tour(how: How, *, as_json: bool) -> bool:
     else:
         console.print(Rule(align="left", style="dim"))
         well_ended = len(tour) - len(wrong) - len(skipped)
-        console.print(Text(f"{well_ended} of {len(tour)} went well", style="bold"))
-        for what, names in (("left out", skipped), ("went wrong", wrong)):
+        console.print(Text(f"{well_ended} of {len(tour)} succeeded", style="bold"))
+        for what, names in (("left out", skipped), ("failed", wrong)):
             if names:
                 console.print(Text(f"{what}: {', '.join(names)}"))
     return not wrong

@@ -1,4 +1,4 @@
-"""`farref join`: this machine becomes one more host of a system."""
+"""`farref join` makes this machine one more host of a system."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ..protocol.errors import FarrefError
 def join(
     first: Annotated[
         str,
-        typer.Argument(metavar="ADDRESS[:PORT]", help="Of the first host: System(host=, port=)."),
+        typer.Argument(metavar="ADDRESS[:PORT]", help="The first host's: System(host=, port=)."),
     ],
     *,
     key: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The same as there."),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The first host's key."),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(help="This machine's address, if the first host sees another.")
+        str | None, typer.Option(help="This machine's address, if the first host sees a wrong one.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="This machine's port, 1900 by default.")] = None,
     capability: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[=TEXT]", help="What this host is capable of; any number."),
+        typer.Option(metavar="NAME[=TEXT]", help="A capability of this host; may be repeated."),
     ] = None,
-    base: Annotated[str, typer.Option(help="The same as there.")] = DEFAULT,
+    base: Annotated[str, typer.Option(help="The first host's system base.")] = DEFAULT,
 ) -> None:
     """Let the system that runs on another machine create workers here, until it ends."""
-    # Whoever stops us like this wants our workers to end in order, and the system to know.
+    # SIGTERM then ends our workers in order, and tells the system.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with System.join(

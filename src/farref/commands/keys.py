@@ -23,7 +23,7 @@ TOGETHER = 0.05
 
 
 class Keys:
-    """The keys that are pressed. Made by `keys`."""
+    """The pressed keys. Made by `keys`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -31,7 +31,7 @@ class Keys:
     def next(self, timeout: float | None = None) -> str | None:
         """One key: its character, or a name such as ``up``; None after *timeout* seconds.
 
-        The end of the input is ``q``: nobody is there any more.
+        The end of the input counts as ``q``.
         """
         if not select.select([self._fd], [], [], timeout)[0]:
             return None
@@ -57,7 +57,7 @@ class Keys:
 
 
 class NoTerminalError(Exception):
-    """There is nobody to press keys."""
+    """There is no terminal to read keys from."""
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def keys() -> Iterator[Keys]:
     """The terminal's keys, as they are pressed. Raises `NoTerminalError`."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise NoTerminalError(
-            "stepping wants a terminal, for keys and screen; without one, use "
+            "stepping needs a terminal, for keys and screen; without one, use "
             "--export html, which steps in a browser"
         )
     fd = sys.stdin.fileno()

@@ -1,7 +1,8 @@
-"""`farref trace` on a running system: its lanes as they grow, until the viewer leaves.
+"""`farref trace` on a running system: the lanes grow until the viewer leaves.
 
-The system records for as long as this watches, and is as it was when it has left (see
-`farref.actors.looking.watching`). Only the last steps are kept, so it may stay as long as it likes.
+The system records only while this watches, and drops everything it recorded afterwards (see
+`farref.actors.looking.watching`). The viewer keeps only the last steps, so it may watch for any
+time.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
     from ..trace.records import Record, Recording
 
 KEPT = 100_000
-"""Steps that are kept; of more, the oldest are forgotten."""
+"""Steps that are kept; beyond, the oldest are dropped."""
 DRAWN = 2_000
-"""Of those, the ones that a live picture is drawn from."""
+"""The last steps, from which the live picture is drawn."""
 OFTEN = 0.3
-"""Seconds between two pictures, at least."""
+"""The least seconds between two pictures."""
 
 
 class Kept:
@@ -48,7 +49,7 @@ class Kept:
         self.seen = 0
 
     def add(self, record: Record) -> None:
-        """One more."""
+        """Add one step."""
         self._records.append(record)
         self.seen += 1
 
@@ -68,7 +69,7 @@ def watch(
     *show* gets each step as it comes; with None the lanes are drawn, if there is a terminal.
     Raises `SystemDownError` if there is no such system.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it leaves in order then, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so SIGTERM leaves in order, too
     kept, console = Kept(), Console()
     end = None if seconds is None else time.monotonic() + seconds
     with Watching(System.attach(name)) as watching:
@@ -89,7 +90,7 @@ def watch(
                         _draw(kept, only, name, console, live)
                         due = time.monotonic() + max(OFTEN, 3 * (time.monotonic() - begun))
             except (KeyboardInterrupt, SystemDownError):
-                pass  # what has been seen is what was asked for
+                pass  # the steps so far are the result
     return kept.recording(title=f"{name}, while it was watched.")
 
 
@@ -97,13 +98,13 @@ def _draw(kept: Kept, only: Only, name: str, console: Console, live: Live) -> No
     look = glyphs(console)
     try:
         story = tell(kept.recording(DRAWN), only=only)
-    except TraceError as error:  # such as a reference that nobody has mentioned yet
+    except TraceError as error:  # such as a reference that no step has mentioned yet
         live.update(Text(str(error)), refresh=True)
         return
     room = console.height - 4
     first = max(0, len(story.rows) - room)
     heads, rows = window(story, console.width, look, first, len(story.rows))
     lines = [line for row in rows for line in row][-max(1, room - len(heads)) :]
-    foot = f" {name}: {kept.seen:,} steps   Ctrl-C leaves it, and it is as before"
+    foot = f" {name}: {kept.seen:,} steps   Ctrl-C leaves it, and ends the recording"
     bar = Text(foot[: console.width].ljust(console.width), style="reverse")
     live.update(Group(*heads, *lines, bar), refresh=True)

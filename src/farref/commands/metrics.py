@@ -1,4 +1,4 @@
-"""`farref metrics`: what the endpoints of a running system count, for Prometheus or people."""
+"""`farref metrics`: the counters of a running system's endpoints, for Prometheus or people."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 SLOW = 10.0
-"""Seconds that a client has to say what it wants."""
+"""Seconds that a client has for its request."""
 
 
 def metrics(
@@ -43,21 +43,22 @@ def metrics(
     address: Annotated[
         str,
         typer.Option(
-            metavar="ADDRESS", help="Where --serve listens. Anybody who reaches it may read them."
+            metavar="ADDRESS",
+            help="Where --serve listens. Anybody who reaches it may read the metrics.",
         ),
     ] = LOOPBACK,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="An endpoint has to answer.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an endpoint.")
     ] = PATIENCE,
     as_json: Annotated[bool, typer.Option("--json", help="The counters as JSON.")] = False,
 ) -> None:
-    """Print the metrics of a running system as Prometheus reads them, or serve them.
+    """Print the metrics of a running system as Prometheus' text, or serve them.
 
-    Each endpoint of the system tells its own. One that does not answer in
-    time has no sample but farref_up, which is 0.
+    Each endpoint of the system reports its own. An endpoint that does not
+    answer in time has only the sample farref_up, which is 0.
     """  # fmt: skip
     if as_json and serve is not None:
-        raise typer.BadParameter("--serve speaks as Prometheus does", param_hint="--json")
+        raise typer.BadParameter("--serve only serves Prometheus' text", param_hint="--json")
     try:
         with attached(name) as system:
             if serve is not None:
@@ -78,7 +79,7 @@ def _counted(system: System, timeout: float) -> tuple[dict[str, Counters], dict[
 
 
 def _serve(system: System, address: str, port: int, timeout: float) -> None:
-    """Until the system has ended, or Ctrl-C."""
+    """Serve until the system has ended, or Ctrl-C."""
 
     def text() -> str:
         return table.text(system.name, *_counted(system, timeout))
@@ -116,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*connection)
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Answer a request."""
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(HTTPStatus.NOT_FOUND, "the metrics are at /metrics")
             return

@@ -1,4 +1,4 @@
-"""`farref key`: make the key that the hosts of a system share."""
+"""`farref key` makes the key that the hosts of a system share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..actors.base import keys
 
 
 def key(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new one; it is not replaced.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
 ) -> None:
     """Make a key for the hosts of a system: 32 random bytes, in a file that only you may read."""
     try:

@@ -1,11 +1,11 @@
-"""The frame in which a program of `farref.examples` runs: in parallel, alone, and compared.
+"""The frame of the programs in `farref.examples`.
 
-A demo shows the protocol; a program does a job. Each does it twice: with many processes that pass
-references to each other, and in this process without farref. The results must agree, and both
-times are told, the starting and ending of the processes included, whichever is shorter.
+A demo shows the protocol; a program does a job. It does the job twice: with several processes that
+pass references to each other, and in this process without farref. The results must agree. Both
+times are printed; the first includes starting and ending the processes.
 
-Its module has a docstring (the first line says in one sentence what it does), a subclass of
-`Program`, and ``PROGRAM``, a function that makes one with its default options.
+The module of a program has a docstring (the first line describes the job in one sentence), a
+subclass of `Program`, and ``PROGRAM``, a function that makes one with its default options.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ INSTALL = "pip install 'farref[examples]'"
 
 
 class InputError(Exception):
-    """What a program was told to work on cannot be had."""
+    """The input of a program cannot be used."""
 
 
 class MissingPackageError(ImportError):
@@ -60,7 +60,7 @@ class MissingPackageError(ImportError):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a program found, and whether it is right."""
+    """The result of a program, and whether it is right."""
 
     right: bool
     figures: dict[str, Any]
@@ -68,15 +68,15 @@ class Verdict:
     found: list[RenderableType] = field(default_factory=list)
     """The same for readers."""
     check: str = "the same result"
-    """What was compared, and how it came out."""
+    """The comparison and its result, in words."""
 
 
 class Program(ABC, Generic[T]):
-    """A job that is done in parallel, and once more alone."""
+    """A job that is done in parallel, and again alone."""
 
     @abstractmethod
     def together(self, system: System, workers: int, progress: Progress) -> T:
-        """Do it with *workers* processes of *system*; raises what goes wrong with them."""
+        """Do it with *workers* processes of *system*; raises their errors."""
 
     @abstractmethod
     def alone(self, progress: Progress) -> T:
@@ -84,7 +84,7 @@ class Program(ABC, Generic[T]):
 
     @abstractmethod
     def judge(self, found: T, expected: T) -> Verdict:
-        """Compare what *together* found with what *alone* did."""
+        """Compare the results of `together` and `alone`."""
 
 
 WorkersOption = Annotated[
@@ -102,7 +102,7 @@ BaseOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A job that was done both ways: how long each took, in seconds, and what came of it."""
+    """A job that was done both ways: the seconds of each, and the verdict."""
 
     workers: int
     together: float
@@ -122,7 +122,7 @@ class Done:
             console.print(each)
         workers = counted(self.workers, "worker")
         console.print(
-            f"{workers} {self.together:.2f} s, starting and ending them included; "
+            f"{workers} {self.together:.2f} s, with their start and end; "
             f"one process alone {self.alone:.2f} s"
         )
         bug = "" if self.verdict.right else ": this is a bug"
@@ -136,7 +136,7 @@ def do(
     base: str | None = None,
     sharing: Sharing = "lend",
 ) -> Done:
-    """Do the job twice, beside a bar on stderr, and compare. Raises what goes wrong."""
+    """Do the job twice, with a bar on stderr, and compare. Raises the errors of the job."""
     workers = workers or min(4, os.cpu_count() or 2)
     columns = (TextColumn("{task.description:7}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
@@ -157,7 +157,7 @@ def run(
     base: str | None = None,
     sharing: Sharing = "lend",
 ) -> bool:
-    """`do` it and say what came of it; whether both ways agree."""
+    """`do` the job and print the result. Return whether both ways agree."""
     done = do(program, workers, base=base, sharing=sharing)
     if as_json:
         typer.echo(json.dumps(done.figures, indent=2))
@@ -166,20 +166,20 @@ def run(
     return done.verdict.right
 
 
-# ---- what may go wrong
+# ---- errors
 
 
 @contextmanager
 def needed(module: str) -> Iterator[None]:
-    """Around imports of packages that farref itself does not need, in *module* (``__name__``).
+    """Wrap the imports of packages that farref itself does not need, in *module* (``__name__``).
 
-    Raises `MissingPackageError` for one that is not installed, which says how to install it; where
-    *module* is the program itself there is nobody to catch it, and it ends with that message.
+    Raises `MissingPackageError` for a missing package, with the command that installs it. If
+    *module* is the program itself, the program ends with that message.
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        missing = f"{error.name} is not installed, which this program needs: {INSTALL}"
+        missing = f"this program needs {error.name}, which is not installed: {INSTALL}"
         if module == "__main__":
             raise SystemExit(missing) from None
         raise MissingPackageError(missing, name=error.name) from error
@@ -187,7 +187,7 @@ def needed(module: str) -> Iterator[None]:
 
 @contextmanager
 def told(name: str) -> Iterator[None]:
-    """Let what goes wrong in *name* end the program with a line: 2 for bad input, else 1."""
+    """Let an error in *name* end the program with one line: exit code 2 for bad input, else 1."""
     try:
         yield
     except (InputError, FarrefError, MissingPackageError, OSError) as error:
@@ -196,11 +196,11 @@ def told(name: str) -> Iterator[None]:
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from error
 
 
-# ---- the command line of one
+# ---- a program's own command line
 
 
 def run_alone(doc: str | None, make: Callable[[], Program[Any]]) -> None:
-    """The ``__main__`` of a program's file: its options, the exit code."""
+    """Run as the ``__main__`` of a program's file: its options, the exit code."""
 
     def main(
         *,
@@ -224,9 +224,9 @@ def module_of(name: str) -> str:
 
 
 def about(name: str) -> tuple[str, str]:
-    """What the program *name* does, in one sentence, and what to know of how.
+    """The first sentence, and the rest, of the docstring of the program *name*.
 
-    Does not import it: what it needs may be missing, or slow.
+    Does not import the program: its packages may be missing, or slow to import.
     """
     spec = find_spec(module_of(name))
     if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""`farref refs`: who holds what in a running system, and why."""
+"""`farref refs` shows the references of a running system, their holders, and the reasons."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from ..actors.looking.why import Reason
 
 PATIENCE = 3.0
-"""Seconds that an endpoint has to answer, unless told otherwise."""
+"""Seconds that an endpoint has to answer, by default."""
 
 
 def complete_name(incomplete: str) -> Iterator[str]:
-    """Names of running systems that begin so: for the shell's tab key."""
+    """Names of running systems that begin with *incomplete*, for the shell's tab key."""
     with suppress(Exception):
         yield from (name for name in directory.names() if name.startswith(incomplete))
 
 
 def complete_id(context: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
-    """Ids of references that begin so, each with what it is."""
+    """Ids of references that begin with *incomplete*, each with its type and owner."""
     with suppress(Exception), attached(context.params.get("name")) as system:
         for row in system.references(timeout=1.0):
             if row.rref.startswith(incomplete) and row.role in ("owner", "alias"):
@@ -48,7 +48,7 @@ def complete_id(context: typer.Context, incomplete: str) -> Iterator[tuple[str, 
 SystemName = Annotated[
     str | None,
     typer.Argument(
-        help="Of the system; not needed if only one of yours runs.",
+        help="The system's name; not needed if only one of yours runs.",
         autocompletion=complete_name,
         show_default=False,
     ),
@@ -63,13 +63,13 @@ def refs(
         str | None,
         typer.Option(
             metavar="ID",
-            help="Why is it alive? Its id, or how only that begins.",
+            help="Explain why this one is alive: its id, or a unique beginning of it.",
             autocompletion=complete_id,
         ),
     ] = None,
     live: Annotated[bool, typer.Option("--watch", help="Look again and again.")] = False,
     every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Between two looks of --watch.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks of --watch.")
     ] = 1.0,
     worker: Annotated[str | None, typer.Option(help="Only rows of this endpoint.")] = None,
     role: Annotated[RoleChoice | None, typer.Option(help="Only rows of this role.")] = None,
@@ -79,30 +79,32 @@ def refs(
     state: Annotated[
         StateChoice | None, typer.Option(help="Only rows of this state, here or at the owner.")
     ] = None,
-    prefix: Annotated[str, typer.Option("--id", metavar="ID", help="Only ids that begin so.")] = "",
+    prefix: Annotated[
+        str, typer.Option("--id", metavar="ID", help="Only ids that begin with this.")
+    ] = "",
     older: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Only what is as old as this.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Only rows at least this old.")
     ] = 0.0,
     suspects: Annotated[
         bool, typer.Option("--suspects", help="Only suspected leaks, and cycles.")
     ] = False,
-    sort: Annotated[Order, typer.Option(help="Numbers: the greatest first.")] = Order.ID,
+    sort: Annotated[Order, typer.Option(help="Sort rows; numbers: greatest first.")] = Order.ID,
     leak_age: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0, help="When is it a leak that nothing reaches?"),
+        typer.Option(metavar="SECONDS", min=0, help="Unreachable for this long: a leak."),
     ] = LEAK_AGE,
     timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="An endpoint has to answer.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an endpoint.")
     ] = PATIENCE,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show every reference of a running system, or why one is alive.
 
-    Endpoints that compute answer, too; one that does not answer in time is
-    named. `docs/howto/find-a-leak.md` tells how to find a leak.
+    Endpoints that are busy computing answer, too. An endpoint that does not
+    answer in time is named. `docs/howto/find-a-leak.md` shows how to find a leak.
     """  # fmt: skip
     if why is not None and live:
-        raise typer.BadParameter("--why looks once", param_hint="--watch")
+        raise typer.BadParameter("--why looks only once", param_hint="--watch")
     chosen = Choice(
         worker=worker,
         role=None if role is None else role.value,
@@ -147,8 +149,8 @@ def attached(name: str | None) -> Iterator[System]:
     if name is None:
         there = directory.names()
         if len(there) != 1:
-            some = f"several of your systems run, say which: {', '.join(there)}"
-            none = "no system of yours runs; systems on another host are seen from there"
+            some = f"several of your systems run, name one: {', '.join(there)}"
+            none = "no system of yours runs here; look at a system on its first host"
             raise SystemDownError(some if there else none)
         name = there[0]
     try:
@@ -172,7 +174,7 @@ def _show(snapshot: Snapshot, rows: list[ReferenceInfo]) -> None:
 def _watch(
     look: Callable[[], tuple[Snapshot, list[ReferenceInfo]]], every: float, *, as_json: bool
 ) -> None:
-    """Until Ctrl-C, or the system has ended."""
+    """Show the table again and again, until Ctrl-C or the end of the system."""
     try:
         if as_json:
             while True:

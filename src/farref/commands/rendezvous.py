@@ -1,4 +1,4 @@
-"""`farref rendezvous`: a place where the agents of `torchrun` meet, on this machine and others."""
+"""`farref rendezvous` serves a meeting place for the agents of `torchrun`, on any machine."""
 
 from __future__ import annotations
 
@@ -18,24 +18,28 @@ from ..protocol.errors import FarrefError
 
 PORT = 29400
 FIRST = 60.0
-"""Seconds that the first agent may take to come, at least, if the place ends by itself."""
+"""The least seconds that the first agent has to come, if the service ends by itself."""
 LOOK = 0.5
-"""Seconds between two looks who is there."""
+"""Seconds between two looks at the agents."""
 
 
 def rendezvous(
     address: Annotated[
         str,
-        typer.Argument(metavar="ADDRESS[:PORT]", help=f"This machine's; port {PORT} by default."),
+        typer.Argument(
+            metavar="ADDRESS[:PORT]", help=f"Of this machine; the port is {PORT} by default."
+        ),
     ],
     *,
     key: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="All agents have it, too."),
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, help="The key; all agents have it, too."
+        ),
     ] = None,
     idle: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="End when nobody has been here for so long."),
+        typer.Option(metavar="SECONDS", help="End when no agent has been here for so long."),
     ] = None,
 ) -> None:
     """Serve the rendezvous of torchrun's agents at an address, until it is stopped."""
@@ -44,7 +48,7 @@ def rendezvous(
         host, port = addresses.split(address if ":" in address else f"{address}:{PORT}")
         name = f"rendezvous-{port}-{secrets.token_hex(4)}"
         with System(name=name, host=host, port=port, key=key) as system:
-            # Whoever reads this may be gone by the time that there is more to say.
+            # The reader of this line may be gone later, so it is the only one.
             typer.echo(f"agents meet at farref://{host}:{port}; Ctrl-C ends it")
             _serve(system, idle)
     except KeyboardInterrupt:
@@ -55,7 +59,10 @@ def rendezvous(
 
 
 def _serve(system: System, idle: float | None) -> None:
-    """Until nobody has been here for *idle* seconds. Raises `FarrefError` if the system is lost."""
+    """Serve until no agent has been here for *idle* seconds.
+
+    Raises `FarrefError` if the system is lost.
+    """
     until = float("inf") if idle is None else time.monotonic() + max(idle, FIRST)
     while time.monotonic() < until:
         time.sleep(LOOK)

@@ -1,14 +1,14 @@
-"""The stage on which a demo is played: a system, its trace, and the end that must come.
+"""The stage for a demo: a system, its trace, and the wait until nothing is left.
 
-A demo is a module in ``farref.examples`` with a docstring (its first line says in one
-sentence what happens; the rest, what to look for), a function ``play(system)``, and the
-discipline that it is about, ``SHARING``. One that plays a published example lists its
-``STEPS`` (see `farref.trace.notes`), and they are looked for in what was recorded; one in which
-somebody dies says by ``GRACE`` how long its system's grace for orphans is, in seconds.
+A demo is a module in ``farref.examples``. It has a docstring (its first line tells the story in one
+sentence, the rest says where to look), a function ``play(system)``, and the discipline that it is
+about, ``SHARING``. A demo of a published example lists its ``STEPS`` (see `farref.trace.notes`);
+the stage looks for them in the recording. A demo with a death sets ``GRACE``, the seconds of its
+system's grace for orphans.
 
-It runs on real actors, every endpoint recording its steps; when the function returns the
+A demo runs on real actors, and every endpoint records its steps. When the function returns, the
 stage waits, for a bounded time, until nothing is left: every object freed, every fork and loan
-ended, every message received. Then the system is shut down and the trace is shown.
+ended, every message received. Then it shuts the system down and shows the trace.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LOOK = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What is played, and what is said about it."""
+    """A demo's function, and the texts about it."""
 
     name: str
     sentence: str
@@ -56,7 +56,7 @@ class Demo:
     sharing: Sharing
     """The discipline that it is about."""
     steps: str = ""
-    """Those of the published example that it plays."""
+    """The steps of the published example that it plays."""
     grace: float = 5.0
     """Seconds: its system's ``orphan_grace``."""
 
@@ -73,7 +73,7 @@ SharingOption = Annotated[
     Choice | None,
     typer.Option(
         "--sharing",
-        help="How references in the arguments of calls are shared; by default as the demo says.",
+        help="How calls share the references in their arguments; by default as the demo says.",
         show_default=False,
     ),
 ]
@@ -83,29 +83,29 @@ PaceOption = Annotated[
     bool | None,
     typer.Option(
         "--slow/--fast",
-        help="Show a trace line by line, to be watched, or all at once; in a terminal, by default, "
-        "in between.",
+        help="Show a trace slowly, line by line, or all at once; in a terminal the default is in "
+        "between.",
         show_default=False,
     ),
 ]
 PAUSES = {True: 0.5, False: 0.0}
-"""Seconds between two lines of a trace that is shown slowly, and fast."""
+"""Seconds between two lines of a trace, with ``--slow`` and ``--fast``."""
 PAUSE = 0.04
-"""The same, in a terminal, where nothing is said."""
+"""The same, in a terminal, by default."""
 
 
 def pause_of(slow: bool | None) -> float:
-    """Seconds between two lines of a trace, for what the command line says; none into a pipe."""
+    """Seconds between two lines of a trace; 0 into a pipe, by default."""
     return PAUSES.get(slow, PAUSE if Console().is_terminal else 0.0)  # type: ignore[arg-type]
 
 
 def chosen(sharing: Choice | None) -> Sharing | None:
-    """What the command line says, if it does."""
+    """The discipline that the command line names, if any."""
     return None if sharing is None else sharing.value
 
 
 def demo_of(name: str, doc: str | None, play: Callable[[System], object]) -> Demo:
-    """The demo that the module of *play*, with the docstring *doc*, is."""
+    """The demo in the module of *play*, which has the docstring *doc*."""
     sentence, _, rest = inspect.cleandoc(doc or "").partition("\n")
     module = sys.modules[play.__module__]
     steps: str = getattr(module, "STEPS", "")
@@ -115,9 +115,9 @@ def demo_of(name: str, doc: str | None, play: Callable[[System], object]) -> Dem
 
 
 def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None) -> Story:
-    """Play *demo* on the system base *base*; its story, complete or not.
+    """Play *demo* on the system base *base*. Return its story, complete or not.
 
-    Raises whatever the demo raises.
+    Raises the demo's exceptions.
     """
     sharing = sharing or demo.sharing
     with playing(), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
@@ -132,7 +132,7 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
 
 @contextlib.contextmanager
 def playing() -> Iterator[None]:
-    """Show that something goes on, in a terminal, until it ends; nothing of that remains."""
+    """Show a bar in a terminal while the block runs; it disappears at the end."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(
@@ -143,9 +143,9 @@ def playing() -> Iterator[None]:
 
 
 def present(demo: Demo, story: Story, sharing: Sharing | None, pause: float = 0.0) -> None:
-    """Show *story* on the terminal, and what to look for in it.
+    """Show *story* on the terminal, and the text about where to look.
 
-    Who watches it slowly, *pause* seconds a line, is told that first.
+    If the story is shown slowly, *pause* seconds a line, the text comes first.
     """
     console = Console()
     slow = pause > PAUSE
@@ -161,7 +161,7 @@ def present(demo: Demo, story: Story, sharing: Sharing | None, pause: float = 0.
 
 
 def say(text: str, console: Console) -> None:
-    """Print prose, filled for the width of *console*, and a line that separates it."""
+    """Print prose, filled for the width of *console*, and an empty line."""
     for line in prose(text, console.width):
         console.print(Text(line), no_wrap=True)
     console.print()
@@ -173,11 +173,11 @@ def well(story: Story) -> bool:
 
 
 def _settle(system: System, trace: Path) -> None:
-    """Wait until nothing is left, or for `PATIENCE`; the story that is told says which."""
+    """Wait until nothing is left, or for `PATIENCE`."""
     end = time.monotonic() + PATIENCE
-    before = -1  # steps at the last look; twice the same, so that a pause is no end
+    before = -1  # steps at the last look: the same twice means the end, not a pause
     while time.monotonic() < end:
-        system.workers()  # where actors run only while the program calls in, this calls in
+        system.workers()  # simpleSystemBase runs actors only during such calls
         # A line may be half written at the moment of a look.
         with contextlib.suppress(TraceError):
             story = read(trace)
@@ -201,7 +201,7 @@ def prose(text: str, width: int) -> Iterator[str]:
 
 
 def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
-    """The ``__main__`` of a demo's file: its options, the trace, the exit code."""
+    """Run as the ``__main__`` of a demo's file: its options, the trace, the exit code."""
     demo = demo_of("", doc, play)
 
     def main(
@@ -225,7 +225,7 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse, as a mistake on the command line, a file name that says no known form."""
+    """Refuse a file name without a known suffix, as a mistake on the command line."""
     try:
         saver(path)
     except ValueError as error:

@@ -1,8 +1,8 @@
-"""`farref trace --step`: one step of a trace at a time, with everybody's tables.
+"""`farref trace --step` shows one step of a trace at a time, with all tables.
 
-Above, the lanes around the step; below, the tables as they are after it, first of the endpoints
-that took it, with what is new in them marked. They are those of the shipped machines, run again on
-what was recorded (see `farref.trace.replay`).
+Above are the lanes around the step. Below are the tables after it, first those of the endpoints
+that took it, with their changes marked. They come from the shipped machines, which run again on the
+recording (see `farref.trace.replay`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .keys import Keys
 
 HELP = "n p step  PgDn PgUp page  g go to  / filter  q leave"
-"""Beside the number of the step it fits into 80 cells."""
+"""Fits into 80 cells, beside the number of the step."""
 MOVES = {
     **dict.fromkeys(("n", "down", "right", "j", " "), 1),
     **dict.fromkeys(("p", "up", "left", "k"), -1),
@@ -33,14 +33,14 @@ MOVES = {
     "end": 1 << 40,
 }
 LONG = 5_000
-"""Steps that are run again within two seconds or so; of more it is said how far they are."""
+"""The machines run so many steps again within about two seconds; more steps show a progress."""
 SELDOM = 512
 NEW = "bold color(71)"
 GONE = "color(167)"
 
 
 def step_through(story: Story, retell: Callable[[Only], Story], only: Only) -> None:
-    """Let whoever sits at the terminal step through *story*; *retell* tells another part of it.
+    """Let the user step through *story*; *retell* makes the story of another part of the trace.
 
     Raises `NoTerminalError`.
     """
@@ -93,7 +93,7 @@ class _Stepper:
         self._row = max(0, min(len(self._story.rows) - 1, row))
 
     def _runs(self, done: int, whole: int) -> None:
-        """Say how far the machines are on a long way to the tables of a step."""
+        """Show the progress of the machines on a long way to a step."""
         if whole > LONG and done % SELDOM == 0:
             said = f"the machines are run again: {done:,} of {whole:,} steps"
             self._live.update(Text(said), refresh=True)
@@ -103,10 +103,10 @@ class _Stepper:
         if asked and asked.isdecimal():
             self._go(int(asked) - 1)
         elif asked:
-            self._said = f"{asked!r} is no number of a step"
+            self._said = f"{asked!r} is not the number of a step"
 
     def _filter(self) -> None:
-        """References and endpoints, in any order; nothing shows everything."""
+        """Ask for references and endpoints, in any order; an empty answer shows all steps."""
         asked = self._ask("only (A/1, B; nothing: all): ")
         if asked is None:
             return
@@ -119,14 +119,14 @@ class _Stepper:
             self._said = str(error)
             return
         if not story.rows:
-            self._said = "no step fits"
+            self._said = "no step matches"
             return
         record = self._story.spans[self._row][0] if self._story.rows else 0
         self._story, self._steps = story, Steps(story, self._runs)
         self._go(next((i for i, (_, last) in enumerate(story.spans) if last > record), 1 << 40))
 
     def _ask(self, what: str) -> str | None:
-        """A line of text; None if it was given up."""
+        """Ask for a line of text; None if the user gave up."""
         text = ""
         while True:
             self._said = f"{what}{text}_"
@@ -161,7 +161,7 @@ class _Stepper:
             for line in row[:1]:
                 here = number == self._row
                 lines.append(Text(mark if here else "  ", style="bold").append_text(line))
-        # With notes between them rows take more lines than one: the current one is in sight.
+        # Notes make rows take several lines: scroll so that the current row is visible.
         below = self._row - first + 1
         shown = max(1, room - len(heads))
         start = max(0, below - shown)
@@ -176,7 +176,7 @@ class _Stepper:
 
     def _tables(self, width: int, room: int) -> list[Text]:
         if not self._story.rows:
-            return [Text("no step fits")]
+            return [Text("no step matches")]
         row, more = self._story.rows[self._row], glyphs(self._console).more
         player = self._steps.at(self._row - 1) if self._row else None
         before = {lane: player.tables(lane) if player else [] for lane in self._story.lanes}

@@ -1,4 +1,4 @@
-"""`farref trace`: what the endpoints of a system said to each other, live or recorded."""
+"""`farref trace` shows the messages between the endpoints of a system, live or recorded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = 1_000
 
 
 class Form(StrEnum):
-    """What a trace is exported as."""
+    """The forms in which a trace can be exported."""
 
     MERMAID = "mermaid"
     HTML = "html"
@@ -57,22 +57,20 @@ def trace(
     *,
     ref: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="Only what is about this reference, such as A/1."),
+        typer.Option(metavar="ID", help="Only steps about this reference, such as A/1."),
     ] = None,
     worker: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only what this endpoint says, hears or does."),
+        typer.Option(metavar="NAME", help="Only steps and messages of this endpoint."),
     ] = None,
-    step: Annotated[
-        bool, typer.Option("--step", help="Step through it, with everybody's tables.")
-    ] = False,
+    step: Annotated[bool, typer.Option("--step", help="Step through it, with all tables.")] = False,
     export: Annotated[
         Form | None,
-        typer.Option(help="As a Mermaid diagram, a page, Chrome trace events, or a trace test."),
+        typer.Option(help="Export a Mermaid diagram, a page, Chrome trace events or a trace test."),
     ] = None,
     to: Annotated[
         Path | None,
-        typer.Option("--to", "-o", metavar="FILE", help="Where the export goes, if not to stdout."),
+        typer.Option("--to", "-o", metavar="FILE", help="The file for the export, if not stdout."),
     ] = None,
     save: Annotated[
         Path | None,
@@ -83,27 +81,27 @@ def trace(
         typer.Option(
             metavar="SECONDS",
             min=0.1,
-            help="Watch a running system for so long, and not until Ctrl-C.",
+            help="Watch a running system for this long, instead of until Ctrl-C.",
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The steps as lines of JSON, as they were recorded.")
+        bool, typer.Option("--json", help="Print the steps as recorded, as lines of JSON.")
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="Print long traces whole.")] = False,
 ) -> None:
-    """Show what endpoints said about references: lanes, arrows between them, the owners' view.
+    """Show the messages about references: lanes, arrows between them, the owners' view.
 
-    A running system is recorded only while this watches it, started with tracing or not.
+    A running system need not have been started with tracing. It records only while this watches.
     """
     if to is not None and export is None:
-        raise typer.BadParameter("it says where an --export goes", param_hint="--to")
+        raise typer.BadParameter("it is for an --export", param_hint="--to")
     if sum((step, export is not None, as_json)) > 1:
         raise typer.BadParameter("choose one of --step, --export and --json")
     if save is not None:
         check_suffix(save)
     only = Only(tuple(ref or ()), tuple(worker or ()))
     if export is Form.TEST and only != EVERYTHING:
-        raise typer.BadParameter("a test is of the whole trace: without --ref and --worker")
+        raise typer.BadParameter("a test needs the whole trace: leave out --ref and --worker")
     try:
         recording = _recording(source, only, seconds, as_json=as_json)
         if recording is None:
@@ -127,15 +125,15 @@ def trace(
 def _recording(
     source: str | None, only: Only, seconds: float | None, *, as_json: bool
 ) -> Recording | None:
-    """What is to be shown; None if it has been printed while it came."""
+    """The recording to show; None if its steps have already been printed."""
     if source is not None and Path(source).exists():
         if seconds is not None:
-            raise typer.BadParameter("a saved trace is as long as it is", param_hint="--seconds")
+            raise typer.BadParameter("it is for a running system", param_hint="--seconds")
         with bar("reading") as progress:
             return load(Path(source), progress)
     name = _system(source)
     if as_json and only != EVERYTHING:
-        raise typer.BadParameter("the lines of a running system come whole: without a filter")
+        raise typer.BadParameter("--json of a running system takes neither --ref nor --worker")
     recording = watch(name, only, seconds, show=_print_line if as_json else None)
     return None if as_json else recording
 
@@ -146,7 +144,7 @@ def _system(source: str | None) -> str:
     if source is not None and source not in running:
         raise TraceError(f"there is no trace at {source}, and no system of that name: {there}")
     if source is None and len(running) != 1:
-        raise TraceError(f"say which: {there}; or give a saved trace")
+        raise TraceError(f"name a system or a saved trace: {there}")
     return source or running[0]
 
 
@@ -155,9 +153,9 @@ def _told(recording: Recording, only: Only) -> Story:
         story = tell(recording, only=only, progress=progress)
     if not story.rows:
         raise TraceError(
-            "no step of the trace fits"
+            "no step of the trace matches"
             if only != EVERYTHING
-            else "nothing happened while it was recorded: nothing was called, sent or freed"
+            else "nothing happened during the recording: nothing was called, sent or freed"
         )
     return story
 

@@ -1,4 +1,4 @@
-"""Rendezvous by the names that users of torch know, over a backend of one's choice.
+"""Rendezvous with torch's names, over any backend.
 
     backend = EtcdRendezvousBackend(Etcd3Client("localhost"), "my_run_id")
     handler = DynamicRendezvousHandler.from_backend(
@@ -6,8 +6,8 @@
     )
     info = handler.next_rendezvous()
 
-`ServiceRendezvousBackend` keeps the state in the actor system that one is in; `farref.elastic.etcd`
-and `farref.elastic.c10d` have the other backends, each with its optional extra;
+`ServiceRendezvousBackend` keeps the state in the actor system of the caller. `farref.elastic.etcd`
+and `farref.elastic.c10d` have the other backends, each with its optional extra.
 `farref.elastic.torchrun` is ``torchrun --rdzv-backend=farref``.
 """
 

@@ -1,7 +1,6 @@
-"""What the parts of a rendezvous are to each other: backend, store, and what a handler returns.
+"""The interfaces between the parts of a rendezvous: backend, store, and a handler's result.
 
-The names are those of torch's elastic rendezvous, which users of `torchrun` know; nothing here
-imports torch.
+The names are those of torch's elastic rendezvous. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ if TYPE_CHECKING:
     from ..protocol.rendezvous import Member
 
 Token = Any
-"""What a backend hands out with a state, to recognise that it is stored still."""
+"""A backend returns it with a state, to recognise later whether that state is still stored."""
 
 
 def checked_run_id(run_id: str) -> str:
-    """*run_id*; raises `ValueError` if it is none."""
+    """*run_id*; raises `ValueError` if it is not one."""
     if not run_id:
         raise ValueError("the run has no id: it must be a non-empty text")
     return run_id
 
 
 class RendezvousBackend(ABC):
-    """Where the state of one run is kept, shared by compare-and-set.
+    """Keeps the state of one run, shared by compare-and-set.
 
-    It knows nothing of what it keeps. Its methods are called by one thread at a time, and raise
+    It does not understand the state. One thread at a time calls its methods. They raise
     `RendezvousConnectionError` when the state cannot be reached.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the backend is called, in messages too."""
+        """The name of the backend, also for messages."""
 
     @abstractmethod
     def get_state(self) -> tuple[bytes, Token] | None:
@@ -47,39 +46,39 @@ class RendezvousBackend(ABC):
     def set_state(
         self, state: bytes, token: Token | None = None
     ) -> tuple[bytes, Token, bool] | None:
-        """Store *state* if what *token* came with is stored still (None: if nothing is).
+        """Store *state* if the state of *token* is still stored (None: if no state is stored).
 
-        Returns what is stored then, its token, and whether *state* was stored by this; None if
-        nothing is stored. A token that is stale or malformed raises nothing: it fits nothing.
+        Returns the state that is then stored, its token, and whether this call stored *state*; None
+        if no state is stored. A stale or malformed token raises no error: it matches no state.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class RendezvousStoreInfo:
-    """Where the members of a round find the one of rank 0, to begin with: the bootstrap address."""
+    """The bootstrap address: at first, the members of a round find rank 0 there."""
 
     master_addr: str
     master_port: int
 
     @classmethod
     def of(cls, member: Member) -> RendezvousStoreInfo:
-        """What *member* said when it joined: an address that is made afresh for each round."""
+        """The address that *member* gave when it joined, a new one for each round."""
         host, _, port = member.address.rpartition(":")
         return cls(host.strip("[]"), int(port))
 
 
 @dataclass(frozen=True, slots=True)
 class RendezvousInfo:
-    """What a node has of a round that it is a member of."""
+    """A node's view of a round that it is a member of."""
 
     store: Any
-    """For the members of this round alone: under a prefix of this run and round."""
+    """The store of this round's members alone: it has a prefix of the run and round."""
     rank: int
     world_size: int
     bootstrap_store_info: RendezvousStoreInfo
     round: int
     members: tuple[Member, ...]
-    """Everybody in it, by rank, with their addresses."""
+    """All members, by rank, with their addresses."""
 
 
 class PrefixStore:
@@ -97,11 +96,11 @@ class PrefixStore:
         self._store.set(self._key(key), value)
 
     def get(self, key: str) -> bytes:
-        """The value of *key*; waits for it, until the timeout."""
+        """Wait for the value of *key*, until the timeout, and return it."""
         return bytes(self._store.get(self._key(key)))
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """The value of each of *keys*; waits for all of them, until the timeout."""
+        """Wait for the values of all *keys*, until the timeout, and return them."""
         return list(self._store.multi_get([self._key(key) for key in keys]))
 
     def multi_set(self, keys: Sequence[str], values: Sequence[bytes | str]) -> None:
@@ -109,15 +108,15 @@ class PrefixStore:
         self._store.multi_set([self._key(key) for key in keys], list(values))
 
     def add(self, key: str, amount: int) -> int:
-        """Add *amount* to the number at *key*, 0 if there is none; returns the sum."""
+        """Add *amount* to the number at *key* (0 if there is none). Return the sum."""
         return int(self._store.add(self._key(key), amount))
 
     def append(self, key: str, value: bytes | str) -> None:
-        """Store *value* behind what is stored at *key*."""
+        """Append *value* to the value at *key*."""
         self._store.append(self._key(key), value)
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Wait until all *keys* are there, for *timeout*, or the store's own."""
+        """Wait until all *keys* exist, for *timeout*, or the store's own timeout."""
         names = [self._key(key) for key in keys]
         if timeout is None:
             self._store.wait(names)
@@ -125,15 +124,15 @@ class PrefixStore:
             self._store.wait(names, timeout)
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Whether all *keys* are there."""
+        """Whether all *keys* exist."""
         return bool(self._store.check([self._key(key) for key in keys]))
 
     def compare_set(self, key: str, expected: str, value: str) -> bytes:
-        """Store *value* if *expected* is stored; returns what is stored then."""
+        """Store *value* if *expected* is stored. Return the value that is then stored."""
         return bytes(self._store.compare_set(self._key(key), expected, value))
 
     def delete_key(self, key: str) -> bool:
-        """Remove *key*; whether it was there."""
+        """Remove *key*. Return whether it existed."""
         return bool(self._store.delete_key(self._key(key)))
 
     def num_keys(self) -> int:

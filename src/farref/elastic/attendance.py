@@ -1,18 +1,18 @@
 """One node's attendance at one run: the thread that looks, beats, and stores.
 
-The state is shared by compare-and-set, and an `Attendant` decides what should be stored; here is
-what it needs of the world. One thread does all that touches the backend, and whoever asks for
-something waits for it with a deadline of their own. So a backend that never answers (a stopped
-process, a stranger on the port, a library that ignores signals) costs its caller the timeout and a
-named error, and no more. Times are of this machine's monotonic clock alone.
+The state is shared by compare-and-set. An `Attendant` decides the next state; this module does its
+input and output. One thread alone calls the backend, and each caller waits for that thread with its
+own deadline. So a backend that never answers (a stopped process, a stranger on the port, a library
+that ignores signals) costs its caller only the timeout and a named error. All times are from this
+machine's monotonic clock.
 
     caller                    thread                          backend
     join() ----------------> begin, look, store, look ... --> get_state, set_state
       waits <---- outcome -- the round is formed
     view() <---------------- the state, as of the last look (at most a second ago)
 
-A node that waits for a round looks often, one in a round once a second; a node leaves when its
-program ends, also by a signal that Python turns into an exception.
+A node that waits for a round looks often; a node in a round looks once a second. A node leaves when
+its program ends, also by a signal that Python turns into an exception.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ LOOK = 1.0
 """Seconds between two looks of a node that is in a round."""
 
 Change = Callable[["State | None"], "State | None"]
-"""What to store, given what is stored; None: let it be."""
+"""Returns the state to store, given the stored one; None to leave it unchanged."""
 
 
 class Attendance:
-    """Thread-safe. It has no thread before it is asked for something, and none once it ended."""
+    """Thread-safe. It starts its thread with the first request, and has none after the end."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Attendance:
     ) -> None:
         self.node = node
         self.membership: Membership | None = None
-        """What it has of the last round that it was a member of."""
+        """Its membership in its last round."""
         self._backend = backend
         self._timeouts = timeouts
         self._attendant = Attendant(node, limits, timeouts, time.monotonic(), order=order)
@@ -66,22 +66,22 @@ class Attendance:
         self._requests: deque[tuple[Change, Future[State]]] = deque()
         self._nothing = State(limits)
         self._wanted: tuple[float, str] | None = None
-        """A round is asked for: since when, and by which address."""
+        """The request for a round: its time, and the address of this node."""
         self._outcome: Membership | BaseException | None = None
         self._seen: State | None = None
         """The stored state, as of the last look."""
         self._failing: tuple[float, type[RendezvousError], str] | None = None
-        """Since when looks fail, and how the last one did; not the error, which holds frames."""
+        """The time of the first failed look, and the last error as text (an error holds frames)."""
         self._present = False
-        """Whether to look and to beat; else only what is requested is done."""
+        """Whether to look and to beat; else the thread only serves requests."""
         self._thread: threading.Thread | None = None
 
     # ---- for callers
 
     def join(self, address: str) -> Membership:
-        """Meet the others in a round later than the last one; they reach this node by *address*.
+        """Meet the others in a round after the last one; they reach this node by *address*.
 
-        Raises `RendezvousError`; this node is not in the run then.
+        Raises `RendezvousError`; then this node is not in the run.
         """
         with self._wake:
             now = time.monotonic()
@@ -104,10 +104,10 @@ class Attendance:
             return outcome
 
     def view(self) -> State:
-        """The state as it was within the last seconds.
+        """The state, at most some seconds old.
 
-        Raises `RendezvousError` if it is corrupt, or could not be read for as long as a node may
-        be silent.
+        Raises `RendezvousError` if it is corrupt, or if it could not be read for the time that a
+        node may be silent.
         """
         with self._wake:
             if self._present and self._thread is not None and self._seen is not None:
@@ -124,7 +124,7 @@ class Attendance:
         self.change(self._attendant.close, self._timeouts.close, "the run was not closed")
 
     def end(self, *, close: bool) -> None:
-        """Leave; and *close* the run first, if this node takes part in it."""
+        """Leave. With *close*, close the run first, if this node takes part in it."""
 
         def gone(stored: State | None) -> State | None:
             if stored is None or stored.seat(self.node) is None:
@@ -136,7 +136,7 @@ class Attendance:
         self.change(gone, self._timeouts.close if close else self._timeouts.heartbeat, "not left")
 
     def change(self, change: Change, timeout: float, what: str) -> State:
-        """Store what *change* makes of the stored state (None: let it be); returns that."""
+        """Apply *change* to the stored state. Return the state that is then stored."""
         done: Future[State] = Future()
         with self._wake:
             self._requests.append((change, done))
@@ -144,14 +144,14 @@ class Attendance:
         try:
             return done.result(timeout)
         except TimeoutError:
-            if done.done():  # with a timeout of its own, or just now
+            if done.done():  # the change raised a timeout of its own, or just ended
                 return done.result()
             raise self._unanswered(what) from None
         finally:
             del done, self  # an error's traceback holds this frame
 
     def abandon(self) -> None:
-        """Leave, some time soon; nobody waits for that."""
+        """Leave soon, without waiting for it."""
         with self._wake:
             self._absent()
 
@@ -162,7 +162,7 @@ class Attendance:
             left = late - time.monotonic()
             if left <= 0:
                 return self._unanswered(f"{self.node} waited for a round")
-            # A signal may have been another thread's to take, and only wakes this one by chance.
+            # Another thread may take a signal, so wake up now and then to run its handler here.
             self._wake.wait(min(left, 0.5))
         return outcome
 
@@ -172,7 +172,7 @@ class Attendance:
                 target=self._run, name=f"farref-rendezvous-{self.node}", daemon=True
             )
             self._thread.start()
-            # Not sooner: what the backend needs ends later, as its own exit was registered before.
+            # Not sooner: exit handlers run in reverse order, so the backend ends after this.
             atexit.register(self._leave_at_exit)
         self._wake.notify_all()
 
@@ -195,7 +195,7 @@ class Attendance:
         )
 
     def _leave_at_exit(self) -> None:
-        """Programs that end leave: the others need not wait until they are given up."""
+        """Leave when the program ends, so that the others need not give this node up."""
         if self._thread is None or not self._thread.is_alive():
             return  # this is a fork of its process
         try:
@@ -231,7 +231,7 @@ class Attendance:
     def _serve(self, change: Change, done: Future[State]) -> None:
         try:
             done.set_result(self._stored(change))
-        except BaseException as error:  # whoever asked is told
+        except BaseException as error:  # for the caller
             done.set_exception(error)
         finally:
             del change, done, self  # an error's traceback holds this frame
@@ -260,7 +260,7 @@ class Attendance:
             self._settle(outcome)
 
     def _unreached(self, error: RendezvousConnectionError) -> RendezvousConnectionError | None:
-        """What comes of a look that failed: for some time nothing, as all may be well again."""
+        """The outcome of a failed look: None for some time, as the backend may recover."""
         now = time.monotonic()
         with self._wake:
             since = now if self._failing is None else self._failing[0]
@@ -271,7 +271,7 @@ class Attendance:
         return error if now - since >= patience else None
 
     def _spoilt(self, error: Exception) -> None:
-        """The state is no state: whoever wants to see it is told at once."""
+        """The stored state is corrupt: from now on `view` raises this at once."""
         if self._failing is None:
             log.warning("rendezvous of %s: %s", self.node, error)
         kind, said = type(error), str(error)
@@ -286,7 +286,7 @@ class Attendance:
         with self._wake:
             if isinstance(outcome, Membership):
                 self.membership = outcome
-            if self._wanted is None:  # nobody asked again
+            if self._wanted is None:  # there is no newer request
                 self._outcome = outcome
                 self._wake.notify_all()
 
@@ -296,12 +296,12 @@ class Attendance:
             return min(LOOK, self._timeouts.keep_alive)
         if not self._attendant.joining:
             return min(pause, LOOK, self._timeouts.keep_alive)
-        # All of them together look a few hundred times a second, however many there are.
+        # All nodes together look a few hundred times a second, however many there are.
         here = 1 if self._seen is None else len(self._seen.seats())
         return min(pause, LOOK, 0.05 + 0.003 * here) * random.uniform(0.7, 1.0)  # noqa: S311
 
     def _stored(self, change: Change) -> State:
-        """What is stored after *change*: made again for as long as others are faster."""
+        """Apply *change*, again while other nodes are faster. Return the state then stored."""
         found = self._backend.get_state()
         faster = 0
         while True:

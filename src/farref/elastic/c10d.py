@@ -1,7 +1,7 @@
-"""The state of a run in torch's own `TCPStore`. Wants the extra `torch`.
+"""The state of a run in torch's own `TCPStore`. Needs the extra `torch`.
 
-A comparison there is of values, not of versions, and a node that stored and one that found the
-same stored get the same answer. So each value ends with a mark that no other value has.
+A `TCPStore` compares values, not versions. A node that stored a value and a node that found the
+same value get the same answer. So each value ends with a unique mark.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..protocol.errors import RendezvousConnectionError, RendezvousStateError
 from .api import RendezvousBackend, Token, checked_run_id
 
 _NEVER = "farref: nothing is stored"
-"""No state. A store that has no value returns what was expected, so this asks without waiting."""
+"""No state. A store without a value returns the expected one, so this asks without waiting."""
 
 
 class C10dRendezvousBackend(RendezvousBackend):
@@ -49,7 +49,7 @@ class C10dRendezvousBackend(RendezvousBackend):
             value = f"{base64.b64encode(state).decode('ascii')} {secrets.token_hex(16)}"
             if self._compare_set(expected, value) == value.encode():
                 return state, value.encode(), True
-        current = self.get_state()  # a missing key, too, is answered with what was expected
+        current = self.get_state()  # a missing key, too, returns the expected value
         return None if current is None else (*current, False)
 
     def _compare_set(self, expected: str, value: str) -> bytes:

@@ -1,13 +1,13 @@
 """The rendezvous service at an address: agents on its machine start it, those on others join.
 
 The service must outlive each agent, so it is in none of them. The first agent on the machine of the
-endpoint starts `farref rendezvous`, a program that has a system there, and ends when no agent has
-been in it for some seconds; it does what a user may do by hand, before. Agents on that machine
-attach to the system; others make their machines hosts of it. Whoever comes has the system's key.
+endpoint starts `farref rendezvous`, as a user may do by hand. This program has a system there, and
+ends when no agent has been in the system for some seconds. Agents on that machine attach to the
+system; others make their machines hosts of it. All need the system's key.
 
-An agent that was stopped, or cut off, for too long was given up, and nobody believes it any more.
-Then it enters the system anew, if that is the same one: another at the same address knows nothing
-of the group that may be on.
+An agent that was stopped, or cut off, for too long has been given up, and all others ignore it.
+Then it enters the system anew, if it is the same system: another one at the same address knows
+nothing of the current group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 KEY = "FARREF_KEY"
 """The environment variable with the path of the key's file."""
 IDLE = 3.0
-"""Seconds without an agent after which the service that agents started ends."""
+"""The service that an agent started ends after so many seconds without agents."""
 LOOK = 0.3
 """Seconds between two tries."""
 
@@ -45,10 +45,11 @@ Enter = Callable[[float], System]
 
 
 class Place:
-    """An address at which there is a service, or will be.
+    """The address of a service that runs, or will run.
 
     Raises:
-        ValueError: it is none, the key cannot be read, or there is none and others may dial.
+        ValueError: it is malformed, the key cannot be read, or other hosts can dial it and there is
+            no key.
     """
 
     def __init__(self, host: str, port: int, key: str | None) -> None:
@@ -71,10 +72,10 @@ class Place:
         return f"{self.host}:{self.port}"
 
     def serve(self, patience: float) -> System:
-        """Enter the system at this address of this machine, which is started if need be.
+        """Enter the system at this address of this machine; start it if it does not run.
 
         Raises:
-            SystemDownError: that cannot be done, now.
+            SystemDownError: that is not possible now.
         """
         if directory.at(self.host, self.port) is None:
             self._start(patience)
@@ -95,7 +96,7 @@ class Place:
         """Make this machine a host of the system at that address.
 
         Raises:
-            SystemDownError: that cannot be done, now.
+            SystemDownError: that is not possible now.
         """
         try:
             tcp.knock(self.host, self.port, self._key, patience)
@@ -106,7 +107,7 @@ class Place:
     def _start(self, patience: float) -> None:
         command = [sys.executable, "-m", "farref", "rendezvous", str(self), "--idle", str(IDLE)]
         command += ["--key", self._path] if self._path else []
-        with tempfile.TemporaryFile() as said:  # no pipe: it is there for longer than this program
+        with tempfile.TemporaryFile() as said:  # no pipe: the service outlives this program
             server = subprocess.Popen(  # noqa: S603 - ourselves
                 command,
                 stdin=subprocess.DEVNULL,
@@ -122,7 +123,7 @@ class Place:
                 try:
                     ready = within(patience, f"the service at {self}", first.readline)
                 except RendezvousConnectionError:
-                    server.kill()  # or it might come up when nobody waits for it
+                    server.kill()  # else it might come up later, unexpected
                     raise
             if not ready:
                 server.wait()
@@ -136,11 +137,11 @@ def backend(
 ) -> RendezvousBackend:
     """The backend of a run in the service of the system that *enter* enters.
 
-    It may take *patience* seconds until the system is there, and each answer *timeout*. *again*
-    enters it when it is there, if it is not *enter* that does.
+    The system may take *patience* seconds to start, and each answer *timeout*. *again* enters a
+    running system anew; the default is *enter*.
 
     Raises:
-        RendezvousConnectionError: it is not, or has another key, or other versions.
+        RendezvousConnectionError: the system does not run, or has another key, or other versions.
     """
     end = time.monotonic() + patience
     while True:
@@ -198,8 +199,8 @@ class _Reentering(RendezvousBackend):
             if system.endpoint.registry.registrar != endpoint.registry.registrar:
                 system.shutdown()
                 raise RendezvousConnectionError(
-                    f"the system {self._system.name!r} has ended, and who is in a round still is "
-                    "known to nobody; end the agents, and start them again"
+                    f"the system {self._system.name!r} has ended, and the members of the round are "
+                    "lost with it; end the agents, and start them again"
                 )
             log.warning("entered system %r again: %s", system.name, endpoint.core.ended)
             self._system = system

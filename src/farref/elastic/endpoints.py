@@ -1,4 +1,4 @@
-"""Where the state of a run is kept, as ``torchrun --rdzv-endpoint`` says it.
+"""Endpoints of ``torchrun --rdzv-endpoint``: the places that can keep the state of a run.
 
 ::
 
@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 
 
 class Endpoint:
-    """Where the state of a run is kept; see the module.
+    """The place that keeps the state of a run; see the module.
 
     Raises:
-        ValueError: it is no such place.
+        ValueError: the text names no such place.
     """
 
     DEFAULT = "farref"
@@ -61,9 +61,9 @@ class Endpoint:
         self.port = self.PORTS[self.scheme] if port is None else port
 
     def backend(self, params: RendezvousParameters, timeouts: Timeouts) -> RendezvousBackend:
-        """What keeps the state there.
+        """The backend there.
 
-        *params* may have ``connect_timeout`` (60 seconds), for the endpoint to be there;
+        *params* may have ``connect_timeout`` (60 seconds), until the endpoint exists;
         ``is_host``, whether agents on this machine serve it (else found out by its host); ``key``,
         the file with the key of a service (else the environment variable `embedded.KEY` names it);
         and ``protocol``, ``ca_cert``, ``cert_cert`` and ``cert_key`` for etcd.
@@ -82,7 +82,7 @@ class Endpoint:
         return self._etcd(params, patience, timeouts.heartbeat)
 
     def own_address(self) -> str:
-        """By which address the others reach this machine, if the user does not say."""
+        """The address by which the others reach this machine, if the user gives none."""
         return own_address("localhost" if self.named else self.host, self.port)
 
     def _serves(self, params: RendezvousParameters) -> bool:

@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class DynamicRendezvousHandler(RendezvousHandler):
-    """A node of a run whose state a `RendezvousBackend` keeps. Made by `from_backend`.
+    """A node of a run; a `RendezvousBackend` keeps the state. Made by `from_backend`.
 
-    While it takes part, a thread of it looks at the state once a second and says that this node
-    lives; a node that was silent for ``keep_alive * attempts`` seconds, by the clocks of those who
-    look, is given up for dead. A handler that nobody has any more, and a program that ends, leave.
+    While the node takes part, its thread looks at the state once a second and records that the node
+    lives. A node that is silent for ``keep_alive * attempts`` seconds, by the clocks of the others,
+    is given up for dead. The node leaves when its handler is garbage, or its program ends.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class DynamicRendezvousHandler(RendezvousHandler):
         """The handler of one node.
 
         Args:
-            run_id: which run; all its nodes give the same.
-            store: what the rounds' stores are views of: an object with torch's store methods.
-            backend: where the state of the run is kept.
+            run_id: the run; all its nodes give the same.
+            store: an object with torch's store methods; the rounds' stores are views of it.
+            backend: keeps the state of the run.
             min_nodes: how many nodes a round needs.
             max_nodes: how many it may have.
             local_addr: the address by which the others reach this node, and its name among them;
@@ -84,26 +84,26 @@ class DynamicRendezvousHandler(RendezvousHandler):
 
     @property
     def node(self) -> WorkerId:
-        """Who this node is, in the lists of members."""
+        """The id of this node in the lists of members."""
         return self._attendance.node
 
     def get_backend(self) -> str:
-        """What the backend is called."""
+        """The name of the backend."""
         return self._backend.name
 
     def get_run_id(self) -> str:
-        """Which run this is a rendezvous of."""
+        """The id of the run."""
         return self._run_id
 
     def next_rendezvous(self) -> RendezvousInfo:
         """Join, and wait until a round is formed with this node in it.
 
-        A member of a round that calls it leaves that round for the next. Should it raise, this
-        node is not in the run; so also when a signal interrupts it.
+        A member of a round that calls it leaves that round for the next. If it raises, also because
+        a signal interrupts it, this node is not in the run.
 
         Raises:
             RendezvousClosedError: the run was closed.
-            RendezvousGracefulExitError: the same, while this node was a spare: all is well.
+            RendezvousGracefulExitError: the same, while this node was a spare: no error.
             RendezvousTimeoutError: no round was formed in time; this node has left.
             RendezvousStateError: the stored state is corrupt, or of other numbers of nodes.
             RendezvousConnectionError: the backend cannot be reached.
@@ -120,7 +120,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
         )
 
     def join(self, address: str) -> Membership:
-        """`next_rendezvous` of a node that the others reach by *address*; the bare membership."""
+        """`next_rendezvous` with this node's *address*. Return only the membership."""
         log.info("%s joins run %s", self.node, self._run_id)
         membership = self._attendance.join(address)
         log.info(

@@ -1,4 +1,4 @@
-"""What machines and ports are to an agent: which is this one, by which address others reach it."""
+"""Machines and ports of an agent: whether a host is this machine, and this machine's address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_here(host: str) -> bool:
 
 
 def own_address(host: str, port: int) -> str:
-    """By which address others reach this machine, given one that all of them reach."""
+    """The address by which others reach this machine, given one that all of them reach."""
     if is_here(host):
         return host
     for family, _, _, _, address in _addresses(host, port):
@@ -52,17 +52,17 @@ def _addresses(host: str, port: int) -> list[Any]:
 def within(
     seconds: float, what: str, call: Callable[[], T], unless: Callable[[], bool] = lambda: False
 ) -> T:
-    """What *call* returns, which may hang; else `RendezvousConnectionError`, about *what*.
+    """The result of *call*, which may hang; else `RendezvousConnectionError`, about *what*.
 
-    Nor is it waited for any longer when *unless* becomes true. It hangs on in a thread, then: a
-    client of a `TCPStore` that connects to something else which never answers waits for ever.
+    The wait also ends when *unless* becomes true. The call then hangs on in its thread: a client of
+    a `TCPStore` waits for ever if it connects to another program that never answers.
     """
     done: Future[T] = Future()
 
     def run(done: Future[T]) -> None:
         try:
             done.set_result(call())
-        except BaseException as error:  # whoever waits is told
+        except BaseException as error:  # for the caller
             done.set_exception(error)
 
     name = "farref-rendezvous-connect"

@@ -1,8 +1,8 @@
 """The state of a run in the rendezvous service of a farref system.
 
-The service is an actor, started with the first who asks, with a standby in another process: when
-the service's process dies, the standby goes on with the same states. Who may speak with it is who
-is in the system.
+The service is an actor with a standby in another process; the first request starts it. When the
+service's process dies, the standby goes on with the same states. Only endpoints of the system can
+use it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class ServiceRendezvousBackend(RendezvousBackend):
-    """Keeps the state in the service of the system that one is in, or that of *endpoint*.
+    """Keeps the state in the service of the caller's system, or of *endpoint*'s.
 
     Args:
-        run_id: which run. It has nothing to do with a run of that name of `farref.rendezvous`.
-        endpoint: the endpoint that asks; that of this program or actor, if not said.
+        run_id: the run. A run of that name of `farref.rendezvous` is another one.
+        endpoint: the endpoint that asks; by default that of this program or actor.
         timeout: how long to wait for an answer, in seconds.
 
     Raises:
@@ -60,7 +60,7 @@ class ServiceRendezvousBackend(RendezvousBackend):
     def _ask(self, what: str, *args: Any) -> Any:
         try:
             asked = self._client.submit(self._client.ask(what, *args, seconds=self._timeout))
-            return asked.result(60 + self._timeout)  # it has its own timeouts, this is but the last
+            return asked.result(60 + self._timeout)  # its own timeouts come before
         except RendezvousConnectionError:
             raise
         except (FarrefError, TimeoutError, CancelledError) as error:

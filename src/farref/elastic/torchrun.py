@@ -1,13 +1,14 @@
-"""``torchrun --rdzv-backend=farref``: what the entry point `torchrun.handlers` names.
+"""``torchrun --rdzv-backend=farref``: the target of the entry point `torchrun.handlers`.
 
 The endpoint says where the state of the run is kept; see `endpoints`.
 
-Every agent serves a `TCPStore` of its own, a fresh one for each round, before it joins; its address
-travels in the list of members, which is one for all. So whoever becomes rank 0 is found there by
-all, and nothing of an earlier round is. Agents return from the rendezvous when each of them has
-been seen there; if one dies before, they meet again.
+Before it joins, every agent starts a `TCPStore` of its own, a fresh one for each round. The list of
+members has its address. So all members find the store of rank 0, and it contains nothing of an
+earlier round. An agent returns from the rendezvous when all agents have been seen in that store. If
+one dies before, they meet again.
 
-Nothing here imports torch before a handler is made: torch is not there yet while it loads this.
+Nothing here imports torch before a handler is made: torch loads this module while it is itself
+still loading.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ T = TypeVar("T")
 
 
 def handler() -> Callable[[Any], RendezvousHandler]:
-    """What makes the handlers; torch calls this when it looks for plug-ins."""
+    """Return the function that makes handlers; torch calls this when it looks for plug-ins."""
     return create_handler
 
 
@@ -48,12 +49,12 @@ def create_handler(params: Any) -> RendezvousHandler:
     """The handler of one agent.
 
     Besides the timeouts (`farref.RendezvousParameters.timeouts`), ``--rdzv-conf`` may have:
-    ``connect_timeout`` (60 seconds), for the endpoint to be there; ``read_timeout`` (60 seconds),
-    for what another agent writes; ``order``, see `DynamicRendezvousHandler.from_backend`; and what
-    `Endpoint.backend` takes.
+    ``connect_timeout`` (60 seconds), until the endpoint exists; ``read_timeout`` (60 seconds),
+    until another agent has written; ``order``, see `DynamicRendezvousHandler.from_backend`; and the
+    parameters of `Endpoint.backend`.
 
     Raises:
-        ValueError: the endpoint or a parameter is none.
+        ValueError: the endpoint or a parameter is malformed.
         RendezvousConnectionError: the endpoint cannot be reached.
     """
     given = RendezvousParameters(
@@ -97,14 +98,14 @@ class TorchrunHandler(RendezvousHandler):
 
     @property
     def use_agent_store(self) -> bool:
-        """Yes: the agent of rank 0 serves the store of the trainers."""
+        """True: the agent of rank 0 serves the store of the trainers."""
         return True
 
     def next_rendezvous(self) -> Any:
-        """Meet the others; torch's `RendezvousInfo`.
+        """Meet the others. Return torch's `RendezvousInfo`.
 
-        A spare that was not needed ends its program here, with exit code 0: the launcher would
-        stumble over the exception that is meant for it.
+        A spare that was not needed ends its program here, with exit code 0: the launcher does not
+        handle the exception for this case.
         """
         with _as_torch_says_it():
             late = time.monotonic() + self._timeouts.join
@@ -152,7 +153,7 @@ class TorchrunHandler(RendezvousHandler):
         return PrefixStore(f"farref/{run}/{membership.round}", store)
 
     def _over(self) -> bool:
-        """Whether the round that was formed is not whole any more."""
+        """Whether a member of the round has left."""
         return self._nodes.num_nodes_waiting() > 0 or self._nodes.is_closed()
 
     def _all_there(self, membership: Membership, store: Any, late: float) -> bool:
@@ -211,7 +212,7 @@ def _info(membership: Membership, store: Any) -> Any:
 
 @contextmanager
 def _as_torch_says_it() -> Iterator[None]:
-    """Our errors as torch's of the same names, which its callers know."""
+    """Turn our errors into torch's errors of the same names."""
     from torch.distributed.elastic.rendezvous import api  # noqa: PLC0415 - see above
 
     try:

@@ -1,1 +1,1 @@
-"""The references of a running system, shown: which rows, as a table, and while they change."""
+"""Shows the references of a running system: chooses rows, makes the table, watches it change."""

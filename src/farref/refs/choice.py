@@ -1,4 +1,4 @@
-"""Which rows are shown, and in which order."""
+"""The choice of rows, and their order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Order(StrEnum):
-    """By what rows are sorted: names from a to z, numbers from the greatest down."""
+    """The order of rows: names from a to z, numbers from the greatest down."""
 
     ID = "id"
     AGE = "age"
@@ -74,7 +74,7 @@ class Choice:
             )
 
     def of(self, rows: Iterable[ReferenceInfo], order: Order = Order.ID) -> list[ReferenceInfo]:
-        """Those of *rows* that are meant, in *order*."""
+        """The chosen ones of *rows*, in *order*."""
         found = [row for row in rows if self._means(row)]
         if order is not Order.ID:  # as they come
             found.sort(key=lambda row: _key(row, order))

@@ -1,7 +1,7 @@
-"""The table of references: a line for each row, as many columns as there is room for.
+"""The table of references: a line for each row, and as many columns as fit.
 
-Colours are the mid-tones of the traces', readable on light and on dark; nothing is said by colour
-alone.
+Colours are mid-tones like the traces', readable on light and dark backgrounds. No information is in
+the colour alone.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ ROLES = {
 }
 CHANGED = "bold reverse"
 WIDE = 116
-"""Cells from which on holders and what is pending have columns."""
+"""From this width on, holders and unsettled forks have columns."""
 WIDER = 168
-"""And where the objects were created."""
+"""From this width on, creation sites have a column."""
 WIDEST = 190
-"""And each count: at less, what holders and what is pending say needs the room."""
+"""From this width on, each count has a column."""
 OPTIONAL = 9
-"""The least width of columns that are there only if they say anything."""
+"""The least width of columns that are left out if they are empty."""
 Key = tuple[str, str]
 """An endpoint and a reference."""
 
@@ -54,16 +54,16 @@ class Column:
     title: str
     tell: Callable[[ReferenceInfo], str]
     least: int
-    """Cells below which it is not made narrower."""
+    """Its least width, in cells."""
     right: bool = False
     steady: bool = True
-    """What it says changes only if something happens."""
+    """Its text changes only if something happens."""
     wide: int = 0
-    """Cells of the whole table from which on it is there."""
+    """The least width of the whole table that has this column."""
     narrow: int = 1000
-    """Cells from which on it is not: others say the same."""
+    """From this width on other columns replace it."""
     ending: bool = False
-    """Of what does not fit, the end is shown."""
+    """Of a text that is too long, show the end."""
 
 
 def _value(row: ReferenceInfo) -> str:
@@ -88,14 +88,14 @@ def _number(count: int) -> str:
 
 
 def _state(row: ReferenceInfo) -> str:
-    """The row's own state, and its owner's where that says more (the value says "alias")."""
+    """The row's own state, and its owner's if that adds anything (the value shows "alias")."""
     if row.role in ("user", "borrower") and row.owner_state not in (None, "resolved", "alias"):
         return f"{row.state} ({row.owner_state})"
     return row.state
 
 
 def holders(row: ReferenceInfo) -> str:
-    """Whom the owner counts, by endpoint; who borrowed it from here; what stands for it."""
+    """The endpoints that the owner counts, or that borrowed it from here, and its aliases."""
     counts = Counter([*row.forks.values(), *row.borrowers.values()])
     words = [f"{worker} x{n}" if n > 1 else worker for worker, n in sorted(counts.items())]
     words += [f"alias {rref} of {worker}" for rref, worker in sorted(row.aliases.items())]
@@ -139,7 +139,7 @@ COLUMNS = (
 
 
 def cells(row: ReferenceInfo) -> list[str]:
-    """What all columns say of *row*."""
+    """The texts of *row*, for all columns."""
     return [column.tell(row) for column in COLUMNS]
 
 
@@ -149,7 +149,7 @@ def table(
     before: Mapping[Key, list[str]] | None = None,
     gone: Sequence[list[str]] = (),
 ) -> Table:
-    """*rows* for *width* cells; what has changed since *before* is highlighted, *gone* shown."""
+    """*rows* for *width* cells; changes since *before* are highlighted, *gone* rows shown."""
     told = [cells(row) for row in rows]
     shown = [
         number
@@ -185,7 +185,7 @@ def table(
 
 
 def _fitting(told: Sequence[list[str]], shown: Sequence[int], width: int) -> list[int]:
-    """The widths of the columns: as wide as what they say, unless that is too much for all."""
+    """The widths of the columns: as wide as their texts, unless the table would be too wide."""
     widths = [
         max([len(COLUMNS[number].title), *(len(line[number]) for line in told)]) for number in shown
     ]
@@ -201,7 +201,7 @@ def _fitting(told: Sequence[list[str]], shown: Sequence[int], width: int) -> lis
 
 
 def _steady(told: list[str]) -> list[str]:
-    """What does not change by itself."""
+    """The texts that do not change by themselves."""
     return [text for text, column in zip(told, COLUMNS, strict=True) if column.steady]
 
 
@@ -224,7 +224,7 @@ def _cell(
 
 
 def totals(snapshot: Snapshot, rows: Sequence[ReferenceInfo]) -> dict[str, int]:
-    """What *rows*, of *snapshot*, come to."""
+    """The sums over *rows*, of *snapshot*."""
     objects = {row.rref for row in rows if row.role == "owner"}
     every = sum(snapshot.counters.values(), start=Counters())
     return {

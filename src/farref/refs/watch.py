@@ -1,4 +1,4 @@
-"""The table while the system works: again and again, what has changed highlighted."""
+"""Shows the table again and again while the system works, with changes highlighted."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def watch(look: Look, console: Console, seconds: float) -> None:
-    """Show what *look* finds, every so many *seconds*, until an exception ends it.
+    """Show the result of *look*, every so many *seconds*, until an exception ends it.
 
-    On a terminal in a screen of its own, which is left as it was found; the last table stays.
+    A terminal shows it in a screen of its own; at the end the last table is printed.
     """
     before: dict[Key, list[str]] | None = None
     if not console.is_terminal:
@@ -50,7 +50,7 @@ def watch(look: Look, console: Console, seconds: float) -> None:
 
 
 def _height(lines: Iterable[Text], console: Console) -> int:
-    """The lines that *lines* take, as long ones go on in the next."""
+    """The number of lines that *lines* take once they are wrapped."""
     return sum(len(line.wrap(console, console.width)) for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""Faults on purpose, and checks that nothing is left: for the tests of programs on farref.
+"""Injects faults and checks that nothing is left, for the tests of programs on farref.
 
 ::
 
@@ -11,8 +11,8 @@
         assert_nothing_held(system)
 
 `Faults` are rules about packets, made by `drop`, `delay`, `duplicate` and `reorder`. While the
-system runs, `set_faults` exchanges them, `cut` and `heal` part two endpoints and join them
-again, and `counts` tells what has happened so far. `farref.testing.fixtures` has fixtures for
+system runs, `set_faults` replaces the rules, `cut` and `heal` cut and restore the link between two
+endpoints, and `counts` returns the numbers so far. `farref.testing.fixtures` has fixtures for
 pytest.
 """
 

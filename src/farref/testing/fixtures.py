@@ -1,4 +1,4 @@
-"""The fixtures of `pytest_farref` where pytest loads no plug-ins by itself.
+"""The fixtures of `pytest_farref`, for a pytest that loads no plug-ins automatically.
 
 In a ``conftest.py``: ``pytest_plugins = ["farref.testing.fixtures"]``. It does no harm elsewhere.
 """
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import pytest
 
 NAME = "farref"
-"""Of the plug-in, as pytest finds it by itself."""
+"""The plug-in's name, for pytest."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the plug-in, unless that has been done."""
+    """Load the plug-in, unless it is loaded."""
     plugins = config.pluginmanager
     if not plugins.has_plugin(NAME) and not plugins.is_registered(pytest_farref):
         plugins.register(pytest_farref, NAME)

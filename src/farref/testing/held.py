@@ -1,4 +1,4 @@
-"""What the endpoints of a system hold, and waiting until it is nothing."""
+"""The references that a system's endpoints hold, and the wait until there are none."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from ..actors.looking.inspection import ReferenceInfo
 
 PATIENCE = 20.0
-"""Seconds; whatever a test of a program waits for has long happened by then."""
+"""Seconds: more than the wait of any usual test."""
 
 
 def until(system: System, condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
     """Whether *condition* holds before *seconds* are over; the system runs meanwhile.
 
-    The in-process base runs its actors only while the program calls in, so there the
-    waiting pumps; on the others the program really does nothing.
+    The in-process base runs its actors only while the program calls into the library, so there
+    this calls in again and again. On the other bases it only sleeps.
     """
     if isinstance(system._port, CallInPort):
         met = False
 
-        def once() -> bool:  # pumping looks again after it was met; a condition may take something
+        def once() -> bool:  # the loop checks again after success; a condition may have effects
             nonlocal met
             met = met or bool(condition())
             return met
@@ -53,7 +53,7 @@ def references_everywhere(system: System) -> dict[str, list[ReferenceInfo]]:
 
 
 def list_references() -> list[ReferenceInfo]:
-    """This endpoint's table; garbage is collected only where that can make a difference."""
+    """This endpoint's table; collects garbage only if that can make a difference."""
     if references():
         gc.collect()
     return references()
@@ -62,7 +62,7 @@ def list_references() -> list[ReferenceInfo]:
 def assert_nothing_held(system: System, seconds: float = 15.0) -> None:
     """Assert that within *seconds* no endpoint holds, owns or is pinned for anything (G5).
 
-    Messages that the program never listened for hold what is in them, so they are dropped first.
+    Messages that the program never listened for hold references, so they are dropped first.
 
     Raises:
         AssertionError: with a line for each reference that is left.

@@ -1,13 +1,13 @@
-"""Links cut and healed, and faults exchanged, while a system runs.
+"""Cuts and heals links, and replaces faults, while a system runs.
 
-The endpoints are told by ordinary Thespian messages, which no fault touches, and each function
-returns when all of them have answered. Any system will do, also one that was started without
-faults, and any program of it. What starts later has the faults that the system was started with,
-and its links are whole.
+The functions tell the endpoints by ordinary Thespian messages, which faults do not affect. Each
+function returns when all endpoints have answered. They work in any program of any system, even a
+system that was started without faults. Endpoints that start later have the system's first faults,
+and uncut links.
 
-All raise `WorkerNotFoundError` or `WorkerDiedError` for the name of nobody, and `TimeoutError`
-(a `FetchTimeoutError`) if an endpoint does not answer, because it is stopped, say, within the
-system's timeout, or 20 s if that is longer.
+All raise `WorkerNotFoundError` or `WorkerDiedError` for an unknown name. They raise `TimeoutError`
+(a `FetchTimeoutError`) if an endpoint does not answer within the system's timeout, or 20 s if that
+is longer, for instance because it is stopped.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 def cut(system: System, one: str, other: str) -> None:
     """Lose every packet between the endpoints named *one* and *other*, both ways.
 
-    This program's own name is ``"program"``, or what `farref.get_worker_info` says.
+    This program's own name is ``"program"``, or the one of `farref.get_worker_info`.
     """
     _tell(system, one, cut=(other,))
     _tell(system, other, cut=(one,))
 
 
 def heal(system: System, one: str, other: str) -> None:
-    """End what `cut` began. What was lost is sent again, within the 15 s of the longest backoff.
+    """Undo `cut`. Lost messages are sent again within 15 s, the longest backoff.
 
-    One that died meanwhile has no links any more, and that is no error.
+    It is no error if one of the endpoints has died meanwhile.
     """
     for name, far in ((one, other), (other, one)):
         with suppress(WorkerDiedError):
@@ -45,7 +45,7 @@ def heal(system: System, one: str, other: str) -> None:
 
 @contextmanager
 def severed(system: System, one: str, other: str) -> Iterator[None]:
-    """Inside, the link between the two is cut."""
+    """Cut the link between the two for the time of the block."""
     cut(system, one, other)
     try:
         yield
@@ -54,7 +54,7 @@ def severed(system: System, one: str, other: str) -> Iterator[None]:
 
 
 def set_faults(system: System, faults: Faults) -> None:
-    """Have every endpoint of the system forget its faults and take these; ``Faults()`` for none.
+    """Replace the faults of every endpoint of the system; ``Faults()`` for none.
 
     Cut links stay cut.
     """
@@ -63,7 +63,7 @@ def set_faults(system: System, faults: Faults) -> None:
 
 
 def counts(system: System) -> dict[str, Counts]:
-    """What became of the packets of each endpoint of *system*, by its name. Blocks."""
+    """How the faults affected the packets of each endpoint of *system*, by its name. Blocks."""
     meddle = system.endpoint.delivery.meddle_with
     return {info.name: meddle(info) for info in system.workers()}
 

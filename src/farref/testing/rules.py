@@ -1,9 +1,9 @@
-"""The rules that `Faults` are made of.
+"""The rules for `Faults`.
 
-What all four have in common: they strike a packet with the probability *chance*; only one with a
-message of one of the *kinds* (a name or several, of `KINDS`; by default any packet); only from
-*sender* or to *receiver* (names of endpoints; this program is ``"program"``); and, if *first* is
-given, only the first so many packets with a message of each kind, on each link. A message that is
+All four affect a packet with the probability *chance*. Arguments limit them to packets with a
+message of one of the *kinds* (a name or several, of `KINDS`), to packets from *sender*, and to
+packets to *receiver* (names of endpoints; this program is ``"program"``). With *first*, a rule
+affects only the first so many packets with a message of each kind, on each link. A message that is
 sent again counts again: ``drop(first=3)`` loses the first three sends of each kind of message.
 
 All raise `ValueError` for an argument out of range.
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ..actors.wire.faults import Fault
 
 KINDS = frozenset({ACKNOWLEDGEMENT, *(kind.__name__ for kind in get_args(Message))})
-"""Kinds of messages (see `farref.protocol.messages`), and that of a packet without one."""
+"""The kinds of messages (see `farref.protocol.messages`), and of a packet without messages."""
 
 Seconds: TypeAlias = "float | tuple[float, float]"
-"""So many, or drawn from between two."""
+"""A number of seconds, or a pair to draw from between."""
 
 
 def drop(
@@ -36,10 +36,10 @@ def drop(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Lose packets. What was in them is sent again after a second, then two, and so on.
+    """Lose packets. Their messages are sent again after a second, then two, and so on.
 
-    The arguments are those of every rule: *chance* (0 to 1) of striking a packet; only packets with
-    a message of one of *kinds*; only of *sender*, only to *receiver* (names of endpoints); only the
+    All rules have these arguments: *chance* (0 to 1) of affecting a packet; only packets with a
+    message of one of *kinds*; only from *sender*, only to *receiver* (names of endpoints); only the
     *first* so many, for each kind on each link.
 
     Raises:
@@ -57,10 +57,10 @@ def delay(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Let packets leave late, by *seconds*. Those that are sent meanwhile overtake them.
+    """Let packets leave late, by *seconds*. Packets that are sent meanwhile overtake them.
 
-    *seconds* are a number, or a pair to draw from between. The other arguments are those
-    of `drop`, and so is what is raised.
+    *seconds* are a number, or a pair to draw from between. The other arguments and the errors are
+    those of `drop`.
     """
     return _rule(
         "delay", chance, kinds=kinds, sender=sender, receiver=receiver, first=first, seconds=seconds
@@ -78,8 +78,8 @@ def duplicate(
 ) -> Rule:
     """Send packets twice, the second time *seconds* after the first.
 
-    *seconds* are a number, or a pair to draw from between. The other arguments are those
-    of `drop`, and so is what is raised.
+    *seconds* are a number, or a pair to draw from between. The other arguments and the errors are
+    those of `drop`.
     """
     return _rule(
         "duplicate",
@@ -101,9 +101,9 @@ def reorder(
     receiver: str | None = None,
     first: int | None = None,
 ) -> Rule:
-    """Hold packets back until the next one to the same endpoint is away, *seconds* at most.
+    """Hold packets back until the next one to the same endpoint has left, *seconds* at most.
 
-    The other arguments are those of `drop`, and so is what is raised.
+    The other arguments and the errors are those of `drop`.
     """
     if not seconds > 0:
         raise ValueError(f"a packet is held back for more than 0 seconds, not {seconds}")
