@@ -323,9 +323,13 @@ def test_a_ring_of_more_waits_than_are_followed_ends_by_timeouts(
     with System(timeout=5) as system:
         nodes = [farref.remote(system.worker(name), make_node) for name in "BC"]
         ring_of(nodes)
+        timed_out = 0
         for future in set_out(nodes, tmp_path, "method"):
-            with pytest.raises(FetchTimeoutError):
+            try:
                 future.result(10)
+            except FetchTimeoutError:
+                timed_out += 1
+        assert timed_out  # the first wait that ends breaks the ring, and may set the other free
 
 
 @pytest.mark.processes

@@ -69,7 +69,7 @@ def kill_all(tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch) -> None
             process.suspend()
         for process in processes:
             process.kill()
-    assert not family(mark)
+    eventually(lambda: not family(mark))
     monkeypatch.delenv("FAMILY")
 
 
