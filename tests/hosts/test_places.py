@@ -11,6 +11,7 @@ from thespian.actors import Actor, ActorAddress, requireCapability
 
 import farref
 from farref import FetchTimeoutError, RefActor, RRef, System, SystemDownError
+from farref.testing import until
 
 from .network import address
 
@@ -132,7 +133,7 @@ def test_a_trace_is_written_on_each_host(first: Starting, joined: Joining, tmp_p
     with first(trace=folder) as system, joined("B"):
         shutil.rmtree(folder)
         system.worker("B", on=address("B"))
-        assert [path for path in folder.iterdir() if path.name.startswith("B-")]
+        assert until(system, lambda: list(folder.glob("B-*")))  # it may not have settled in yet
 
 
 def in_a_hurry(system: System) -> None:

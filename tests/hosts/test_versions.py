@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
 OLDER = """
-from farref.actors import versions
+from farref.actors.hosting import versions
 older = {**versions.mine(), "farref": "0.0.9"}
 versions.mine = lambda: older
 """
