@@ -1,4 +1,4 @@
-"""The functions of the library, PyTorch RPC's by name and Ray's where PyTorch has none."""
+"""The functions of the library. The names are PyTorch RPC's, or Ray's if PyTorch has none."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def rpc_async(
     """Run ``fn(*args, **kwargs)`` on *to*; returns a `Future` for its result. Does not block.
 
     *to*, *fn* and *resolve* are as in `remote`; references in the arguments are lent for the call.
-    *timeout* is in seconds, for every wait on the future (default: the system's). Raises what
-    `remote` does, and `ValueError` for a timeout of 0 or less.
+    *timeout* is in seconds, for every wait on the future (default: the system's). Raises the
+    errors of `remote`, and `ValueError` for a timeout of 0 or less.
     """
     what = _invocation(fn, args, kwargs, resolve=resolve)
     return _call(frame().core.front, to, what, timeout, ())
@@ -165,7 +165,7 @@ def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> 
 
 
 class Fetched:
-    """The fetches of one `get`: at most one for each object whose value is shipped."""
+    """The fetches of one `get`: at most one for each object with a value to ship."""
 
     def __init__(self, timeout: float | None) -> None:
         self._timeout = timeout

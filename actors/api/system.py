@@ -473,7 +473,7 @@ class System:
     def ask(
         self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
     ) -> Any:
-        """Send *message* and return the actor's answer: its message to the sender. Blocks.
+        """Send *message* and return the answer of the actor, or of another one for it. Blocks.
 
         Args:
             to: a worker's name, its info, or any actor's address.

@@ -7,7 +7,7 @@ are released: by then the endpoints that it had shared them with have announced 
 An endpoint beats so that it is not given up for dead. If it is given up all the same, it ends, and
 is never believed again (fencing). It also ends when it has lost the system, because nobody would
 report deaths to it any more. On the registrar's host an endpoint watches the processes that the
-system needs. Elsewhere the registrar answers its beats as long as it lives.
+system needs. On other hosts the registrar, while it lives, answers the endpoint's beats.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Registrar(Actor):
         self._numbered: dict[WorkerId, WorkerId] = {}
         """Actors with a number that have not joined, and the creator of each."""
         self._dead = Dead()
-        """All dead endpoints but the dying: these died so lately that some endpoints may not have
+        """All dead endpoints but the dying: these died so recently that some endpoints may not have
         buried them."""
         self._dying: dict[WorkerId, None] = {}
         self._buried_at = 0.0

@@ -186,7 +186,7 @@ class Steward(Actor):
         self.send(self._registrar, message)
 
     def _leave(self) -> None:
-        """Tell the system that this host is gone, unless the system or the host knows it."""
+        """Tell the system that this host is gone, unless it is lost or knows that."""
         if self._registrar is not None and not self._lost:
             self._lost = True
             self._say(Leave(self._me))

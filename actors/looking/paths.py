@@ -61,7 +61,7 @@ def path(chain: Sequence[object], *, namespace: bool = False) -> str:
 
 
 def _step(chain: Sequence[object], number: int) -> tuple[str, int]:
-    """The next part of the path after the object at *number*, and the objects it passes over."""
+    """The next part of the path after the object at *number*, and how many objects it spans."""
     one, next_one = chain[number], chain[number + 1]
     after = chain[number + 2] if number + 2 < len(chain) else None
     kind = type(one)

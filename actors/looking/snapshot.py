@@ -68,7 +68,7 @@ class Snapshot:
         return len(self.rows)
 
     def of(self, rref: str) -> list[ReferenceInfo]:
-        """The rows of the reference *rref*, its owner's first, if there is that row."""
+        """The rows of the reference *rref*; its owner's row first, if there is one."""
         return [row for row in self.rows if row.rref == rref]
 
     def match(self, prefix: str) -> str:

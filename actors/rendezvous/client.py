@@ -225,7 +225,7 @@ class Client:
                 raise RendezvousConnectionError(str(error)) from None
 
     async def change(self, make: Any, *args: Any, seconds: float) -> Any:
-        """Change a store, exactly once. ``make(number, settled)`` makes the `Op`."""
+        """Change a store. It takes effect once. ``make(number, settled)`` makes the `Op`."""
         number = next(self._numbers)
         self._open.add(number)
         try:

@@ -78,9 +78,9 @@ class _News:
 
 
 class _Presence:
-    """A node that takes part. It leaves once nobody holds it, or any group of it.
+    """A node that takes part. It leaves once nobody holds it or one of its groups.
 
-    It could never meet the others again then; but with its keep-alives they would wait for it.
+    A dropped node cannot meet the others again, but its keep-alives would make them wait.
     """
 
     def __init__(self, client: Client, run: str, node: WorkerId) -> None:
@@ -266,7 +266,7 @@ class ActorRendezvous(RendezvousHandler):
 
     In plain code call its methods. In a handler ``await`` it for the next round, and await the
     methods of `awaitable`. As a context manager (``with``, in a handler ``async with``) it leaves
-    at the end. It also leaves once nobody holds it, or a group of it.
+    at the end. It also leaves once nobody holds it or one of its groups.
     """
 
     def __init__(self, awaitable: AwaitableRendezvous, client: Client, run: str) -> None:

@@ -91,8 +91,8 @@ class Handlers:
         result = None
         try:
             with running_in(endpoint.core):
-                # The class's method: the instance's is the mailbox, or that of a decorator such
-                # as Thespian's `troupe`.
+                # Of the class: the instance's attribute is the mailbox's method. A decorator such
+                # as Thespian's `troupe` may have replaced the class's.
                 result = type(self._actor).receiveMessage(self._actor, message, sender)
         except BaseException as error:  # `sys.exit()` in a handler must not end the loop
             self._report(message, sender, error)

@@ -68,8 +68,8 @@ class Alarm:
 
     Thespian's wakeups cannot be cancelled: one that is no longer needed comes all the same. So
     this class keeps a list of the wakeups to come. If one of them comes early enough, it is used
-    again; a new one is requested only if it has to come before all of them. So there are as many
-    as different pauses.
+    again; a new one is requested only if it has to come before all of them. So there are at most
+    as many wakeups as different pauses.
     """
 
     def __init__(self, nudge_after: Callable[[float], None]) -> None:

@@ -151,10 +151,7 @@ class Shell(ABC):
         return self._share(rrefs, lambda rref: self.context.lend(rref, to, replies=replies))
 
     def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
-        """Share *rrefs* with the caller of *call*. A reference that it lent for the call goes back.
-
-        The others are forked.
-        """
+        """Share *rrefs* with the caller of *call*: give its loans back, and fork the others."""
         context = self.context
         return self._share(
             rrefs, lambda rref: context.give_back(rref, call) or context.fork(rref, call.caller)
