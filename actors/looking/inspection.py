@@ -71,8 +71,8 @@ class ReferenceInfo:
     messages: int
     """Messages that contain it and have not been handled: serialized copies."""
     tasks: int
-    """Calls on the object, and questions for its canonical id, that are not answered; and forks
-    and loans that are not settled."""
+    """Unanswered calls, fetches and questions about the object; and unsettled forks and loans of
+    it."""
     contained_in: tuple[str, ...]
     """The objects that live here and have a handle of it in their values."""
     contains: tuple[str, ...]
