@@ -1,4 +1,4 @@
-"""What programs call: `System`, and the functions of the library.
+"""The functions that programs call, and `System`.
 
 Imports `protocol`, `hosting`, `wire`, `core`, `values`, `calls`, `handles`, `serving`, `cluster`,
 `looking`, `telemetry` and `shells`.

@@ -1,4 +1,4 @@
-"""The functions of the library, PyTorch RPC's by name and Ray's where PyTorch has none."""
+"""The functions of the library. The names are PyTorch RPC's, or Ray's if PyTorch has none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 To: TypeAlias = "str | WorkerInfo | ActorAddress"
 """A worker's name, its `WorkerInfo`, or the address of a `RefActor`."""
 MOST_KEPT = 1000
-"""Frozen values that one wait maps: a process has a bounded number of mappings."""
+"""Frozen values that one wait maps at most: a process has a limited number of mappings."""
 
 
 def remote(
@@ -42,7 +42,7 @@ def remote(
     resolve: bool = False,
     frozen: bool = False,
 ) -> RRef[Any]:
-    """Run ``fn(*args, **kwargs)`` on *to*, which owns the result; returns its reference at once.
+    """Run ``fn(*args, **kwargs)`` on *to*, which owns the result. Returns its reference at once.
 
     An exception in *fn* takes the place of the value and is raised by every fetch.
 
@@ -52,12 +52,12 @@ def remote(
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
         timeout: seconds; the default of every wait for the value through the returned handle.
-        resolve: pass references by value: *fn* gets the values of those that are arguments
-            themselves (not of those deeper inside). *to* fetches them while the task waits for
-            them, in no thread; what one of them raises takes the place of the result.
-        frozen: the result is made immutable, as by ``RRef(value, frozen=True)``: then fetches on
-            the same host copy no large buffer. If *fn* returns an `RRef`, it says nothing: the
-            object that the result stands for is as it was made.
+        resolve: pass references by value: *fn* gets the values of those references that are
+            themselves arguments (not of references deeper inside). *to* fetches the values before
+            the task runs; the task occupies no thread meanwhile. An error of such a value takes
+            the place of the result.
+        frozen: make the result immutable, as ``RRef(value, frozen=True)`` does: then fetches on
+            the same host copy no large buffer. Ignored if *fn* returns an `RRef`.
 
     Raises:
         ValueError: the timeout is 0 or less.
@@ -81,11 +81,11 @@ def rpc_async(
     *,
     resolve: bool = False,
 ) -> Future[Any]:
-    """Run ``fn(*args, **kwargs)`` on *to*; a `Future` for what it returns. Does not block.
+    """Run ``fn(*args, **kwargs)`` on *to*; returns a `Future` for its result. Does not block.
 
     *to*, *fn* and *resolve* are as in `remote`; references in the arguments are lent for the call.
-    *timeout* is in seconds, for every wait on the future (default: the system's). Raises what
-    `remote` does, and `ValueError` for a timeout of 0 or less.
+    *timeout* is in seconds, for every wait on the future (default: the system's). Raises the
+    errors of `remote`, and `ValueError` for a timeout of 0 or less.
     """
     what = _invocation(fn, args, kwargs, resolve=resolve)
     return _call(frame().core.front, to, what, timeout, ())
@@ -100,7 +100,7 @@ def rpc_sync(
     *,
     resolve: bool = False,
 ) -> Any:
-    """Run ``fn(*args, **kwargs)`` on *to* and return what it returns. Blocks.
+    """Run ``fn(*args, **kwargs)`` on *to* and return its result. Blocks.
 
     *to*, *fn* and *resolve* are as in `remote`. References in the arguments are lent for the call
     (`System`'s *sharing*). The call takes effect at most once, and exactly once while both ends
@@ -112,7 +112,7 @@ def rpc_sync(
         SerializationError: the function or an argument cannot be pickled.
         FetchTimeoutError: no reply within *timeout* seconds (default: the system's).
         WouldBlockError: in a handler; write ``await rpc_async(...)`` there.
-        Exception: what *fn* raised, with the remote traceback as its cause.
+        Exception: the exception of *fn*, with the remote traceback as its cause.
     """
     here = frame()
     here.core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
@@ -146,8 +146,8 @@ def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> 
 
     References to one object, also by way of aliases, get one and the same copy of its value, which
     travels once. *timeout* is in seconds, for all of them together (default: the system's). Blocks.
-    Raises what `RRef.to_here` does, of the first of *refs* that has an error, and `TypeError` for
-    what is no reference.
+    Raises the error of the first of *refs* that has one, like `RRef.to_here`, and `TypeError` if
+    one of *refs* is no reference.
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
@@ -165,16 +165,16 @@ def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> 
 
 
 class Fetched:
-    """The fetches of one `get`: at most one for each object whose value is shipped."""
+    """The fetches of one `get`: at most one for each object with a value to ship."""
 
     def __init__(self, timeout: float | None) -> None:
         self._timeout = timeout
         self._futures: dict[RRefId, Future[Any]] = {}
-        """By the id of the object, as far as it was known when it was asked for."""
+        """By the id of the object, as far as it was known at the time of the fetch."""
 
     def ask(self, ref: RRef[Any]) -> Future[Any]:
-        """Ask for the value, or, if it is an alias, where it is."""
-        known = _object_of(ref)  # now: it may be learned at any moment
+        """Ask for the value. For an alias the answer may be where the value is."""
+        known = _object_of(ref)  # once only: it may be learned at any moment
         if known not in self._futures:
             self._futures[known] = ref._fetch(
                 self._timeout, chain_in(ref._front.core), direct=True, follow=False
@@ -182,12 +182,12 @@ class Fetched:
         return self._futures[known]
 
     def follow(self, ref: RRef[Any], future: Future[Any]) -> Future[Any]:
-        """Wait for the answer; if the value is elsewhere, ask there, unless that has been done."""
+        """Wait for the answer. If the value is elsewhere, ask there, at most once."""
         moved = future.exception() is None and future.moved
         return self.ask(ref) if moved else future
 
     def end(self) -> None:
-        """After an error or a timeout nobody wants the others any more."""
+        """Cancel all fetches: after an error or a timeout nobody wants the others any more."""
         for future in self._futures.values():
             future.cancel()
         self._futures.clear()
@@ -210,10 +210,10 @@ def wait(
 ) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
-    Copies nothing; of a frozen value it brings where it is, so that a fetch asks nobody any more
-    (of the first 1,000 of *refs*). Returns the ready references, at most *num_returns* of them, and
-    the others, both in the order given. *timeout* is in seconds; 0 polls; None waits for the
-    system's default. When it ends first, fewer are ready; it does not raise.
+    Copies no value. For a frozen value it gets the value's place, so that a later fetch asks nobody
+    (for the first 1,000 of *refs*). Returns the ready references, at most *num_returns* of them,
+    and the others, both in the order given. *timeout* is in seconds; 0 polls; None is the system's
+    default. After it fewer references may be ready; it does not raise.
 
     Raises:
         ValueError: *num_returns* is not between 1 and the number of references.
@@ -255,7 +255,7 @@ def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
         try:
             future = ref._front.calls.fetch(ref.id, None, (), copy=False)
         except ReferenceLostError:
-            pass  # an error is there
+            pass  # it has an error, so it is ready
         else:
             future.asker = weakref.ref(ref)
             future.on_answer(keep=keep)
@@ -266,10 +266,10 @@ def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
 
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:
-    """Who *name* is, or who the calling endpoint is.
+    """The `WorkerInfo` of *name*, or of the calling endpoint.
 
     Raises:
-        WorkerNotFoundError, WorkerDiedError: there is nobody of that name, or no more.
+        WorkerNotFoundError, WorkerDiedError: no endpoint has that name, or it has died.
     """
     front: Front = frame().core.front
     return front.registry.find(front.core.me.name if name is None else name)

@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 START_PATIENCE = 30.0
 DRAIN = 2.0
-"""Seconds that what was sent last has to arrive; a stopped actor acknowledges nothing."""
+"""Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -82,36 +82,39 @@ class System:
 
     Args:
         base: a Thespian system base by name. The default is ``"farrefBase"``, our own: a process
-            per actor. ``"simpleSystemBase"`` runs actors in this process, while the program calls
-            in. ``"multiprocTCPBase"`` runs a process per actor, too, but anybody who reaches its
-            ports can run code in them. Or a base object, made with its capabilities; such a system
-            cannot be attached to by name.
-        name: by which `System.attach` finds it; by default a random one.
+            per actor. ``"simpleSystemBase"`` runs actors in this process, during the program's
+            calls. ``"multiprocTCPBase"`` runs a process per actor, too, but anybody who reaches
+            its ports can run code in them. Or a base object, made with its capabilities; such a
+            system cannot be attached to by name.
+        name: for `System.attach`; random by default.
         capabilities: of the Thespian system, for actors that require some.
-        sharing: what references in the arguments of calls cost. ``"lend"``: nothing, unless
-            the callee keeps them. ``"borrow"``: the same, and one that is kept is counted by
-            the borrowing protocol. ``"fork"``: the remote reference protocol to the letter.
-        timeout: seconds that a wait takes at most unless it says otherwise (G6); 60 by default.
-        orphan_grace: seconds between a death's notice and the release of what the dead held.
-        silence: seconds without a word after which an endpoint is given up for dead (one that
-            computes is not: it must be stopped, or cut off); None for never, to debug in peace.
+        sharing: the cost of references in the arguments of calls. ``"lend"``: nothing, unless
+            the callee keeps them. ``"borrow"``: the same, but the borrowing protocol counts a
+            reference that is kept. ``"fork"``: the remote reference protocol to the letter.
+        timeout: the longest time of a wait in seconds, unless the wait has its own (G6); 60 by
+            default.
+        orphan_grace: seconds between a death's notice and the release of the references that the
+            dead endpoint held.
+        silence: an endpoint silent for this many seconds counts as dead. Busy code does not make
+            it silent; a stopped process or a cut link does. None disables it, for instance in a
+            debugger.
         trace: a folder in which every endpoint records its protocol steps.
-        sites: whether creations note their file and line, for `farref refs`; by default if the
-            environment variable ``FARREF_SITES`` says so.
-        telemetry: whether calls, creations, fetches and messages make spans, and counters metrics,
-            of OpenTelemetry (``farref[otel]``); by default if the environment variable
-            ``FARREF_TELEMETRY`` says so. Or a function without arguments, which gives each process
-            of the system its tracer provider: it is called once in this one and in each actor's.
-        faults: what goes wrong on purpose with the packets, in tests; see `farref.testing`.
-        host: the address of this machine that others dial; then they may `join` the system.
-        port: theirs to dial, 1900 by default. Every actor listens on one of its own besides.
-        key: what all hosts know and nobody else: the path of a file that `farref key` has made, or
-            32 random bytes. Without one only loopback addresses are allowed.
+        sites: whether creations note their file and line, for `farref refs`. By default the
+            environment variable ``FARREF_SITES`` decides.
+        telemetry: whether calls, creations, fetches and messages make OpenTelemetry spans, and
+            counters its metrics (``farref[otel]``). By default the environment variable
+            ``FARREF_TELEMETRY`` decides. Or a function without arguments that returns the tracer
+            provider of a process: it is called once in this process and in each actor's.
+        faults: faults of the packets, on purpose, in tests; see `farref.testing`.
+        host: the address of this machine for other hosts, which may then `join` the system.
+        port: the port for other hosts, 1900 by default. Every actor listens on one of its own, too.
+        key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
+            Without a key only loopback addresses are allowed.
 
     Raises:
         ValueError: an argument is out of range.
         ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed.
-        SystemDownError: it cannot be started, or a system of that name runs already.
+        SystemDownError: the system cannot be started, or a system of that name runs already.
     """
 
     def __init__(
@@ -134,7 +137,7 @@ class System:
     ) -> None:
         if faults is not None and not isinstance(faults, Faults):
             raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
-        if sharing not in list(DISCIPLINES):  # what cannot be hashed is none of them either
+        if sharing not in list(DISCIPLINES):  # a list: *sharing* may be unhashable
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
         check_timeout(timeout, DEFAULT_TIMEOUT)
         check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
@@ -177,12 +180,12 @@ class System:
     def attach(cls, name: str, *, timeout: float = DEFAULT_TIMEOUT) -> Self:
         """Join the running system *name* of this user, started by another program.
 
-        Leaving it does not end it. Blocks until the system has answered. *timeout* is the seconds
-        that this program's own waits take at most (G6).
+        Leaving it does not end it. Blocks until the system has answered. *timeout* is the longest
+        time of this program's own waits in seconds (G6).
 
         Raises:
             ValueError: the timeout is 0 or less.
-            SystemDownError: none of that name runs, or it is an in-process one.
+            SystemDownError: no system of that name runs, or it is an in-process one.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
         check_timeout(timeout, DEFAULT_TIMEOUT)
@@ -206,21 +209,22 @@ class System:
         capabilities: dict[str, Any] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> Self:
-        """Make this machine one more host of the system that runs at *first*, and be part of it.
+        """Make this machine one more host of the system at *first*, and this program part of it.
 
-        Waits for the first host for up to 30 s. The system can then create workers here, until
-        this program shuts down (or dies): then they end, and the system goes on. A further program
-        of this machine that joins with the same arguments shares the host, and leaves alone.
+        Waits for the first host for up to 30 s. The system can then create workers here until
+        this program shuts down or dies. Then these workers end, and the system goes on. Another
+        program of this machine that joins with the same arguments shares the host; when it leaves,
+        only it leaves.
 
         Args:
             first: ``"address:port"`` of the first host, or ``"address"`` for port 1900.
-            key: the same as there.
-            host: the address of this machine that the others dial; by default the one that the
+            key: the first host's.
+            host: the address of this machine for the other hosts; by default the one that the
                 first host sees.
             port: of this machine; 1900 by default.
-            base: the same as there, ``"farrefBase"`` or ``"multiprocTCPBase"``.
-            capabilities: of this host, by which workers may be placed.
-            timeout: seconds that this program's own waits take at most (G6).
+            base: the first host's, ``"farrefBase"`` or ``"multiprocTCPBase"``.
+            capabilities: of this host, for the choice of a host for workers.
+            timeout: the longest time of this program's own waits in seconds (G6).
 
         Raises:
             SystemDownError: no such system answers, or it has another key.
@@ -237,7 +241,7 @@ class System:
         return self
 
     def _enter(self, asys: Any, settings: Settings, *, attached: bool, place: str = "") -> None:
-        """Become an endpoint of the started Thespian system; *place*: this host has joined it."""
+        """Become an endpoint of the started Thespian system. *place*: this host, if it joins."""
         self.name = settings.system
         self._place = place
         self._attached = attached
@@ -247,7 +251,7 @@ class System:
         self._asys = asys
         self._port: OwnPort | PumpPort | CallInPort = port_of(asys)
         self._registrar: ActorAddress | None = None
-        """Once this program has said there that it comes."""
+        """The registrar, once this program has asked it to join."""
         self._port.start()
         atexit.register(self.shutdown)
         try:
@@ -270,7 +274,7 @@ class System:
             else:
                 self.name = self.endpoint.core.settings.system
                 self.endpoint.deaths.live_with(serving.pids)
-            if attached or place:  # its own waits are the program's to bound
+            if attached or place:  # the program chooses the timeout of its own waits
                 core = self.endpoint.core
                 core.settings = replace(core.settings, timeout=settings.timeout)
         except BaseException:
@@ -279,14 +283,14 @@ class System:
         enter_program(self.endpoint.core)
 
     def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
-        """The registrar has said who this program is. In the mailbox thread."""
+        """Make the endpoint: this program has its identity. In the mailbox thread."""
         self.endpoint = Endpoint(
             joined.me, self._port, joined.settings, registrar, threads=THREADS, hand=self._hand
         )
         return self.endpoint
 
     def _prepare(self, settings: Settings, telemetry: object) -> None:
-        """Have this process ready for spans: now, when no actor's is forked from it any more."""
+        """Prepare this process for spans. Now, because no actor is forked from it any more."""
         try:
             spans.prepare(settings.telemetry, telemetry)
         except BaseException:
@@ -294,7 +298,7 @@ class System:
             raise
 
     def _serve(self) -> Serving:
-        """Have this host's steward join; returns once the registrar knows the host."""
+        """Have this host's steward join. Returns once the registrar knows the host."""
         steward = self._asys.createActor(Steward, globalName=STEWARD)
         self._port.post(steward, (versions.ASK, versions.mine()))
         versions.check(self._await(self._port.versions), "this host's part of the system")
@@ -321,8 +325,8 @@ class System:
         Args:
             name: unique in this system.
             threads: functions that it runs at once, not counting those that wait in a call.
-            on: the host: its address, or capabilities that it must have (of several, the one with
-                the fewest endpoints); waits until it has joined. None: this program's.
+            on: the host: its address, or capabilities that it must have. Of several the one with
+                the fewest endpoints is chosen. Waits until it has joined. None: this program's.
 
         Raises:
             ValueError: the name is empty or no text, *threads* less than 1, or *on* no address.
@@ -339,12 +343,12 @@ class System:
         requirements: dict[str, Any] | None = None,
         on: str | dict[str, Any] | None = None,
     ) -> ActorAddress:
-        """Create an actor of a `RefActor` class and wait until it runs; returns its address.
+        """Create an actor of a `RefActor` class and wait until it runs. Returns its address.
 
         The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
-        are Thespian's: passed to the class's capability check. *on* is as for `worker`; if it is
+        are Thespian's: passed to the class's capability check. *on* is as for `worker`. If it is
         None, the actor is created on this program's host if that passes the class's check, else
-        on another one that does.
+        on another host that does.
 
         Raises:
             TypeError: it is no `RefActor`.
@@ -391,7 +395,7 @@ class System:
     def workers(self) -> list[WorkerInfo]:
         """Every living endpoint of the system, this program included, sorted by name.
 
-        Blocks for one answer of the registrar's.
+        Blocks for one answer of the registrar.
         """
         self._check_up()
         return self.endpoint.registry.workers()
@@ -400,7 +404,7 @@ class System:
 
     @property
     def is_attached(self) -> bool:
-        """Whether another program started it: leaving it does not end it."""
+        """Whether another program started the system: leaving it does not end it."""
         return self._attached
 
     def references(self, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE) -> Snapshot:
@@ -409,8 +413,8 @@ class System:
         Endpoints answer beside the user's code, so those that compute answer, too.
 
         Args:
-            timeout: seconds; who does not answer in that time is in `Snapshot.silent`.
-            leak_age: seconds after which an object of which there is no handle is suspected.
+            timeout: seconds; endpoints that do not answer in that time are in `Snapshot.silent`.
+            leak_age: seconds after which an object without a handle is suspected.
 
         Raises:
             ValueError: a number is out of range.
@@ -426,12 +430,12 @@ class System:
         timeout: float = LOOK_PATIENCE,
         leak_age: float = LEAK_AGE,
     ) -> Reason:
-        """Why an object is alive: what holds it, endpoint by endpoint, down to the variables.
+        """Why an object is alive: its holders, endpoint by endpoint, down to the variables.
 
         Args:
-            rref: a reference, or its id as text, or what only its id begins with.
+            rref: a reference, or its id as text, or the beginning of its id.
             timeout: seconds that each endpoint has to answer.
-            leak_age: see `references`.
+            leak_age: as for `references`.
 
         Raises:
             LookupError: there is no such reference, or several.
@@ -452,9 +456,9 @@ class System:
         """Send *message*, which may contain references, to an actor. Does not wait.
 
         Raises:
-            WorkerNotFoundError, WorkerDiedError: there is nobody to send to.
-            NotAnEndpointError: it contains references and the target is a plain actor.
-            SerializationError: it cannot be pickled.
+            WorkerNotFoundError, WorkerDiedError: there is no such actor, or it has died.
+            NotAnEndpointError: *message* contains references, and the target is a plain actor.
+            SerializationError: *message* cannot be pickled.
         """
         self._check_up()
         info = self._find_or_plain(to)
@@ -469,7 +473,7 @@ class System:
     def ask(
         self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
     ) -> Any:
-        """Send *message* and return what the actor sends back to the sender, or for it. Blocks.
+        """Send *message* and return the answer of the actor, or of another one for it. Blocks.
 
         Args:
             to: a worker's name, its info, or any actor's address.
@@ -477,10 +481,10 @@ class System:
             timeout: seconds; the system's default for None.
 
         Raises:
-            WorkerNotFoundError, WorkerDiedError: there is nobody to ask, or it died meanwhile.
+            WorkerNotFoundError, WorkerDiedError: there is no such actor, or it died meanwhile.
             FetchTimeoutError: no answer in time. A late one is dropped: it never answers
                 another ask.
-            Exception: what the handler raised.
+            Exception: the exception of the handler.
         """
         self._check_up()
         seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
@@ -499,7 +503,7 @@ class System:
         if isinstance(self._port, CallInPort):
             self._port.post(address, message)
             return self.listen(seconds)
-        # A context of its own for each question: a late answer finds nobody.
+        # A context of its own for each question: a late answer reaches no other.
         with self._asys.private() as context:
             answer = context.ask(address, message, seconds)
         if answer is None:
@@ -507,9 +511,9 @@ class System:
         return answer
 
     def listen(self, timeout: float | None = None) -> Any:
-        """The next message that an actor sent to this program, not counting answers to asks.
+        """The next message that an actor sent to this program, answers to asks excepted.
 
-        Blocks. References in messages that nobody listens for stay held.
+        Blocks. Messages that are not listened for keep holding their references.
 
         Raises:
             FetchTimeoutError: none came within *timeout* seconds (default: the system's).
@@ -528,7 +532,7 @@ class System:
                 "or with a longer timeout"
             ) from error
         if inbox.qsize() == port.MAX_INBOX // 2:
-            self.endpoint.core.wake()  # those who wait may send again
+            self.endpoint.core.wake()  # senders that wait may send again
         return message() if isinstance(message, _Unopened) else message
 
     def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
@@ -545,10 +549,10 @@ class System:
     # ---- the end
 
     def serve(self) -> None:
-        """Take part until the system is shut down by its first host; for a program that joined.
+        """Take part until the first host shuts the system down. For a program that joined.
 
         Raises:
-            SystemDownError: it ended otherwise, or this host is cut off from it.
+            SystemDownError: the system ended otherwise, or this host is cut off from it.
             GivenUpError: this host was silent for too long, and counts as dead.
         """
         endpoint = self.endpoint
@@ -561,8 +565,8 @@ class System:
         """End the system (or, if attached, leave it). Safe to call again.
 
         Args:
-            graceful: let what this program dropped be settled, and actors finish their
-                current handler; otherwise kill them.
+            graceful: settle the references that this program dropped, and let actors finish
+                their current handler; otherwise kill them.
 
         Returns:
             A line for each process that outlived its system and was killed.
@@ -573,7 +577,7 @@ class System:
         if graceful and endpoint is not None and not endpoint.core.closed:
             with contextlib.suppress(Exception):
                 endpoint.turn()
-                # Or the news of our end may overtake what we sent.
+                # Or the news of our end may overtake our messages.
                 endpoint.delivery.drain(DRAIN)
         self._down = True
         atexit.unregister(self.shutdown)
@@ -594,9 +598,9 @@ class System:
         if not self._place:
             directory.remove(self.name)
         if graceful:
-            # Bounded: with an actor stuck, or a child starting, Thespian's own may hang.
+            # With a time limit: if an actor is stuck, or a child starts, Thespian's may hang.
             ending = threading.Thread(target=self._end_thespian, daemon=True)
-            with contextlib.suppress(RuntimeError):  # no threads any more: the interpreter ends
+            with contextlib.suppress(RuntimeError):  # the interpreter ends: no more threads
                 ending.start()
             end = time.monotonic() + STOP_PATIENCE
             while ending.is_alive() and time.monotonic() < end:
@@ -630,7 +634,7 @@ def _start_errors(name: str, base: object) -> Iterator[None]:
 
 
 class _Unopened:
-    """A message to the program, unpickled by whoever listens."""
+    """A message to the program, unpickled by the thread that listens."""
 
     def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
         self._endpoint = endpoint

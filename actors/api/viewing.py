@@ -1,4 +1,4 @@
-"""The viewer's side of `watching`: what a program does that looks on."""
+"""The viewer's side of `watching`: a program that follows the steps of a system."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .system import System
 
 LOOK = 0.25
-"""Seconds between two looks at who is in the system."""
+"""Seconds between two checks for new endpoints."""
 PAUSE = 0.05
-"""Seconds that a viewer lets an endpoint collect before it asks for the next batch."""
+"""Seconds that an endpoint has to collect lines before the viewer asks for the next batch."""
 
 
 class Watching:
@@ -46,7 +46,7 @@ class Watching:
         self._system.shutdown()
 
     def workers(self) -> list[WorkerInfo]:
-        """Whom it watches."""
+        """The endpoints that it watches."""
         return list(self._watched.values())
 
     def ended(self) -> bool:
@@ -54,9 +54,9 @@ class Watching:
         return self._core.closed
 
     def lines(self, timeout: float) -> list[str]:
-        """What has come, waiting for at most *timeout* seconds for the first of it.
+        """The new lines. Waits for the first one for at most *timeout* seconds.
 
-        Raises `SystemDownError` when the system has ended and nothing is left to be read.
+        Raises `SystemDownError` when the system has ended and no line is left to read.
         """
         end = time.monotonic() + timeout
         lines: list[str] = []
@@ -80,7 +80,7 @@ class Watching:
         return lines
 
     def _look(self) -> None:
-        """Watch those that have come since."""
+        """Watch the endpoints that have joined since."""
         if time.monotonic() < self._looked + LOOK:
             return
         for info in self._system.workers():

@@ -1,13 +1,13 @@
-"""Who is dead: the other endpoints that died, and this one, if nothing is heard of it.
+"""Deaths: of other endpoints, and of this one, if it was silent for too long.
 
-A death has two moments. When it becomes known, all that waits for the dead fails, and nothing more
-is sent to it; it has a *grave*. When its grave has been there for the system's `orphan_grace`, what
-the dead held is released: those that it had shared with have announced themselves by then.
+A death has two moments. When it becomes known, every wait for the dead endpoint fails, nothing more
+is sent to it, and it gets a *grave*. After the system's `orphan_grace` the references that it held
+are released: by then the endpoints that it had shared them with have announced themselves.
 
-An endpoint beats, so that it is not given up for dead itself. If it is all the same, it ends, and
-is never believed again (fencing). It ends too when it has lost the system: nobody would tell it of
-deaths any more. On the registrar's host it watches the processes that the system cannot do without;
-elsewhere its beats are answered, while there is anybody.
+An endpoint beats so that it is not given up for dead. If it is given up all the same, it ends, and
+is never believed again (fencing). It also ends when it has lost the system, because nobody would
+report deaths to it any more. On the registrar's host an endpoint watches the processes that the
+system needs. On other hosts the registrar, while it lives, answers the endpoint's beats.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BEATS = 5
-"""Times that an endpoint is heard of within the silence after which it would be given up."""
+"""Beats of an endpoint within the silence after which it would be given up."""
 
 
 class Deaths:
-    """What one endpoint knows of deaths. In the mailbox thread, unless it says otherwise."""
+    """The deaths that one endpoint knows of. In the mailbox thread, unless it says otherwise."""
 
     def __init__(
         self, core: Core, registry: Registry, delivery: Delivery, calls: Calls, close: Close
     ) -> None:
-        """*close* ends the endpoint; it says why, and what its waits raise."""
+        """*close* ends the endpoint. It takes the reason, and the error for its waits."""
         self._core = core
         self._registry = registry
         self._delivery = delivery
@@ -56,24 +56,24 @@ class Deaths:
         self._close = close
         core.takers |= {Died: self._told, Down: self._lost}
         self._graves: dict[WorkerId, float] = {}
-        """The dead that are not buried, and when they will be."""
+        """The dead endpoints that are not buried, and the time when each will be."""
         self._beat_at: float | None = None
         self._vigils: list[Vigil] = []
         self._leaving = False
         self.counted = 0
-        """Endpoints that have died since this one is there, and were not to end."""
+        """Endpoints that have died unexpectedly since this one joined."""
         self.in_order = False
         """The system was shut down by its first host."""
 
     def _told(self, message: Died) -> None:
-        """The registrar tells of deaths."""
+        """Take the registrar's report of deaths."""
         self._registry.unheard = 0
         self.died(message.workers, message.cause)
 
     def died(self, workers: Iterable[WorkerId], cause: str = "") -> None:
-        """These endpoints are dead: fail what waits for them now, release what they held later.
+        """Fail the waits for these dead endpoints now; release the references they held later.
 
-        *cause*: how they ended, if anybody knows.
+        *cause*: how they ended, if it is known.
         """
         core = self._core
         if core.me in workers and not core.closed:
@@ -99,18 +99,18 @@ class Deaths:
         core.wake()
 
     def bury(self, now: float) -> None:
-        """Release what those held whose grace is over at *now*."""
+        """Release the references of the dead endpoints whose grace is over at *now*."""
         core = self._core
         for worker in [w for w, due in self._graves.items() if due <= now]:
             del self._graves[worker]
             core.step(lambda worker=worker: core.context.bury(worker))  # type: ignore[misc]
 
     def begin_to_beat(self) -> None:
-        """Let the registrar hear of this endpoint from now on."""
+        """Begin to beat."""
         self._beat_at = time.monotonic()
 
     def beat(self, now: float) -> None:
-        """Let the registrar hear of this endpoint, if it is time."""
+        """Send a beat to the registrar, if it is time."""
         silence = self._core.settings.silence
         if self._beat_at is not None and self._beat_at <= now and silence:
             self._beat_at = now + silence / BEATS
@@ -119,24 +119,24 @@ class Deaths:
                 self.lose(f"nothing was heard of its registrar for {silence:g} s")
 
     def deadline(self) -> float | None:
-        """When `bury` or `beat` has something to do next, or None. Under the lock."""
+        """The time when `bury` or `beat` has something to do next, or None. Under the lock."""
         beat = () if self._beat_at is None else (self._beat_at,)
         return min((*self._graves.values(), *beat), default=None)
 
     # ---- the system's end
 
     def live_with(self, pids: tuple[int, ...]) -> None:
-        """End when one of these processes does, which are the system's own, on this host."""
+        """End when one of *pids*, the system's own processes on this host, ends."""
         if pids and os.getpid() not in pids:
             ended = f"a process of its own, one of {', '.join(map(str, pids))}, has ended"
             self._vigils.append(Vigil(pids, lambda: self.lose(ended)))
 
     def _lost(self, message: Down) -> None:
-        """The registrar, on another host, says that the system ends."""
+        """Take the message of a registrar on another host that the system ends."""
         self.lose(message.reason, orderly=message.orderly)
 
     def lose(self, why: str, *, orderly: bool = False) -> None:
-        """The system has ended, or cannot be reached. Any thread."""
+        """End, because the system has ended or cannot be reached. Any thread."""
         core = self._core
         if core.closed:
             return
@@ -146,7 +146,7 @@ class Deaths:
         self.in_order = orderly
         self._close(reason, SystemDownError(f"{reason}; start a new one"))
         if not orderly:
-            self._registry.leave()  # it may come through yet
+            self._registry.leave()  # the message may still get through
         self._leaving = True
         core.port.wake()
 
@@ -156,13 +156,13 @@ class Deaths:
         events.tell(log, level, "endpoint.ended", text, *args, endpoint=core.me, system=system)
 
     def leave(self) -> None:
-        """If the system was lost, have the actor end, too."""
+        """Have the actor end, too, if the system was lost."""
         if self._leaving:
             self._leaving = False
             self._core.port.given_up()
 
     def close(self) -> None:
-        """Watch nothing any more. Any thread."""
+        """Stop watching processes. Any thread."""
         for vigil in self._vigils:
             vigil.end()
 
@@ -171,7 +171,7 @@ class Deaths:
         return core.context.died(worker, self._delivery.unacknowledged(worker))
 
     def _give_up(self) -> None:
-        """This endpoint counts as dead: it is closed, and never believed again (fencing)."""
+        """End, because this endpoint counts as dead and is never believed again (fencing)."""
         core = self._core
         error = GivenUpError(
             f"{core.me} was silent for too long and counts as dead: all that it held was "

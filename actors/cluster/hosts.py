@@ -1,6 +1,7 @@
-"""Several hosts: how one is reached, who may come, and which is meant.
+"""Several hosts: how to reach one, who may join, and how to choose one.
 
-The *first* host is the one whose program started the system, with its registrar. Others join it.
+The *first* host is the one of the program that started the system; its registrar runs there. Other
+hosts join it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from ..wire.messages import HostInfo
 
 LOOK = 0.1
-"""Seconds between two looks whether a host has joined."""
+"""Seconds between two checks whether a host has joined."""
 
 
 def reach_of(
     base: object, host: str, port: int | None, key: bytes | str | os.PathLike[str] | None
 ) -> Reach:
-    """Check and complete what the user says of how others reach this host.
+    """Check and complete the user's settings for how others reach this host.
 
     Raises:
         ValueError: hosts cannot be joined on this base.
@@ -43,7 +44,7 @@ def reach_of(
 
 
 def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> tuple[Any, str]:
-    """Thespian's `ActorSystem` on this host, of a convention with *first*; this host's address.
+    """Make a Thespian `ActorSystem` here that joins *first*; returns it and this host's address.
 
     Raises:
         SystemDownError: *first* is on this host.
@@ -64,10 +65,10 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
 def wait_for(
     registry: Registry, on: str | dict[str, Any], system: str, seconds: float
 ) -> str | dict[str, Any]:
-    """Wait until a host that fits *on* is in the system; *on*, an address made numeric.
+    """Wait until a host that fits *on* is in the system. Returns *on*, with a numeric address.
 
     Raises:
-        FetchTimeoutError: there was none in time.
+        FetchTimeoutError: no such host joined in time.
         ValueError: *on* is no address.
     """
     if isinstance(on, str):

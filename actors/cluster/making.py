@@ -1,4 +1,4 @@
-"""Creating an actor of a class that arrived as a pickle; registrar and stewards do it."""
+"""Creating an actor of a class that arrived as a pickle, for the registrar and the stewards."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 class UnmadeError(Exception):
-    """It was not created. The text says why."""
+    """The actor was not created. The text says why."""
 
 
 class UnfitError(UnmadeError):
-    """The class, or its requirements, ask for what this host is not capable of."""
+    """This host lacks a capability that the class or its requirements ask for."""
 
 
 def make(
     parent: Actor, pickled: bytes, requirements: dict[str, Any] | None, *, here: bool
 ) -> ActorAddress:
-    """A new child of *parent*, of the class in *pickled*; *here*, or wherever Thespian finds.
+    """Create a child of *parent*, of the class in *pickled*: *here*, or where Thespian chooses.
 
     Raises:
-        UnfitError: it must be here, and does not fit.
-        UnmadeError: it could not be unpickled, or not be created.
+        UnfitError: the actor must be here, and does not fit.
+        UnmadeError: the actor could not be unpickled, or not be created.
     """
     try:
         actor_class = make_findable(cloudpickle.loads(pickled))
@@ -43,16 +43,16 @@ def make(
         return _created(parent, actor_class, requirements)
     except UnmadeError:
         raise
-    except BaseException as error:  # what it unpickles may do anything
+    except BaseException as error:  # unpickled code may do anything
         why = f"{type(error).__name__}: {text_of(error)}{descriptors.hint(error)}"
         raise UnmadeError(why) from None
 
 
 def _created(parent: Actor, actor_class: type, requirements: dict[str, Any] | None) -> ActorAddress:
-    """What `createActor` returns; it raises what Thespian's would only write into its log."""
+    """Call `createActor`. Raises the errors that Thespian would only log."""
     manager: Any = parent._myRef
     start = getattr(manager, "_startChildActor", None)
-    if start is None:  # on the in-process base nothing is started
+    if start is None:  # the in-process base starts no process
         address: ActorAddress = parent.createActor(actor_class, requirements)
         return address
     failures = []

@@ -1,4 +1,4 @@
-"""What the registrar knows of those in its system."""
+"""The registrar's records of the members of its system."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class Member:
 
     address: ActorAddress
     place: str
-    """The address of its host; empty for the registrar's, if there are no others."""
+    """The address of its host. Empty for the registrar's host, if there are no others."""
     pid: int
     process: Watched | None
-    """On the registrar's host, if it can be watched."""
+    """Its process, if it is on the registrar's host and can be watched."""
     program: bool
     host: str
-    """Members with the same one can see each other's processes."""
+    """Members with equal values can see each other's processes."""
 
 
 @dataclass(slots=True)
 class Host:
-    """Another host of the system, and who stands for it."""
+    """Another host of the system, and its steward."""
 
     me: WorkerId
     info: HostInfo
     steward: ActorAddress
     admin: ActorAddress | None = None
-    """Of its Thespian system, once the convention told."""
+    """The admin of its Thespian system, once the convention has told it."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Creating:
     order: Spawn
     asker: ActorAddress
     places: list[str]
-    """Hosts to be tried next."""
+    """Hosts to try next."""
     place: str = ""
     address: ActorAddress | None = None
-    """Of one that was created here."""
+    """The actor's address, if it was created on the registrar's host."""

@@ -1,21 +1,22 @@
-"""The registrar: one plain actor per system that knows its endpoints and tells of deaths.
+"""The registrar: one plain actor per system, which knows its endpoints and reports deaths.
 
-It hears of a death in three ways, whichever is first: the framework tells the parent of an
-actor; a program's process is gone; or nothing is heard of an endpoint any more. Silence alone
-proves nothing of a process, which may just be computing and not let its other threads run; so it
-must be stopped, or gone, too. On another host the steward looks.
+It learns of a death in three ways, and the first counts: the framework tells the parent of an
+actor; a program's process is gone; or an endpoint has been silent for too long. Silence alone
+proves nothing: a process may be computing and not let its other threads run. So the process must
+also be stopped, or gone. On another host the steward checks that.
 
-It creates the workers, so it is their Thespian parent and the framework tells it when one
-exits; on other hosts a steward does. A host is gone with everybody on it when its steward leaves,
-when Thespian says so, or when nothing is heard of the steward any more. The registrar holds no
-references, runs nothing of the user's and has no threads (it forks), so it always answers soon.
+The registrar creates the workers. So it is their Thespian parent, and the framework tells it when
+one exits. On other hosts a steward does this. When a host is gone, every endpoint on it is: when
+its steward leaves, when Thespian says so, or when the steward has been silent for too long. The
+registrar holds no references, runs none of the user's code and has no threads (it forks), so it
+always answers soon.
 
-It also watches the process that the system lives for, and the admin. If one of them is killed,
-nobody is left to shut the system down: the registrar then ends every process of the system's
-session (the admin is its leader), itself last, and takes the system's entry out of the directory.
+It also watches the admin and the process that started the system. If one of them is killed, nobody
+is left to shut the system down. The registrar then ends every process of the system's session (the
+admin is its leader), itself last, and removes the system's entry from the directory.
 
-Its own death, and the admin's, end the system for every endpoint: those on its host watch both
-processes, others expect an answer to each beat.
+The death of the registrar or of the admin ends the system for every endpoint: endpoints on the same
+host watch both processes, and the others expect an answer to each beat.
 """
 
 from __future__ import annotations
@@ -81,19 +82,19 @@ log = logging.getLogger(__name__)
 INFO, WARNING = logging.INFO, logging.WARNING
 
 REGISTRAR = "farref registrar"
-"""The registrar's global name, by which any actor of the system can find it."""
+"""The registrar's global name: any actor of the system can find it by this."""
 WATCH = 0.5
-"""Seconds between two looks at what is watched, at most."""
+"""The longest time between two checks of the watched processes, in seconds."""
 SILENT_TURNS = 10
-"""Looks without a word of an endpoint after which it is given up."""
+"""Checks after which a silent endpoint is given up."""
 DOUBT = 0.5
-"""Seconds after which it is believed that a host has left the convention."""
+"""Seconds until a report that a host has left the convention is believed."""
 REMEMBERED = 1_000
-"""Names and addresses of the dead: who asks for one is told that it died, not that it never was."""
+"""Names and addresses of dead endpoints to keep: a lookup then says "died", not "unknown"."""
 
 
 class Registrar(Actor):
-    """Knows every endpoint of the system by its name, and tells all of each death."""
+    """Knows every endpoint of the system by its name, and reports each death to all."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,35 +102,36 @@ class Registrar(Actor):
         self._owner: processes.Watched | None = None
         self._opened = False
         self._ending = False
-        """It is orphaned, and the others have been told."""
+        """The system is orphaned, and the others have been told."""
         self._members: dict[WorkerId, Member] = {}
         self._here = HostInfo("", {})
         self._hosts: dict[str, Host] = {}
-        """The others, by their addresses."""
+        """The other hosts, by their addresses."""
         self._doubted: set[WorkerId] = set()
-        """Hosts of which Thespian said that they left, unless it takes that back."""
+        """Hosts that have left, as Thespian says; it may take that back."""
         self._disowned: set[str] = set()
-        """Addresses of hosts that Thespian was told to forget, and has not said that it has."""
+        """Addresses of hosts that Thespian was told to forget, until it confirms that."""
         self._next = secrets.randbits(62)
-        """The number of the next endpoint. Another system has others (see `ids`)."""
+        """The number of the next endpoint. Other systems use other numbers (see `ids`)."""
         self._numbered: dict[WorkerId, WorkerId] = {}
-        """Actors that were numbered and have not joined, and who creates each."""
+        """Actors with a number that have not joined, and the creator of each."""
         self._dead = Dead()
-        """But for those who are dying: they died so lately that some may not have buried them."""
+        """All dead endpoints but the dying: these died so recently that some endpoints may not have
+        buried them."""
         self._dying: dict[WorkerId, None] = {}
         self._buried_at = 0.0
-        """When they will have been."""
+        """The time when every endpoint will have buried the dying."""
         self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
         self._creating: dict[WorkerId, Creating] = {}
         self._children = Children(self)
         self._watching = False
         self._host = processes.host()
         self._pids: tuple[int, ...] = ()
-        """Of this process and the admin's, its parent; none on the in-process base."""
+        """Of this process and of its parent, the admin; none on the in-process base."""
         self._liveness: Liveness | None = None
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        """Handle one message; an exception here would only make the framework repeat it."""
+        """Handle one message. Raises nothing, or the framework would repeat the message."""
         try:
             if isinstance(message, TO_REGISTRAR):
                 check_wire(message)
@@ -155,7 +157,7 @@ class Registrar(Actor):
                 self._host_joins(message, sender)
             case Beat(me=worker, answer=answer):
                 if self._liveness and not self._liveness.heard(worker):
-                    self.send(sender, Died((worker,)))  # it was given up, and has come back
+                    self.send(sender, Died((worker,)))  # it was given up, and is back
                 elif answer:
                     self.send(sender, Heard())
             case Leave(me=WorkerId(incarnation=0)):
@@ -235,7 +237,7 @@ class Registrar(Actor):
         known = self._members.get(me)
         if known is not None and known.address != sender:
             raise ProtocolError(f"a Join of {me}, which lives at another address")
-        if self._is_dead(me):  # it, its creator or its host was given up while it started
+        if self._is_dead(me):  # the actor, its creator or its host was given up meanwhile
             self.send(sender, Died((me,)))
             return
         self._numbered.pop(me, None)
@@ -271,8 +273,8 @@ class Registrar(Actor):
             raise ProtocolError(f"a HostJoin of {place!r}, which cannot join")
         known = self._hosts.get(place)
         if known is not None and known.me != message.me:
-            known.admin = None  # Thespian's is the new one's already, or will be
-            self._host_gone(place, "it was started again")  # sooner than its silence told
+            known.admin = None  # the new host's admin has the same address, or will have
+            self._host_gone(place, "it was started again")  # its silence would tell later
         if known is None or known.me != message.me:
             system = self._settings.system
             events.tell(
@@ -310,7 +312,7 @@ class Registrar(Actor):
         child = self._mint(name)
         parents = (w for w, member in self._members.items() if member.address == creator)
         parent = next(parents, None)
-        if parent is None:  # it died meanwhile, and so will this one never be
+        if parent is None:  # the creator died meanwhile, so the child will never be
             self._dead.add(child)
         else:
             self._numbered[child] = parent
@@ -327,7 +329,7 @@ class Registrar(Actor):
         self._create(me, "no such host is in the system (any more)")
 
     def _places(self, message: Spawn) -> list[str]:
-        """The hosts that may do, best first: the asker's, this one, then the least busy."""
+        """The hosts to try, best first: the asker's, this one, then the least busy."""
         infos = [self._here, *(host.info for host in self._hosts.values())]
         if message.on is not None:
             infos = [info for info in infos if info.fits(message.on)]
@@ -343,7 +345,7 @@ class Registrar(Actor):
         return [info.address for info in sorted(infos, key=rank)]
 
     def _create(self, me: WorkerId, otherwise: str) -> None:
-        """Try the next host for *me*; *otherwise* is why there is none."""
+        """Try the next host for *me*. *otherwise* is the reason to give if there is none."""
         creating = self._creating[me]
         order = creating.order
         while creating.places:
@@ -354,7 +356,7 @@ class Registrar(Actor):
                 self.send(host.steward, make_it)
                 return
             if creating.place == self._here.address:
-                # With one host, another system of the convention, not farref's, may fit.
+                # With one host, a system of the convention that is not farref's may fit, too.
                 here = bool(self._hosts) or order.on is not None
                 try:
                     address = make(self, order.actor_class, order.requirements, here=here)
@@ -373,7 +375,7 @@ class Registrar(Actor):
     def _not_created(self, me: WorkerId, reason: str) -> None:
         creating = self._creating.pop(me)
         self.send(creating.asker, Spawned(creating.order.token, None, reason))
-        # It may start yet, cut off from here: nobody shall ever believe it.
+        # It may start yet, unknown to the registrar: so it counts as dead.
         self._gone(me, cause=reason)
 
     def _unmade(self, message: Unmade) -> None:
@@ -405,9 +407,10 @@ class Registrar(Actor):
         return worker in self._dying or worker in self._dead
 
     def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
-        """These are dead, or will never be: everybody is told, so that nobody keeps their number.
+        """Report *workers* as dead to all, so that nobody keeps their numbers.
 
-        With its creator one that was numbered and has not joined is gone: nobody would tell.
+        Some of them may never have joined. The unjoined children of a dead creator are gone,
+        too: nobody else would report them.
         """
         gone = set(workers)
         children = [child for child, parent in self._numbered.items() if parent in gone]
@@ -423,13 +426,13 @@ class Registrar(Actor):
         if news:
             self._bury()
             self._dying.update(dict.fromkeys(news))
-            # A further death restarts the grace, here as at the others. Theirs begins a bit later.
+            # A further death restarts the grace, here and at the others. Theirs starts later.
             self._buried_at = time.monotonic() + 2 * self._settings.orphan_grace
             for other in self._members.values():
                 self.send(other.address, Died(tuple(news), cause))
 
     def _bury(self) -> None:
-        """Those who died so long ago that everybody has buried them are mere numbers."""
+        """Move the dying to the dead once every endpoint has buried them."""
         if self._dying and time.monotonic() >= self._buried_at:
             for worker in self._dying:
                 self._dead.add(worker)
@@ -454,14 +457,14 @@ class Registrar(Actor):
         self._gone(*there, cause=f"its host, {place}, is gone")
         if host.admin is not None and host.me not in self._doubted:
             self._disowned.add(place)
-            self.deRegisterRemoteSystem(host.admin)  # or Thespian goes on sending there for minutes
+            self.deRegisterRemoteSystem(host.admin)  # else Thespian sends there for minutes
         self._doubted.discard(host.me)
 
     def _convention(self, message: ActorSystemConventionUpdate) -> None:
         capabilities = message.remoteCapabilities or {}
         place: str = capabilities.get(bases.HOST, "")
         disowned = not message.remoteAdded and place in self._disowned
-        if disowned:  # it may have hit the next life of the host, which has the same address
+        if disowned:  # it may have hit the host's next life, which has the same address
             self._disowned.remove(place)
         host = self._hosts.get(place)
         if host is None or host.me.incarnation != capabilities.get(bases.LIFE) or disowned:
@@ -469,7 +472,7 @@ class Registrar(Actor):
         if message.remoteAdded:
             host.admin = message.remoteAdminAddress
             self._doubted.discard(host.me)
-        else:  # Thespian also says so just before it lets in again one that it knows
+        else:  # Thespian also says so just before it admits a known host again
             self._doubted.add(host.me)
             self.wakeupAfter(timedelta(seconds=DOUBT), payload=host.me)
 
@@ -495,10 +498,10 @@ class Registrar(Actor):
             processes.end_session()
         elif self._orphaned():
             self._ending = True
-            self._tell_others()  # which takes a moment
+            self._tell_others()  # the messages take a moment
 
     def _give_up(self, worker: WorkerId) -> None:
-        """Nothing was heard of *worker* for so long that it may be dead."""
+        """Find out whether *worker* is dead: it has been silent for too long."""
         for place, host in list(self._hosts.items()):
             if host.me == worker:
                 silent = f"it was silent for {self._settings.silence:g} s"
@@ -515,10 +518,10 @@ class Registrar(Actor):
         if afar is not None:
             self.send(afar.steward, Look(worker, member.pid))
         if self._liveness:
-            self._liveness.watch(worker)  # it computes, and will be heard of
+            self._liveness.watch(worker)  # it computes, and will beat again
 
     def _silent(self, worker: WorkerId) -> None:
         silent = f"it was silent for {self._settings.silence:g} s"
         address = self._members[worker].address
         self._gone(worker, cause=silent, event="endpoint.given_up")
-        self.send(address, Died((worker,)))  # for when it comes back
+        self.send(address, Died((worker,)))  # in case it comes back

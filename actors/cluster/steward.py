@@ -1,12 +1,12 @@
-"""The steward: what the registrar is for its own host, on each of the others.
+"""The steward: the registrar's deputy on a host that has joined.
 
-The registrar creates the actors of its host itself, and sees their processes. On a host that has
-joined, the steward does both for it: a plain actor with a global name, the parent of the workers
-there, which are forked from it. Everything else they say to the registrar directly.
+On its own host the registrar creates the actors and sees their processes. On a host that has
+joined, the steward does both. It is a plain actor with a global name, and the parent of the
+workers there: they are forked from it. Otherwise the workers talk to the registrar directly.
 
-It stands for its host: it beats like an endpoint, and when nothing is heard of it any more, the
-host counts as gone with everybody on it. It also watches the program that the host's part of the
-system lives for, as the registrar does on the first host.
+The steward stands for its host: it beats like an endpoint, and after too long a silence the host
+counts as gone, with every endpoint on it. It also watches the program that started the host's part
+of the system, as the registrar does on the first host.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ from .registrar import REGISTRAR, Registrar
 log = logging.getLogger(__name__)
 
 STEWARD = "farref steward"
-"""The steward's global name: one for each Thespian system that has joined."""
+"""The steward's global name. Each Thespian system that has joined has one steward."""
 BEATS = 5
-"""Times that it is heard of within the silence after which its host would be given up."""
+"""Beats of a steward within the silence after which its host would be given up."""
 AGAIN = 0.1
 """Seconds between two tries to join."""
 ASK_AGAIN = 20
-"""Tries after which it asks again who the registrar is."""
+"""Tries after which the steward looks for the registrar again."""
 WATCH = 0.5
-"""Seconds between two looks, where silence means nothing."""
+"""Seconds between two checks, if the system has no limit for silence."""
 
 
 class Steward(Actor):
-    """Creates the workers of its host, and tells the registrar of their ends."""
+    """Creates the workers of its host, and reports their ends to the registrar."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,24 +77,25 @@ class Steward(Actor):
         self._settings = Settings()
         self._me = WorkerId("", 0)
         self._compared = False
-        """The registrar has told its versions."""
+        """The registrar has sent its versions."""
         self._refused = ""
-        """Why this host may not join."""
+        """The reason why this host may not join."""
         self._joined = False
         self._lost = False
-        """The system has ended, has given this host up, or cannot be reached; or it has left."""
+        """The system has ended, has given this host up, or cannot be reached; or the host has
+        left."""
         self._ending = False
-        """Its program was killed, and the system has been told."""
+        """The host's program was killed, and the system has been told."""
         self._unheard = 0
         self._owner = 0
         self._program: processes.Watched | None = None
         self._asking: list[ActorAddress] = []
-        """Programs that wait until the host has joined."""
+        """Programs that wait for this host to join."""
         self._made: dict[WorkerId, ActorAddress] = {}
         self._children = Children(self)
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        """Handle one message; an exception here would only make the framework repeat it."""
+        """Handle one message. Raises nothing, or the framework would repeat the message."""
         try:
             if isinstance(message, TO_STEWARD):
                 check_wire(message)
@@ -161,7 +162,7 @@ class Steward(Actor):
             self._answer_all()
 
     def _answer_all(self) -> None:
-        """Tell the programs that wait whether this host has joined."""
+        """Tell the waiting programs whether this host has joined."""
         pids, session = (os.getpid(), os.getppid()), os.getsid(0)
         for program in self._asking:
             serving = Serving(self._registrar, self._owner, session, pids, self._refused)
@@ -185,13 +186,13 @@ class Steward(Actor):
         self.send(self._registrar, message)
 
     def _leave(self) -> None:
-        """Tell the system that this host is gone, unless one of the two knows."""
+        """Tell the system that this host is gone, unless it is lost or knows that."""
         if self._registrar is not None and not self._lost:
             self._lost = True
             self._say(Leave(self._me))
 
     def _turn(self) -> None:
-        """Be heard of; see whether the registrar is, and whether the program lives."""
+        """Beat; check that the registrar is heard of and that the program lives."""
         if self._ending:
             processes.end_session()
         silence = self._settings.silence
@@ -210,10 +211,10 @@ class Steward(Actor):
             self._unheard += 1
             self._say(Beat(self._me, answer=True))
             if self._unheard > BEATS:
-                self._leave()  # it may come through yet
+                self._leave()  # the message may still get through
         if self._program is not None and not self._program.alive():
             self._ending = True
-            self._leave()  # which takes a moment
+            self._leave()  # the message takes a moment
         pause = WATCH if silence is None or self._ending else silence / BEATS
         if not self._joined:
             pause = AGAIN

@@ -1,4 +1,4 @@
-"""Looking at a running system: references and why they are held, counters, recordings.
+"""Looking at a running system: references, the reasons why they are held, counters, recordings.
 
 Imports `protocol`, `serialization`, `recording`, `wire`, `core`, `values`, `calls`, `handles`,
 `serving` and `cluster`.

@@ -73,9 +73,9 @@ class Counting(Internal):
 
 
 def counters() -> Counters:
-    """The counters of the calling endpoint; `System.counters` tells those of all.
+    """The counters of the calling endpoint. For all endpoints, use `System.counters`.
 
-    Does not block, and costs a look at each reference that is held.
+    Does not block. Its cost grows with the number of references held.
 
     Raises:
         SystemDownError: outside any system.

@@ -1,4 +1,4 @@
-"""Why one endpoint holds one reference: its protocol tables, messages on their way, variables."""
+"""Why one endpoint holds one reference: protocol tables, messages on their way, variables."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ _CONTROL = (Ack, AliasGone, AliasRef, Canonical, ChildAck, Delete, ForkRequest)
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """One reason for which an endpoint holds a reference. Ids are spelled in full.
+    """One reason for which an endpoint holds a reference. Ids are in full.
 
     ============  ========================================================================
     kind          the reference is held by
     ============  ========================================================================
-    global        a module's variable, or something that it leads to
-    attribute     the actor's attribute, or something that it leads to
+    global        a module's variable, or an object that it leads to
+    attribute     the actor's attribute, or an object that it leads to
     local, task   a variable of a running function, or of a coroutine that waits
-    internal      a variable of a library's, such as the arguments of a call that runs
+    internal      a variable of a library, such as the arguments of a running call
     object        the value of the object *rref*, which lives here
-    garbage       something that no variable leads to: garbage, or a library's C code
-    unfound       something that a bounded search did not come to
+    garbage       no variable: it is garbage, or held by a library's C code
+    unfound       an unknown holder: the search reached its limits
     message       messages that came, and have not been handled
     serving       a request of *worker*'s that brought it, and waits or runs here
     pending       requests made here on it, that *worker* has not answered
     request       requests of *worker*'s on it, that wait or run here
-    fork, lent    the owner counts *worker*, for good or for a call
-    pin           it was passed on to *worker*, whom the owner has not confirmed yet (G2)
-    loan          it was lent to *worker* for a call that is not answered
-    asked         *worker*, the owner, has not confirmed this endpoint yet
-    table         *worker* borrowed it from here, for the owner to learn of
-    alias         the alias *rref*, which lives here, stands for it
-    placeholder   its creation, of which others have heard, and this endpoint has not
+    fork, lent    the owner: it counts *worker*, for good or for a call
+    pin           a pin: it was passed on to *worker*, which the owner has not confirmed yet (G2)
+    loan          a loan to *worker* for a call that is not answered
+    asked         a request: *worker*, the owner, has not confirmed this endpoint yet
+    table         a loan to *worker* made here, which the owner is to learn of
+    alias         the alias *rref*, which lives here and stands for it
+    placeholder   its creation: other endpoints have heard of it, this one has not
     flight        (not a hold) a message about it that *worker* has not acknowledged
     ============  ========================================================================
     """
 
     kind: str
     text: str = ""
-    """The variable and what leads on from it, or the kind of message."""
+    """The variable and the path on from it, or the kind of message."""
     where: str = ""
     """``file:line in function``, or a module's file."""
     worker: str = ""
@@ -69,7 +69,7 @@ class Holding:
 
 
 def holdings_of(core: Core, objects: Objects, delivery: Delivery, rref: RRefId) -> list[Holding]:
-    """Everything for which an endpoint holds *rref*. Takes up to some seconds; in any thread."""
+    """All reasons for which an endpoint holds *rref*. Takes up to some seconds. Any thread."""
     with core.lock:
         context = core.context
         entry = context.owners.get(rref) or context.users.get(rref)
@@ -105,7 +105,7 @@ def _handles(core: Core, objects: Objects, rref: RRefId, count: int) -> Iterator
 
 
 def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
-    """What the machines know. Under the endpoint's lock."""
+    """The reasons in the protocol's tables. Under the endpoint's lock."""
     context, now, rref = core.context, time.monotonic(), entry.rref
 
     def age(fork: ForkId) -> float | None:
@@ -153,7 +153,7 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
 
 
 def _flights(core: Core, delivery: Delivery, rref: RRefId) -> Iterator[Holding]:
-    """Messages about it that have not been acknowledged. Under the endpoint's lock."""
+    """Unacknowledged messages about *rref*. Under the endpoint's lock."""
     now = time.monotonic()
     for to, message in delivery.waiting():
         for fork in _forks_in(message, rref):

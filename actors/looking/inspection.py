@@ -1,9 +1,8 @@
-"""What an endpoint knows of each reference, for people and programs to look at.
+"""An endpoint's knowledge of each reference, for people and programs to look at.
 
-The counts are those of the protocol's machines, taken under the endpoint's lock, a long table in
-several looks.
-What the values contain is searched afterwards, without it: a value is the user's own. What all the
-endpoints of a system know together is a `Snapshot`.
+The counts come from the protocol's machines. They are read under the endpoint's lock, a long table
+in several looks. The contents of the values are searched afterwards, without the lock, because
+values belong to the user. A `Snapshot` puts the rows of all endpoints of a system together.
 """
 
 from __future__ import annotations
@@ -37,21 +36,21 @@ if TYPE_CHECKING:
 
 Role = Literal["owner", "alias", "user", "borrower"]
 LOOK = 200
-"""Rows that are made in one look, under the lock."""
+"""Rows made in one look, under the lock."""
 Held = dict[str, str]
-"""Forks, each with the endpoint that it is about."""
+"""Forks, and the endpoint of each."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReferenceInfo:
-    """One row of `references`: what an endpoint knows of one object.
+    """One row of `references`: an endpoint's knowledge of one object.
 
     The first three counts together are the *local count* of the borrowing note: while one of
     them is not 0, the object is needed here.
     """
 
     worker: str
-    """The endpoint that this row is of."""
+    """The endpoint of this row."""
     rref: str
     """The object's id, ``creator/number``; as in `RRef.id`."""
     role: Role
@@ -60,65 +59,65 @@ class ReferenceInfo:
     owner: str
     """The name of the endpoint that holds the value."""
     owner_address: str
-    """Where the owner is reached."""
+    """The address of the owner."""
     state: str
-    """At the owner: placeholder, created, resolved, or alias: it stands for another object.
+    """At the owner: placeholder, created, resolved, or alias (it stands for another object).
 
     Elsewhere: unconfirmed, confirmed, lost.
     """
     handles: int
-    """Live Python handles in this process, in values and elsewhere, and one for each alias that
-    lives here and stands for the object."""
+    """Live Python handles in this process, in values and elsewhere, and one for each local alias
+    that stands for the object."""
     messages: int
     """Messages that contain it and have not been handled: serialized copies."""
     tasks: int
-    """Calls on the object, and questions what it is, that are not answered, and forks and loans
-    that are not settled."""
+    """Unanswered calls, fetches and questions about the object; and unsettled forks and loans of
+    it."""
     contained_in: tuple[str, ...]
-    """The objects that live here and whose values contain a handle of it."""
+    """The objects that live here and have a handle of it in their values."""
     contains: tuple[str, ...]
     """At the owner: the references that the value contains."""
     forks: Held
-    """At the owner: known forks and borrowers, and who holds each."""
+    """At the owner: known forks and borrowers, and the holder of each."""
     loans: Held
-    """Loans that brought it here and are not settled, and from whom."""
+    """Unsettled loans that brought it here, and the lender of each."""
     pins: Held
-    """Forks and loans passed on that are not settled, and to whom each went (G2)."""
+    """Unsettled forks and loans that were passed on, and the receiver of each (G2)."""
     borrowers: Held
-    """Elsewhere than at the owner: who borrowed it from here, for the owner to learn of."""
+    """At other endpoints: borrowers that got it from here, which the owner is to learn of."""
     target: str | None
     """At the owner of an alias: the object that it stands for, as the task returned it."""
     canonical: str | None
-    """The object behind it, itself if it is no alias; None while this endpoint does not know."""
+    """The object behind it; itself if it is no alias; None while this endpoint does not know."""
     aliases: Held
-    """At the owner: the aliases that stand for it, and who owns each (the reverse map)."""
+    """At the owner: the aliases that stand for it, and the owner of each (the reverse map)."""
     names: dict[str, int]
-    """The aliases under whose names handles of it go here, and how many of `handles` each has."""
+    """The aliases under which it has handles here, and the number of `handles` under each."""
     type: str | None
     """The value's type, at the owner; ``error: ...`` if the value is an error."""
     size: int | None
-    """Bytes of memory that the value takes, at the owner: about, and without what is behind the
-    references in it."""
+    """At the owner: about the bytes of memory that the value takes, without the objects behind
+    the references in it."""
     complete: bool
-    """False if the value has so many parts that not all were looked into: it is larger, and may
-    contain more."""
+    """False if the value has more parts than the search looks at: then it is larger than `size`,
+    and may contain more references."""
     in_values: int
-    """How many of `handles` are in the values of objects that live here; the others are in
+    """The number of `handles` in the values of objects that live here. The others are in
     variables, or stand behind aliases."""
     requested: str | None
-    """The fork or loan that the owner has been asked to count, and has not confirmed."""
+    """The fork or loan that the owner was asked to count, and has not confirmed."""
     age: float
-    """Seconds since this endpoint heard of it."""
+    """Seconds since this endpoint first heard of it."""
     unsettled: float | None
     """Seconds since the oldest of `pins` was passed on; None if there is none."""
     site: str | None
-    """Where it was created, ``file:line in function``, if the system notes that."""
+    """The place of its creation, ``file:line in function``, if the system notes that."""
     on_delete: bool
-    """Whether the program is told when it is freed, at the owner."""
+    """At the owner: whether the program is told when it is freed."""
     frozen: bool = False
-    """Whether nobody can change the value, at the owner."""
+    """At the owner: whether the value is immutable."""
     shared: int = 0
-    """Bytes of a frozen value that are in shared memory, at the owner."""
+    """At the owner: bytes of a frozen value that are in shared memory."""
     owner_state: str | None = None
     """In a `Snapshot`: the `state` of the owner's row; None if the owner did not answer."""
     marks: tuple[str, ...] = ()
@@ -126,7 +125,7 @@ class ReferenceInfo:
     nothing reaches it)."""
 
     def __repr__(self) -> str:
-        """What there is to say of it: without what is empty, nothing or no."""
+        """The fields that are not empty, 0, None or False."""
         said = ((each.name, getattr(self, each.name)) for each in fields(self))
         return f"ReferenceInfo({', '.join(f'{name}={value!r}' for name, value in said if value)})"
 
@@ -134,16 +133,16 @@ class ReferenceInfo:
 def references() -> list[ReferenceInfo]:
     """Everything that the calling endpoint knows about references, sorted by id.
 
-    Does not block. Values with many parts take a moment, about 0.1 s for 100,000; what they
-    contain beyond that is not listed.
+    Does not block. Values with many parts take a moment, about 0.1 s for 100,000. References
+    beyond that many parts are not listed.
     """
     front: Front = frame().core.front
-    front.core.step(list, gather=False)  # settle what has been let go of
+    front.core.step(list, gather=False)  # settle the dropped references
     return rows_of(front.core, front.objects, str)
 
 
 def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
-    """The rows of an endpoint, its ids as *spell* spells them, sorted by id. In any thread."""
+    """The rows of an endpoint, sorted by id. *spell* makes the text of an id. Any thread."""
     known = _known(core, objects, spell)
     outside = namespaces()
     searched = {
@@ -177,7 +176,7 @@ def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
 def _known(
     core: Core, objects: Objects, spell: Spell
 ) -> list[tuple[ReferenceInfo, RRefId, Stored | None]]:
-    """Every row, as far as the tables tell, and what is stored."""
+    """Every row, filled from the tables, and the stored value."""
     with core.lock:  # the tables change in other threads
         rrefs = [*core.context.owners, *core.context.users]
         loans = core.context.loans.borrowed()
@@ -202,10 +201,10 @@ def _known(
 
 
 def _names(core: Core) -> dict[RRefId, dict[RRefId, int]]:
-    """Of each object, the names that its handles have, if not its own."""
+    """For each object: the other names of its handles, and the number of handles of each."""
     names: dict[RRefId, dict[RRefId, int]] = defaultdict(dict)
     for rref, name in core.context.state.names.items():
-        if name.handles:  # or only requests under it are not answered
+        if name.handles:  # else only requests under this name are open
             names[name.canonical][rref] = name.handles
     return names
 
@@ -213,7 +212,7 @@ def _names(core: Core) -> dict[RRefId, dict[RRefId, int]]:
 def _containers(
     core: Core, searched: Mapping[RRefId, Contents]
 ) -> tuple[dict[RRefId, set[int]], dict[RRefId, set[RRefId]]]:
-    """Of each object: the handles of it in values that live here, and whose values these are."""
+    """For each object: its handles in values that live here, and the owners of these values."""
     inside: dict[RRefId, set[int]] = defaultdict(set)
     containers: dict[RRefId, set[RRefId]] = defaultdict(set)
     with core.lock:

@@ -1,8 +1,8 @@
-"""Answering those who look at an endpoint, whatever its functions and handlers are doing.
+"""Answers about an endpoint, even while its functions and handlers are busy.
 
-A question comes as a plain Thespian message, so no fault of a link delays it, and is answered by a
-thread that is there for that alone: not in the mailbox thread, which must not wait for a long
-table, and not in the pools, which the user's functions and finalizers may occupy.
+A question comes as a plain Thespian message, so no fault of a link delays it. A thread of its own
+answers it: not the mailbox thread, which must not wait for a long table, and not the pools, which
+the user's functions and finalizers may occupy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST = 8
-"""Questions that wait for an answer; a further one is dropped, and its asker stops waiting."""
+"""Questions that may wait for an answer. A further one is dropped, and its asker times out."""
 
 
 class Inspector(Internal):
@@ -67,10 +67,9 @@ class Inspector(Internal):
         *,
         rows: bool = True,
     ) -> dict[WorkerId, Inspected | None]:
-        """What each of *infos* says it holds; None for one that did not say within *seconds*.
+        """The answer of each of *infos*; None if it did not answer within *seconds*, or died.
 
-        Nor does one that dies first. They are asked at the same time. Without *rows* each says its
-        counters alone.
+        All are asked at the same time. Without *rows* the answers contain only the counters.
         """
         core, end = self.core, time.monotonic() + seconds
         answers: dict[WorkerId, Inspected | None] = {}
@@ -82,7 +81,7 @@ class Inspector(Internal):
                 if info.id != core.me
             }
             for info in infos:
-                if info.id == core.me:  # in another thread: this one has variables, too
+                if info.id == core.me:  # in another thread, to see this thread's variables, too
                     mine = asked[info.id] = concurrent.futures.Future()
                     question = Inspect(0, info.address, about, rows)
                     self.asked(question, mine.set_result)
@@ -93,7 +92,7 @@ class Inspector(Internal):
         return answers
 
     def asked(self, question: Inspect, reply: Callable[[Inspected], object] | None = None) -> None:
-        """Have *question* answered, by a message unless *reply* takes the answer. Any thread."""
+        """Have *question* answered: to *reply*, or else by a message. Any thread."""
         if self._pool.waits < MOST:
             send = partial(self.core.port.post, question.asker)
             self._pool.submit(self._answer, question, reply or send)
@@ -101,7 +100,7 @@ class Inspector(Internal):
     def _found(self, question: Inspect) -> Inspected:
         """The answer, with ids in full."""
         core, objects = self.core, self._objects
-        core.step(list)  # settle what has been let go of
+        core.step(list)  # settle the dropped references
         if question.about is not None:
             held = tuple(holdings_of(core, objects, self._delivery, question.about))
             return Inspected(question.token, holdings=held)
@@ -109,13 +108,13 @@ class Inspector(Internal):
         return Inspected(question.token, rows, self._counting.read())
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         self._pool.close()
 
     def _answer(self, question: Inspect, reply: Callable[[Inspected], object]) -> None:
         try:
             reply(self._found(question))
-        except BaseException as error:  # also one of the port, whose messages may be short
+        except BaseException as error:  # also an error of the port: the answer may be too long
             text = f"{type(error).__name__}: {text_of(error)}"
             log.warning("%s could not say what it holds: %s", self.core.me, text)
             reply(Inspected(question.token, error=text))

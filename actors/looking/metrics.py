@@ -1,8 +1,8 @@
-"""What endpoints count, as metrics: their names, kinds and labels, and Prometheus' text.
+"""The counters of endpoints as metrics: names, kinds, labels, and Prometheus' text.
 
-Names are Prometheus': base units, ``_total`` for what only grows. OpenTelemetry's come from the
-same table (`instruments`). Each sample has the labels ``system`` and ``endpoint``, the endpoint's
-name as `farref refs` writes it.
+Names are Prometheus': base units, ``_total`` for a value that only grows. OpenTelemetry's come from
+the same table (`instruments`). Each sample has the labels ``system`` and ``endpoint``, the
+endpoint's name as `farref refs` writes it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from ..core.counters import Counters
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""Of `text`, for HTTP."""
+"""The content type of `text`, for HTTP."""
 UP = "farref_up"
-"""Whether an endpoint answered: of those that did not, it is the only sample."""
+"""Whether an endpoint answered. It is the only sample of an endpoint that did not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One of them."""
+    """A metric."""
 
     name: str
-    """Without ``farref_``, and ``_total``."""
+    """Without ``farref_`` and ``_total``."""
     help: str
     read: Callable[[Counters], int | dict[str, int]]
     """Its value, or its values by *label*."""
@@ -37,11 +37,11 @@ class Metric:
 
     @property
     def prometheus(self) -> str:
-        """Its name there."""
+        """Its name in Prometheus."""
         return f"farref_{self.name}{'_total' if self.grows else ''}"
 
     def samples(self, counters: Counters) -> Iterator[tuple[dict[str, str], int]]:
-        """Its values, each with the labels that tell it from the others."""
+        """Its values, each with its own labels."""
         value = self.read(counters)
         if isinstance(value, dict):
             yield from (({self.label: key}, each) for key, each in sorted(value.items()))
@@ -126,7 +126,7 @@ def text(system: str, counters: dict[str, Counters], silent: dict[str, str]) -> 
 
 
 def as_dict(system: str, counters: dict[str, Counters], silent: dict[str, str]) -> dict[str, Any]:
-    """The counters themselves, for ``--json``."""
+    """The counters as a dictionary, for ``--json``."""
     by_name = {name: asdict(each) for name, each in counters.items()}
     return {"system": system, "endpoints": by_name, "silent": silent}
 

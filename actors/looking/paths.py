@@ -1,7 +1,8 @@
-"""What leads from one Python object to another: ``.attribute``, ``['key']``, a variable's name.
+"""The path from one Python object to another: ``.attribute``, ``['key']``, a variable's name.
 
-Only what the interpreter itself knows is looked at: exact built-in types, what stands in classes
-and instances, and frames. None of the user's code runs: no ``__getattr__``, property, ``__repr__``.
+The search uses only the interpreter's own knowledge: exact built-in types, the contents of classes
+and instances, and frames. It runs none of the user's code: no ``__getattr__``, property or
+``__repr__``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 LONGEST = 200
-"""Characters of a path; of a longer one the middle is left out."""
+"""Characters of a path. The middle of a longer one is left out."""
 _PLAIN = (str, int, float, bool, bytes, types.NoneType)
 _SUSPENDED = (
     (types.GeneratorType, "gi_frame", "gi_code"),
@@ -27,22 +28,22 @@ _contents_of: Any = vars(type)["__dict__"].__get__
 
 
 def locals_of(frame: types.FrameType) -> dict[str, Any]:
-    """The local variables of *frame*, which may run in another thread; nothing stays behind."""
+    """The local variables of *frame*, which may run in another thread. The frame keeps no copy."""
     found = frame.f_locals
     names = dict(found)
     if type(found) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        found.clear()  # before Python 3.13 a copy, which the frame would keep
+        found.clear()  # before Python 3.13 this is a copy, which the frame would keep
     return names
 
 
 def place_of(frame: types.FrameType) -> str:
-    """Where *frame* is: ``file:line in function``."""
+    """The place of *frame*: ``file:line in function``."""
     code = frame.f_code
     return f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
 
 
 def path(chain: Sequence[object], *, namespace: bool = False) -> str:
-    """What leads from the first object of *chain* to its last, each referring to the next.
+    """The path from the first object of *chain* to its last. Each object refers to the next.
 
     *namespace*: the first is a dict of names.
     """
@@ -60,7 +61,7 @@ def path(chain: Sequence[object], *, namespace: bool = False) -> str:
 
 
 def _step(chain: Sequence[object], number: int) -> tuple[str, int]:
-    """What leads on from the object at *number*, and over how many of those after it."""
+    """The next part of the path after the object at *number*, and how many objects it spans."""
     one, next_one = chain[number], chain[number + 1]
     after = chain[number + 2] if number + 2 < len(chain) else None
     kind = type(one)
@@ -97,7 +98,7 @@ def _step(chain: Sequence[object], number: int) -> tuple[str, int]:
 
 
 def _items(sequence: Any) -> list[Any]:
-    """What is in it, past an ``__iter__`` of its own."""
+    """The items of a list, tuple or deque; a subclass's own ``__iter__`` is not called."""
     for kind in (list, tuple, deque):
         if issubclass(type(sequence), kind):
             return list(kind.__iter__(sequence))
@@ -116,7 +117,7 @@ def _in_dict(found: Any, value: object, form: str, otherwise: str = " (a key)") 
 
 
 def shown(key: object) -> str:
-    """A key as people would write it, if it is a simple one."""
+    """A key as people would write it, if it is a simple one; else its type."""
     if _is_plain(key):
         text = repr(key)
         return text if len(text) <= 40 else f"{text[:37]}..."
@@ -159,7 +160,7 @@ def _local(frame: types.FrameType, value: object) -> str:
 
 
 def namespace_of(one: object) -> dict[str, Any] | None:
-    """The ``__dict__`` of an instance, past everything that its class says."""
+    """The ``__dict__`` of an instance, without running code of its class."""
     for base in _mro_of(type(one)):
         found = _contents_of(base).get("__dict__")
         if type(found) is types.GetSetDescriptorType:

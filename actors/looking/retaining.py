@@ -1,13 +1,14 @@
-"""Which variables of a process hold a reference: the way from each to its handle.
+"""The variables of a process that hold a reference, and the path from each to its handle.
 
-The search goes forward, from what lives by itself (the values of objects, the actor, the variables
-of running functions and waiting tasks, the modules), as the garbage collector would, until it has
-met the handles that it looks for. So each handle is found with a way to it that has names; and it
-works for containers made before ``gc.freeze``, which `gc.get_referrers` does not see. For a handle
-that nothing leads to, the collector is asked what refers to it: that is garbage in a cycle, or
-held by a library's C code.
+The search goes forward, as the garbage collector would. It starts from objects that live by
+themselves (the values of the endpoint's objects, the actor, the variables of running functions and
+waiting tasks, the modules), and ends when it has met the handles that it looks for. So each handle
+is found with a path that has names. This also works for containers made before ``gc.freeze``, which
+`gc.get_referrers` does not see. For a handle that nothing leads to, the collector gives the
+referrers: it is garbage in a cycle, or held by a library's C code.
 
-It is bounded: by `OBJECTS` and `SECONDS`. It holds no lock, and runs none of the user's code.
+The search is limited by `OBJECTS` and `SECONDS`. It holds no lock, and runs none of the user's
+code.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
     from ..values.objects import Objects
 
 OBJECTS = 2_000_000
-"""Objects that one search looks into."""
+"""The most objects that one search visits."""
 SECONDS = 3.0
-"""For which it does."""
+"""The longest time of one search."""
 WAYS = 8
-"""Ways that are told to one handle."""
+"""The most paths reported for one handle."""
 UNNAMED = 5
-"""Handles without a way to them that are asked about one by one."""
+"""The most handles without a path for which the collector gives the referrers."""
 _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -51,21 +52,21 @@ _namespace_of: Any = vars(ModuleType)["__dict__"].__get__
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Something that lives by itself, and may lead to a handle."""
+    """An object that lives by itself, and may lead to a handle."""
 
     kind: str
     """``object``, ``attribute``, ``local``, ``task``, ``global`` or ``internal``."""
     thing: object = field(compare=False)  # its own `__eq__` would be the user's code
     name: str = ""
-    """What the way begins with."""
+    """The beginning of the path."""
     where: str = ""
     owned: RRefId | None = None
-    """The object whose value it is."""
+    """For a value: the id of its object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a handle is held."""
+    """One way in which a handle is held."""
 
     root: Root
     text: str
@@ -73,26 +74,26 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to."""
+    """The result of a search."""
 
     ways: tuple[Way, ...]
     unnamed: tuple[str, ...]
-    """Handles that nothing known leads to: what refers to each."""
+    """Handles that nothing known leads to: the referrers of each."""
     missing: int
-    """Handles of which nothing was found out."""
+    """The number of handles about which nothing was found."""
     complete: bool
-    """False if the search ended by its bounds."""
+    """False if the search reached its limits."""
 
 
 def retaining(
     core: Core, objects: Objects, wanted: Callable[[RRef[Any]], bool], count: int
 ) -> Found:
-    """The ways to the handles of an endpoint that are *wanted*, of which there are *count*."""
+    """The ways to the *wanted* handles of an endpoint. There are *count* of them."""
     search = _Search(core, wanted)
     search.through(_own(core, objects))
     search.through(_variables(ours=False))
     search.through(_modules(libraries=False))
-    for group in (_modules(libraries=True), _variables(ours=True)):  # large, and mostly others'
+    for group in (_modules(libraries=True), _variables(ours=True)):  # large, and mostly unrelated
         if len(search.ways) < count:
             search.through(group)
     ways = tuple(way for each in search.ways.values() for way in each)
@@ -112,15 +113,15 @@ class _Search:
         self.ways: dict[int, list[Way]] = {}
         """By the id of the handle."""
         self.complete = True
-        # Kept, not only their ids: while an object lives, nothing else gets its id.
+        # Objects are kept, not only their ids: a dead object's id may be used again.
         self._met: dict[int, tuple[object, int | None]] = {}
-        """By id: the object, and the id of the one that led to it."""
+        """By id: the object, and the id of the object that led to it."""
         self._roots: dict[int, Root] = {}
         self._closed = [*sys.modules.values(), *map(_namespace_of, _loaded()), self, self.__dict__]
         self._closed += [self._met, self._roots, self._closed]
 
     def through(self, roots: Iterator[Root]) -> None:
-        """Search from *roots* on, as if nothing had been met: each group tells its own ways."""
+        """Search from *roots* on. Each group starts anew, and reports its own ways."""
         self._met.clear()
         self._roots.clear()
         self._met.update((id(thing), (thing, None)) for thing in self._closed)
@@ -150,10 +151,10 @@ class _Search:
                 ahead.append(each)
 
     def _handle(self, one: object, by: object) -> bool:
-        """Whether it is a handle, which *by* refers to; if it is wanted, note how it is held."""
+        """Whether *one*, which *by* refers to, is a handle. If it is wanted, note the way."""
         if not issubclass(type(one), RRef):
             return False
-        ref: RRef[Any] = one  # type: ignore[assignment]  # asked by issubclass, as it may lie
+        ref: RRef[Any] = one  # type: ignore[assignment]  # issubclass, as `__class__` may lie
         if ref._front is self._front and self._wanted(ref):
             ways = self.ways.setdefault(id(one), [])
             way = self._way(one, by)
@@ -176,14 +177,14 @@ class _Search:
         return Way(root, root.name + text)
 
     def forget(self) -> None:
-        """Let go of everything that was met, at once: the search refers to itself."""
+        """Drop everything that was met, at once: the search refers to itself."""
         self._met.clear()
         self._roots.clear()
         self._closed.clear()
         self.ways.clear()
 
     def left(self) -> tuple[str, ...]:
-        """What refers to the handles that have not been met."""
+        """The referrers of the handles that have not been met."""
         handles: list[object] = [
             each
             for each in gc.get_objects()
@@ -193,13 +194,13 @@ class _Search:
             and self._wanted(each)
         ]
         self._met.clear()
-        self._roots.clear()  # or they would be among what refers to it
+        self._roots.clear()  # else they would be among the referrers
         ours = {id(handles), *map(id, sys._current_frames().values())}
         return tuple(_referrers(each, ours) for each in handles[:UNNAMED])
 
 
 def _referrers(handle: object, ours: set[int]) -> str:
-    """The types of what refers to *handle*, a few levels up."""
+    """The types of the referrers of *handle*, a few levels up."""
     steps, at = [], handle
     for _ in range(4):
         above = [
@@ -211,13 +212,13 @@ def _referrers(handle: object, ours: set[int]) -> str:
         if not above:
             break
         at = above[0]
-        ours.add(id(at))  # or a cycle would be told again and again
+        ours.add(id(at))  # else a cycle would be followed again and again
         steps.append(type(at).__name__)
     return "".join(f" in a {step}" for step in steps).strip()
 
 
 def _own(core: Core, objects: Objects) -> Iterator[Root]:
-    """What is the endpoint's own: the values of its objects, its actor."""
+    """The endpoint's own roots: the values of its objects, and its actor."""
     with core.lock:
         values = objects.values()
     for rref, value in values:
@@ -231,7 +232,7 @@ def _own(core: Core, objects: Objects) -> Iterator[Root]:
 
 
 def _variables(*, ours: bool) -> Iterator[Root]:
-    """The variables of running functions and waiting tasks; *ours*: those of libraries."""
+    """The variables of running functions and waiting tasks. *ours*: those of libraries."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, innermost in list(sys._current_frames().items()):
         frame: FrameType | None = innermost if ident != threading.get_ident() else None
@@ -239,7 +240,7 @@ def _variables(*, ours: bool) -> Iterator[Root]:
         while frame is not None:
             stack.append(frame)
             frame = frame.f_back
-        for frame in reversed(stack):  # a variable, rather than the argument that it became
+        for frame in reversed(stack):  # prefer a variable to the argument that it became
             if _is_library(frame.f_globals) == ours and not _is_of_module(frame):
                 where = f"{paths.place_of(frame)}, thread {names.get(ident, ident)}"
                 yield from _locals("internal" if ours else "local", frame, where)
@@ -254,7 +255,7 @@ def _variables(*, ours: bool) -> Iterator[Root]:
 
 
 def _is_of_module(frame: FrameType) -> bool:
-    """Whether it runs a module that is being imported: its variables are those of the module."""
+    """Whether *frame* runs the import of a module: its variables are the module's."""
     module = sys.modules.get(str(frame.f_globals.get("__name__")))
     return (
         frame.f_code.co_name == "<module>"
@@ -272,7 +273,7 @@ def _tasks() -> list[asyncio.Task[Any]]:
     """The tasks of every loop of this process."""
     for _ in range(10):
         try:
-            # Not `asyncio.all_tasks`, which wants one loop; other threads make tasks meanwhile.
+            # Not `asyncio.all_tasks`, which takes one loop; other threads make tasks meanwhile.
             return list(getattr(asyncio.tasks, "_all_tasks", ())) + list(
                 getattr(asyncio.tasks, "_scheduled_tasks", ())
             )
@@ -292,7 +293,7 @@ def _modules(*, libraries: bool) -> Iterator[Root]:
 
 
 def _is_library(namespace: dict[str, Any]) -> bool:
-    """Whether these are the globals of a module of Python's, of a package's, or of ours."""
+    """Whether these are the globals of a module of Python, of a package, or of farref."""
     file = namespace.get("__file__")
     if is_ours(namespace) or (type(file) is str and file.startswith(_LIBRARIES)):
         return True

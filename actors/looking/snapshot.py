@@ -1,18 +1,18 @@
-"""The references of a whole system at one time: what its endpoints say, put together.
+"""The references of a whole system at one time: the answers of its endpoints, put together.
 
-Every endpoint is asked at the same moment and answers for itself. Nothing is stopped for that, so
-what was under way at that moment may be at both ends, or at none; what is true for longer than a
-moment is told right. The marks (`ReferenceInfo.marks`) are only given to what is older than
-`LEAK_AGE`.
+Every endpoint is asked at the same moment and answers for itself. Nothing is stopped for that.
+Anything in flight may appear twice or not at all; lasting state is exact. Only objects older than
+`LEAK_AGE` get marks (`ReferenceInfo.marks`).
 
-**Leaks.** An object is *reachable* if a variable anywhere leads to it, a message that is not
-handled, a call that is not answered, or a handle in the value of a reachable object. What is not,
-and is old, is suspected: either no handle is left of it and something in the protocol is stuck, or
-only values that refer to each other across references keep it, which no counting scheme frees (G5).
+**Leaks.** An object is *reachable* if one of these leads to it, anywhere: a variable, a message
+that is not handled, a call that is not answered, or a handle in the value of a reachable object. An
+old object that is not reachable is suspected. Either it has no handle left and something in the
+protocol is stuck; or only values keep it that refer to each other across references, which no
+counting scheme frees (G5).
 
-**Cycles.** An object's value contains references; those to an object from whose value the way leads
-back make a cycle, in one process or across several. One that is reachable leaks nothing, and will
-leak as soon as nobody reaches it. Actors' attributes are variables here.
+**Cycles.** An object's value contains references. If they lead back to the object, they make a
+cycle, in one process or across several. A reachable cycle leaks nothing, but will leak as soon as
+it is not reachable any more. Actors' attributes are variables here.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from .inspector import Inspector
 
 LOOK_PATIENCE = 5.0
-"""Seconds that an endpoint has to say what it holds."""
+"""Seconds that an endpoint has to answer."""
 LEAK_AGE = 60.0
-"""Seconds after which an object that nothing reaches is suspected."""
+"""Seconds after which an unreachable object is suspected."""
 
 Key = tuple[str, str]
 """An endpoint and a reference: one row."""
@@ -44,22 +44,22 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All rows, those of one reference together, its owner's first. Iterates over them.
+    """All rows. The rows of one reference are together, its owner's first. Iterates over them.
 
-    An endpoint is called by its name alone, unless another one of that name has lived: then by
+    An endpoint is called by its name alone, unless several endpoints had that name: then by
     ``name@incarnation``, also in ids.
     """
 
     system: str
     rows: tuple[ReferenceInfo, ...] = ()
     silent: dict[str, str] = field(default_factory=dict)
-    """Endpoints whose rows are missing, and why."""
+    """Endpoints whose rows are missing, and the reason for each."""
     counters: dict[str, Counters] = field(default_factory=dict)
-    """Of each endpoint that answered."""
+    """The counters of each endpoint that answered."""
     cycles: tuple[tuple[str, ...], ...] = ()
-    """Objects whose values lead back to themselves, cycle by cycle."""
+    """The objects of each cycle: their values lead back to themselves."""
     in_full: dict[str, str] = field(default_factory=dict, repr=False)
-    """What each name and id is in full: ``name@incarnation``, ``name@incarnation/number``."""
+    """The full form of each name and id: ``name@incarnation``, ``name@incarnation/number``."""
 
     def __iter__(self) -> Iterator[ReferenceInfo]:
         return iter(self.rows)
@@ -68,14 +68,14 @@ class Snapshot:
         return len(self.rows)
 
     def of(self, rref: str) -> list[ReferenceInfo]:
-        """The rows of the reference *rref*, its owner's first, if that has one."""
+        """The rows of the reference *rref*; its owner's row first, if there is one."""
         return [row for row in self.rows if row.rref == rref]
 
     def match(self, prefix: str) -> str:
-        """The one id that is *prefix*, or begins with it.
+        """The only id that begins with *prefix*, or *prefix* itself if it is an id.
 
         Raises:
-            LookupError: there is none, or several, which are named.
+            LookupError: no id begins with it, or several do; the text names them.
         """
         ids = sorted({row.rref for row in self.rows}, key=_order)
         if prefix in ids:
@@ -92,7 +92,7 @@ class Snapshot:
 def look(
     inspector: Inspector, seconds: float, leak_age: float = LEAK_AGE, *, attached: bool
 ) -> Snapshot:
-    """Ask every endpoint of *inspector*'s system; *attached*: its own may be there only to look."""
+    """Ask every endpoint of *inspector*'s system. *attached*: its own may only be a viewer."""
     if not leak_age >= 0:
         raise ValueError(f"an age is 0 seconds or more, not {leak_age}")
     answers, silent = _ask(inspector, seconds, attached=attached)
@@ -125,7 +125,7 @@ def look(
 def count(
     inspector: Inspector, seconds: float, *, attached: bool
 ) -> tuple[dict[str, Counters], dict[str, str]]:
-    """The counters of every endpoint of the system by its name, and why some did not answer."""
+    """The counters of each endpoint, by its name, and the reasons of those without an answer."""
     answers, silent = _ask(inspector, seconds, attached=attached, rows=False)
     names = Names()
     for worker in (*silent, *answers):
@@ -139,7 +139,7 @@ def count(
 def _ask(
     inspector: Inspector, seconds: float, *, attached: bool, rows: bool = True
 ) -> tuple[dict[str, Inspected], dict[str, str]]:
-    """What each endpoint of the system answers, and why some do not."""
+    """The answer of each endpoint of the system, and the reasons of those without one."""
     core, infos = inspector.core, inspector.registry.workers()
     found = inspector.inspect(infos, seconds, rows=rows)
     answers: dict[str, Inspected] = {}
@@ -148,15 +148,15 @@ def _ask(
         answer, worker = found[info.id], spell(info.id)
         why = _wrong(answer, seconds)
         if why or answer is None:
-            if info.id not in core.context.dead:  # or it died meanwhile
+            if info.id not in core.context.dead:  # else it died meanwhile
                 silent[worker] = why
         elif info.id != core.me or not attached or answer.counters.references:
-            answers[worker] = answer  # or this program only looks
+            answers[worker] = answer  # else this program only looks
     return answers, silent
 
 
 def _wrong(answer: Inspected | None, seconds: float) -> str:
-    """Why *answer* cannot be used; empty if it can."""
+    """The reason why *answer* cannot be used; empty if it can."""
     if answer is None:
         return f"no answer in {seconds:g} s"
     if answer.error:
@@ -179,18 +179,18 @@ def _order(rref: str) -> tuple[str, int]:
 
 
 class Names:
-    """Short names of endpoints and ids that are spelled in full."""
+    """Short names of endpoints and ids."""
 
     def __init__(self) -> None:
         self._lives: dict[str, set[str]] = defaultdict(set)
         self._short: dict[str, str] = {}
 
     def meet(self, worker: str) -> None:
-        """*worker* is one of those that must be told apart."""
+        """Add *worker* to the names that must differ."""
         self._lives[worker.rpartition("@")[0]].add(worker)
 
     def meet_row(self, row: ReferenceInfo) -> None:
-        """So are those in *row*."""
+        """Add the names in *row*."""
         for name in _HELD:
             for rref, worker in getattr(row, name).items():
                 self.meet(_worker_of(rref))
@@ -206,11 +206,11 @@ class Names:
 
     @property
     def in_full(self) -> dict[str, str]:
-        """What was made short, and what it is in full."""
+        """The full form of each short name and id."""
         return {short: full for full, short in self._short.items()}
 
     def short(self, text: str) -> str:
-        """An endpoint's name, or an id, as short as it can be without doubt."""
+        """The shortest unambiguous form of an endpoint's name, or of an id."""
         if text not in self._short:
             worker = _worker_of(text)
             name = worker.rpartition("@")[0]
@@ -222,7 +222,7 @@ class Names:
     def short_row(
         self, row: ReferenceInfo, home: ReferenceInfo | None, **more: Any
     ) -> ReferenceInfo:
-        """*row*, its names and ids short, with what only the owner's row, *home*, knows."""
+        """*row* with short names and ids, and the fields that only the owner's row, *home*, has."""
         for name in _HELD:
             held = getattr(row, name)
             if held:
@@ -248,18 +248,18 @@ _IDS = ("worker", "rref", "owner", "target", "canonical", "requested")
 
 
 def _worker_of(text: str) -> str:
-    """``name@incarnation`` of an id spelled in full, or of an endpoint."""
+    """``name@incarnation`` of an endpoint, or of an id in full."""
     head, slash, number = text.rpartition("/")
     return head if slash and number.isdigit() and "@" in head else text
 
 
-# ---- what the rows say together
+# ---- conclusions from all rows
 
 
 def _marks(
     rows: list[ReferenceInfo], silent: set[str], leak_age: float
 ) -> tuple[dict[str, tuple[str, ...]], list[list[str]]]:
-    """The marks of those references that have some, and the cycles."""
+    """The marks of the references that have some, and the cycles."""
     edges = _edges(rows)
     cycles = [part for part in _strong(edges) if len(part) > 1 or part[0] in edges[part[0]]]
     in_cycle = {rref for cycle in cycles for rref in cycle}
@@ -277,7 +277,7 @@ def _marks(
 
 
 def _edges(rows: Iterable[ReferenceInfo]) -> dict[str, set[str]]:
-    """From each object to those that it keeps: its value's references, or what it stands for."""
+    """From each object to those that it keeps: its value's references, or its target."""
     rows = list(rows)
     called: dict[Key, str] = {}
     for row in rows:
@@ -290,7 +290,7 @@ def _edges(rows: Iterable[ReferenceInfo]) -> dict[str, set[str]]:
 
 
 def _roots(rows: Iterable[ReferenceInfo], silent: set[str]) -> Iterator[str]:
-    """The references that something besides values holds."""
+    """The references that are not held by values alone."""
     rows = list(rows)
     stand_ins: dict[Key, int] = defaultdict(int)
     called = {(row.worker, name): row.rref for row in rows for name in row.names}
@@ -301,7 +301,7 @@ def _roots(rows: Iterable[ReferenceInfo], silent: set[str]) -> Iterator[str]:
         in_variables = row.handles - row.in_values - stand_ins[row.worker, row.rref]
         calls = row.tasks - len(row.pins)
         unseen = any(worker in silent for worker in row.forks.values())
-        # A value that was not looked into to its end may hold any of them.
+        # A value that was not searched to its end may hold any of them.
         if in_variables > 0 or row.messages or calls > 0 or unseen or not row.complete:
             yield row.rref
 

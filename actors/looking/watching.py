@@ -1,13 +1,13 @@
-"""Watching a running system: its endpoints tell a viewer their steps, for as long as it is there.
+"""Watching a running system: its endpoints send their steps to a viewer, as long as it watches.
 
-The viewer is a program that has attached. It tells each endpoint to record (`Watch`), whether the
-system was started with tracing or not, and gets the lines by message (`Traced`), from whatever
-host. An endpoint sends one batch and waits until the viewer has taken it: so a viewer that is slow
-costs a buffer, and no more. When that is full the steps are not kept: the trace has a gap, and
-goes on with the endpoint's tables as they are then.
+The viewer is a program that has attached. It tells each endpoint to record (`Watch`), even in a
+system that was started without tracing, and gets the lines by message (`Traced`), from any host.
+An endpoint sends one batch, and the next one when the viewer has taken it. So a slow viewer costs a
+buffer, and no more. When the buffer is full, further steps are not kept: the trace has a gap, and
+goes on with the endpoint's tables at that time.
 
-Nothing stays on. An endpoint stops when the viewer says so, and when it learns of the viewer's
-death, as of any endpoint's; and then it records nothing and costs nothing, as before.
+Nothing stays on. An endpoint stops when the viewer says so, or when it learns of the viewer's
+death. Then it records nothing and costs nothing, as before.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from ..wire.messages import WorkerInfo
 
 KEPT = 8 << 20
-"""Bytes of lines that wait for a viewer, at most."""
+"""The most bytes of lines that wait for a viewer."""
 BATCH = 256 << 10
-"""Bytes that one message to a viewer has, or a line more."""
+"""The bytes of one message to a viewer, or one line more."""
 LATE = 0.01
-"""Seconds that lines are collected before they leave."""
+"""Seconds that lines are collected before they are sent."""
 
 
 class Stream:
@@ -53,12 +53,12 @@ class Stream:
         self._sent = self._taken = 0
         self._closed = False
         self.full = False
-        """Lines were not kept, and it shall begin anew."""
+        """Lines were dropped, and the trace must begin anew."""
         name = f"farref watched by {viewer.id}"
         threading.Thread(target=self._push_on, name=name, daemon=True).start()
 
     def store(self, lines: bytes) -> None:
-        """What is too much is not kept."""
+        """Keep *lines* for the viewer, or drop them if the buffer is full."""
         with self._lock:
             if self.full or self._closed:
                 return
@@ -78,13 +78,13 @@ class Stream:
             self._post()
 
     def taken(self, number: int) -> None:
-        """The viewer has what was sent, up to batch *number*."""
+        """Take note that the viewer has all batches up to *number*."""
         with self._lock:
             self._taken = max(self._taken, number)
         self._post()
 
     def begin_anew(self) -> bool:
-        """Whether there was a gap, and all before it has been sent: there is none any more."""
+        """End a gap, if all lines before it have been sent. Returns whether one has ended."""
         with self._lock:
             if not self.full or self._waiting:
                 return False
@@ -102,11 +102,11 @@ class Stream:
             self._size -= size
             self._sent += 1
             traced = Traced(self._core.me, self._sent, b"".join(batch).decode())
-        with contextlib.suppress(Exception):  # a viewer that cannot be reached is gone, or will be
+        with contextlib.suppress(Exception):  # an unreachable viewer is dead, or will be
             self._core.port.post(self._viewer.address, traced)
 
     def close(self) -> None:
-        """No more will come."""
+        """Stop: no more lines will come."""
         with self._lock:
             self._closed = True
             self._waiting.clear()
@@ -114,18 +114,18 @@ class Stream:
 
 
 class Watchers(Internal):
-    """Who watches one endpoint. In the mailbox thread."""
+    """The viewers of one endpoint. In the mailbox thread."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._streams: dict[WorkerId, Stream] = {}
         self.listener: Callable[[Traced], None] | None = None
-        """What takes the batches, if this endpoint is a viewer itself."""
+        """Takes the batches, if this endpoint is a viewer itself."""
         core.on_deaths.append(self._died)
         core.takers |= {Watch: self.watch, Traced: self.traced}
 
     def watch(self, message: Watch) -> None:
-        """A viewer begins, goes on or stops to watch."""
+        """Handle a viewer's message: it begins, goes on or stops."""
         core, viewer = self._core, message.viewer
         if not message.on:
             self._died((viewer.id,))
@@ -158,6 +158,6 @@ class Watchers(Internal):
                         core.record_no_more()
 
     def traced(self, message: Traced) -> None:
-        """A batch came in."""
+        """Take a batch, if this endpoint is a viewer."""
         if self.listener is not None:
             self.listener(message)

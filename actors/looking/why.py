@@ -1,9 +1,9 @@
-"""Why an object is alive: the way from its owner over those that it knows of, to what holds it.
+"""Why an object is alive: the paths from its owner, by the endpoints it counts, to the holders.
 
-The endpoints that have the reference are asked for their `Holding`s, and the answers are strung
-together as the protocol is: the owner counts forks; who has one holds it by variables, by values of
-objects (which are explained in turn), or has passed it on. What an endpoint should have by its
-parent's account and does not is in a message on its way, or stuck.
+The endpoints that have the reference are asked for their `Holding`s. The answers are joined along
+the protocol's tables. The owner counts forks. An endpoint that has a fork holds it by variables or
+by values of objects (which are explained in turn), or has passed it on. If an endpoint lacks a
+reference that its parent has sent it, a message is on its way, or stuck.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .snapshot import Snapshot
 
 MOST = 40
-"""Objects that are explained, of those that contain each other."""
+"""The most objects explained in one answer: objects may contain each other."""
 _ROOTS = {
     "global": "global",
     "attribute": "attribute",
@@ -39,7 +39,7 @@ _ROOTS = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One step of the way, and what lies behind it."""
+    """One step of the explanation, and the steps behind it."""
 
     kind: str
     """``reference``, ``endpoint``, ``note``, or a `Holding.kind`."""
@@ -47,7 +47,7 @@ class Reason:
     where: str = ""
     """``file:line in function``, for variables."""
     worker: str = ""
-    """The endpoint at which that is so."""
+    """The endpoint that this is about."""
     rref: str = ""
     """The reference that this explains."""
     children: tuple[Reason, ...] = ()
@@ -61,13 +61,13 @@ class Reason:
             yield from child._lines(indent + "  ")
 
     def walk(self) -> Iterator[Reason]:
-        """This one, and all behind it."""
+        """This step, and all steps behind it."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The same as a dictionary, for JSON."""
         return {
             "kind": self.kind,
             "text": self.text,
@@ -93,14 +93,14 @@ def why(
 
 
 def _id_of(ref: RRef[Any], snapshot: Snapshot) -> str:
-    """What the snapshot calls the object of *ref*."""
+    """The snapshot's text for the id of *ref*'s object."""
     rref = ref.canonical() or ref.id
     full = f"{rref.creator}@{rref.creator.incarnation:x}/{rref.number}"
     return next((short for short, each in snapshot.in_full.items() if each == full), str(rref))
 
 
 def seconds_text(seconds: float) -> str:
-    """A length of time, short."""
+    """A length of time as a short text."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:
@@ -111,7 +111,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes, short."""
+    """A number of bytes as a short text."""
     amount, units = float(size), ["TB", "GB", "MB", "kB", "B"]
     while amount >= 1000 and len(units) > 1:
         amount /= 1000
@@ -122,23 +122,23 @@ def size_text(size: int) -> str:
 
 @dataclass(slots=True)
 class _Object:
-    """What is known of the reference that is being explained."""
+    """The reference that is being explained, and the answers about it."""
 
     rref: str
     rows: dict[str, ReferenceInfo]
     held: dict[str, list[Holding]]
-    """By endpoint; of those that answered."""
+    """By endpoint, for those that answered."""
     shown: set[str] = field(default_factory=set)
-    """Endpoints that have been told of."""
+    """Endpoints that the explanation contains already."""
 
     def age_of(self, fork: str) -> float | None:
-        """Of a fork, as the endpoint says that named it."""
+        """The age of a fork, from the endpoint that made it."""
         ages = (h.age for each in self.held.values() for h in each if h.fork == fork)
         return next((age for age in ages if age is not None), None)
 
 
 class _Explanation:
-    """Explains one reference, and those that it leads to."""
+    """Explains one reference, and the references that it leads to."""
 
     def __init__(self, inspector: Inspector, snapshot: Snapshot, seconds: float) -> None:
         self._inspector = inspector
@@ -149,7 +149,7 @@ class _Explanation:
         self._path: list[str] = []
 
     def of(self, rref: str) -> Reason:
-        """The explanation of *rref*, an id of the snapshot's."""
+        """The explanation of *rref*, an id in the snapshot."""
         rows = {row.worker: row for row in self._snapshot.of(rref)}
         title = self._title(rref, rows)
         if rref in self._path:
@@ -166,7 +166,7 @@ class _Explanation:
             reasons += self._at(owner.worker, found)
         else:
             reasons.append(self._no_owner(rows))
-        for worker, row in rows.items():  # whom the owner does not know, and nobody passed it to
+        for worker, row in rows.items():  # endpoints unknown to the owner and to all parents
             if worker not in found.shown:
                 reasons.append(self._endpoint(worker, found, self._beside(row, owner)))
         if not reasons:
@@ -175,7 +175,7 @@ class _Explanation:
         return Reason("reference", title, rref=rref, children=tuple(reasons))
 
     def _beside(self, row: ReferenceInfo, owner: ReferenceInfo | None) -> str:
-        """How *row*'s endpoint has it, of whom *owner*, if it answered, did not tell."""
+        """How *row*'s endpoint has it. *owner*, if it answered, does not count that endpoint."""
         if owner is None and row.owner in self._snapshot.silent:
             return f"has it, {'not ' * (row.state != 'confirmed')}confirmed by its owner"
         return "has it, unknown to its owner"
@@ -215,10 +215,10 @@ class _Explanation:
     # ---- asking
 
     def _ask(self, rref: str) -> dict[str, list[Holding]]:
-        """The holdings of every endpoint that answers: messages on their way are anywhere."""
+        """The holdings of every endpoint that answers: messages on their way may be anywhere."""
         inspector = self._inspector
         about = _parsed(self._snapshot.in_full.get(rref, rref))
-        silent = self._snapshot.silent  # not asked again: that would be another wait, each time
+        silent = self._snapshot.silent  # not asked again: each question would be another wait
         infos = [
             info
             for info in inspector.registry.workers()
@@ -258,10 +258,10 @@ class _Explanation:
             count=holding.count,
         )
 
-    # ---- telling
+    # ---- explaining
 
     def _endpoint(self, worker: str, found: _Object, how: str) -> Reason:
-        """What *worker* holds it by."""
+        """The reasons for which *worker* holds it."""
         if worker in found.shown:
             return Reason("endpoint", f"{worker} {how}: see above", worker=worker)
         found.shown.add(worker)
@@ -279,7 +279,7 @@ class _Explanation:
                 yield self._reason(worker, holding, found)
 
     def _on_the_way(self, worker: str, found: _Object) -> Iterator[Reason]:
-        """*worker* should have it and does not: is a message on its way there, or from it?"""
+        """Messages to or from *worker*, which should have the reference and does not."""
         flights = list(self._flights(found, to=worker)) + list(self._flights(found, by=worker))
         yield from flights
         if not flights:
@@ -357,12 +357,12 @@ class _Explanation:
 
 
 def _full(worker: WorkerId) -> str:
-    """A name as the snapshot has it in full."""
+    """A worker's name in full, as in the snapshot."""
     return f"{worker}@{worker.incarnation:x}"
 
 
 def _parsed(full: str) -> RRefId:
-    """The id that is spelled so, in full."""
+    """The id with this full text."""
     worker, _, number = full.rpartition("/")
     name, _, incarnation = worker.rpartition("@")
     return RRefId(WorkerId(name, int(incarnation, 16)), int(number))

@@ -1,8 +1,8 @@
-"""An endpoint's side of the rendezvous: finds the service, asks it, and finds it again elsewhere.
+"""An endpoint's side of the rendezvous: finds the service, asks it, and finds its successor.
 
-One thread with an asyncio loop per endpoint, started with the first rendezvous, does all of it: it
+Each endpoint has one thread with an asyncio loop for this, started with the first rendezvous. It
 keeps asking while handlers and functions compute, sends the keep-alives of the nodes here, and
-hears the news of their rounds. Programs block for what is done there, handlers await it.
+receives the news of their rounds. Programs block until the loop is done; handlers await it.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TAKEOVER = 5.0
-"""Seconds for which the service is looked for; a standby takes over in much less."""
+"""Seconds for which a client looks for the service. A standby takes over much sooner."""
 LOOK = 0.05
-"""Seconds between two looks for it."""
+"""Seconds between two tries to find it."""
 END_PATIENCE = 2.0
-"""Seconds that a program's end waits for what is done there to be told that it is over."""
+"""Seconds that a program's end waits until the loop has failed all its waits."""
 PATIENCE = 2.0
-"""Seconds that one who may be the service has to say whether it is."""
+"""Seconds that a candidate has to say whether it leads."""
 
 
 class Client:
-    """What an endpoint asks of the service."""
+    """An endpoint's requests to the service."""
 
     def __init__(self, front: Front) -> None:
         self.front = front
@@ -59,13 +59,13 @@ class Client:
         self._inbox: deque[tuple[Coroutine[Any, Any, Any], concurrent.futures.Future[Any]]] = (
             deque()
         )
-        """What is to be begun on the loop."""
+        """Coroutines to begin on the loop."""
         self._ended = False
         self._tasks: set[asyncio.Task[None]] = set()
-        """What runs; the loop itself holds tasks only weakly."""
+        """The running tasks: the loop itself holds tasks only weakly."""
         self._numbers = itertools.count(1)
         self._open: set[int] = set()
-        """Operations on stores that are not answered."""
+        """Operations on stores without an answer yet."""
         self._leader: WorkerInfo | None = None
         self._finding = asyncio.Lock()
         self._beating: dict[tuple[str, WorkerId], float] = {}
@@ -75,7 +75,7 @@ class Client:
             target=self._run, name=f"farref rendezvous {core.me}", daemon=True
         )
         core.closing.append(self._end)
-        if core.closed:  # just before it was to be told
+        if core.closed:  # closed just before `_end` was added to `closing`
             self._end()
         self._thread.start()
 
@@ -84,7 +84,7 @@ class Client:
         try:
             self.loop.run_forever()
             self._ended = True
-            left = asyncio.all_tasks(self.loop)  # whoever waits for them is told (G6)
+            left = asyncio.all_tasks(self.loop)  # their waiters get an error (G6)
             for task in left:
                 task.cancel()
             self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
@@ -94,11 +94,11 @@ class Client:
             _clients.pop(self.front, None)
 
     def _end(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it has ended
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             self.loop.call_soon_threadsafe(self.loop.stop)
 
     def end(self) -> None:
-        """The endpoint has ended: wait until whoever waits has been told."""
+        """End, and wait until all waits have failed."""
         if self.core.pid == os.getpid():
             self._end()
             self._thread.join(END_PATIENCE)
@@ -106,7 +106,7 @@ class Client:
     # ---- the two faces
 
     def block(self, doing: Coroutine[Any, Any, T], what: str, instead: str) -> T:
-        """Wait for *doing*, in a thread of the user's."""
+        """Wait for *doing* in the user's thread."""
         try:
             self.core.check_open()
             self.core.check_may_block(what, instead)
@@ -120,11 +120,11 @@ class Client:
                     raise AssertionError("every coroutine here has a timeout of its own (G6)")
             return future.result(0)
         finally:
-            future.cancel()  # an interrupt ends the wait, and what was waited for
+            future.cancel()  # an interrupt ends the wait and *doing*
             del future, doing, self  # an error's traceback holds this frame
 
     async def wait(self, doing: Coroutine[Any, Any, T]) -> T:
-        """The same in a handler, whose loop is another one; or here."""
+        """Wait for *doing* in a handler, which runs on another loop, or on this loop."""
         loop = asyncio.get_running_loop()
         if loop is self.loop:
             return await doing
@@ -132,7 +132,7 @@ class Client:
         done = asyncio.Event()
 
         def wake(_: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop ended: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the other loop ended: nobody waits any more
                 loop.call_soon_threadsafe(done.set)
 
         future.add_done_callback(wake)
@@ -146,19 +146,19 @@ class Client:
     def submit(self, doing: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Begin *doing* on the loop.
 
-        (`asyncio.run_coroutine_threadsafe` makes cycles, and what an error holds would stay until
-        they are collected: the references in the frames that it passes, G5.)
+        (`asyncio.run_coroutine_threadsafe` makes cycles. They would keep an error's frames, and
+        the references in them, until they are collected: G5.)
         """
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         self._inbox.append((doing, future))
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(self._begin)
-        if self._ended:  # whatever came in time is begun, and the rest is refused
+        if self._ended:  # `_begin` starts the coroutines that came in time; refuse the rest
             self._refuse()
         return future
 
     def _refuse(self) -> None:
-        with contextlib.suppress(IndexError):  # no more of them
+        with contextlib.suppress(IndexError):  # the inbox is empty
             while True:
                 doing, future = self._inbox.popleft()
                 doing.close()
@@ -207,10 +207,10 @@ class Client:
     # ---- on the loop
 
     async def ask(self, what: str, *args: Any, seconds: float) -> Any:
-        """Have the service do *what*, wherever it is by now.
+        """Have the service do *what*, also when another process has taken over.
 
         Raises:
-            RendezvousConnectionError: it cannot be found, or does not answer in time.
+            RendezvousConnectionError: the service cannot be found, or does not answer in time.
         """
         end = time.monotonic() + seconds
         while True:
@@ -225,7 +225,7 @@ class Client:
                 raise RendezvousConnectionError(str(error)) from None
 
     async def change(self, make: Any, *args: Any, seconds: float) -> Any:
-        """A change of a store, which takes effect once: ``make(number, settled)`` is the `Op`."""
+        """Change a store. It takes effect once. ``make(number, settled)`` makes the `Op`."""
         number = next(self._numbers)
         self._open.add(number)
         try:
@@ -241,7 +241,7 @@ class Client:
                 return await future
         except TimeoutError:
             if not limit.expired():
-                raise  # it is what the service says
+                raise  # it is the service's answer
             raise RendezvousConnectionError(
                 f"{to} did not answer within {seconds:.3g} s: it is stopped, cut off, or overloaded"
             ) from None
@@ -250,9 +250,9 @@ class Client:
             del future  # it holds the error, whose traceback holds this frame
 
     async def _find(self, standby: bool = True) -> WorkerInfo:
-        """The service that answers."""
+        """The service that leads."""
         end = time.monotonic() + TAKEOVER
-        async with self._finding:  # who finds it, finds it for all
+        async with self._finding:  # one task finds it for all
             while self._leader is None:
                 for info in await self._candidates():
                     with contextlib.suppress(WorkerDiedError, RendezvousConnectionError):
@@ -269,7 +269,7 @@ class Client:
             return self._leader
 
     async def _candidates(self) -> list[WorkerInfo]:
-        """The services there are; the first is started here, if there was never one."""
+        """The services that run. If there was never one, the first is started here."""
         registry = self.front.registry
         try:
             infos = await asyncio.to_thread(registry.workers)
@@ -306,13 +306,13 @@ class Client:
     # ---- keep-alives
 
     def keep_alive(self, run: str, node: WorkerId, interval: float) -> None:
-        """Let the service hear of *node* from now on. On the loop."""
+        """Begin to send keep-alives for *node*. On the loop."""
         self._beating[run, node] = interval
         if self._beats is None and self.core.port.runs_by_itself:
             self._beats = self.loop.create_task(self._beat())
 
     def let_go(self, run: str, node: WorkerId) -> None:
-        """And no more."""
+        """Stop the keep-alives of *node*."""
         self._beating.pop((run, node), None)
 
     async def _beat(self) -> None:
@@ -328,15 +328,15 @@ _clients: dict[Front, Client] = {}
 _making = threading.Lock()
 
 
-@atexit.register  # here: before any system's, so it is called after them
+@atexit.register  # registered before any system's hook, so it is called after them
 def _end_all() -> None:
-    """A thread that the interpreter's end cuts short would leave tasks that complain."""
+    """End all clients: a thread cut off at the interpreter's end would leave tasks that warn."""
     for client in list(_clients.values()):
         client.end()
 
 
 def client_of(front: Front) -> Client:
-    """The one of the endpoint that *front* is of."""
+    """The client of *front*'s endpoint."""
     with _making:
         if front not in _clients:
             _clients[front] = Client(front)

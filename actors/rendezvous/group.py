@@ -1,4 +1,4 @@
-"""`rendezvous`: actors and programs that meet, and meet again when one dies or another comes."""
+"""`rendezvous`: actors and programs meet, and meet again when one dies or another joins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LEAVING = 30.0
-"""Seconds for which one that nobody has any more tries to leave."""
+"""Seconds for which a dropped node tries to leave."""
 BACKEND = "farref"
 """The name of the service as a backend."""
 
@@ -41,11 +41,11 @@ class GroupMember:
     """A member of a round."""
 
     rank: int
-    """From 0."""
+    """Its rank, from 0."""
     name: str
     """The node's name."""
     worker: WorkerInfo
-    """Where it lives: give it to `farref.remote`, `rpc_sync` and their kin."""
+    """Its endpoint, for `farref.remote`, `rpc_sync` and the like."""
 
 
 @functools.lru_cache(maxsize=4)
@@ -55,14 +55,14 @@ def _members(text: str, homes: tuple[WorkerInfo, ...]) -> tuple[GroupMember, ...
 
 
 class _News:
-    """Why to meet again, once there is a why. Held by what hears of it, and by the group."""
+    """The reason to meet again, once there is one. Held by its listener and by the group."""
 
     def __init__(self) -> None:
         self.text: str | None = None
         self.told = asyncio.Event()
 
     async def hear(self, client: Client, run: str, node: WorkerId, number: int) -> None:
-        """Wait for it."""
+        """Wait for the reason."""
         try:
             self.text = str(await client.ask("watch", run, node, number, seconds=LONGEST))
         except FarrefError as error:
@@ -70,7 +70,7 @@ class _News:
         self.told.set()
 
     async def within(self, seconds: float) -> str | None:
-        """Wait for *seconds* at most."""
+        """Wait for the reason, for *seconds* at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.told.wait()
@@ -78,9 +78,9 @@ class _News:
 
 
 class _Presence:
-    """A node that takes part: it leaves when nobody has it any more, or any group of its.
+    """A node that takes part. It leaves once nobody holds it or one of its groups.
 
-    Nobody could let it meet the others again; and while its keep-alives go on, they would wait.
+    A dropped node cannot meet the others again, but its keep-alives would make them wait.
     """
 
     def __init__(self, client: Client, run: str, node: WorkerId) -> None:
@@ -88,7 +88,7 @@ class _Presence:
         self._gone.atexit = False
 
     def end(self) -> None:
-        """It has left."""
+        """Take note that the node has left."""
         self._gone.detach()
 
 
@@ -101,9 +101,9 @@ def _go(client: Client, run: str, node: WorkerId) -> None:
 
 
 class Group:
-    """A round that was formed, as one of its members has it.
+    """A round that was formed, seen by one of its members.
 
-    The member takes part for as long as somebody has this, or what `rendezvous` returned.
+    The member takes part as long as somebody holds this, or the result of `rendezvous`.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class Group:
         self.run_id = run
         """The run's name."""
         self.round = formed.round
-        """Its number in the run, from 0."""
+        """The round's number in the run, from 0."""
         self.rank = formed.rank
-        """This member's, from 0 to `world_size` - 1."""
+        """This member's rank, from 0 to `world_size` - 1."""
         self.members = _members(formed.members, formed.homes)
-        """By rank; the same list at each of them."""
+        """The members by rank. The list is the same at each of them."""
         self.store = Store(AwaitableStore(client, run, self.round, node))
         """The store of this round."""
         self._client = client
@@ -126,18 +126,18 @@ class Group:
 
     @property
     def world_size(self) -> int:
-        """How many members it has."""
+        """The number of members."""
         return len(self.members)
 
     @property
     def news(self) -> str | None:
-        """Why to meet again: a member was lost, or others wait. None while all is well."""
+        """The reason to meet again: a member was lost, or others wait. None while all is well."""
         return self._news.text
 
     def wait_for_news(self, timeout: float | None = None) -> str | None:
         """Block until there are `news`, for *timeout* seconds at most (0 polls).
 
-        Returns them, or None if there were none. Raises `WouldBlockError` in a handler: await
+        Returns the news, or None if there were none. Raises `WouldBlockError` in a handler: await
         `change` there.
         """
         seconds = check_timeout(timeout, self._client.core.settings.timeout, poll=True)
@@ -153,7 +153,7 @@ class Group:
 
 
 class AwaitableRendezvous:
-    """A node in a run of the system's rendezvous service, every method of which is awaited."""
+    """A node in a run of the system's rendezvous service. All its methods are awaited."""
 
     def __init__(
         self, client: Client, run: str, join: Join, timeouts: Timeouts, *, standby: bool
@@ -165,9 +165,9 @@ class AwaitableRendezvous:
         self._standby = standby
         self._shut = False
         self._presence: _Presence | None = None
-        """While it takes part."""
+        """Set while the node takes part."""
         self.group: Group | None = None
-        """The round that this node was in last."""
+        """The last round of this node."""
 
     async def next_rendezvous(self) -> Group:
         """Take part in the next round, and wait until it is formed."""
@@ -178,11 +178,11 @@ class AwaitableRendezvous:
         return self._shut or (await self._about())[0]
 
     async def num_nodes_waiting(self) -> int:
-        """How many nodes came late, and wait for the next round; if above 0, meet them."""
+        """The number of late nodes that wait for the next round. If above 0, meet them."""
         return (await self._about())[1]
 
     async def set_closed(self) -> None:
-        """Close the run, for everybody."""
+        """Close the run for all."""
         await self._ask("close", self._timeouts, self._join, seconds=self._timeouts.close)
 
     async def leave(self) -> None:
@@ -191,7 +191,7 @@ class AwaitableRendezvous:
         await self._ask("leave", self._join.node, seconds=self._timeouts.close)
 
     async def shutdown(self) -> bool:
-        """Close the run and leave it; whether that could be done. Safe to call again."""
+        """Close the run and leave it; returns whether it succeeded. Safe to call again."""
         if not self._shut:
             try:
                 await self.set_closed()
@@ -245,7 +245,7 @@ class AwaitableRendezvous:
         try:
             await self._ask("leave", self._join.node, seconds=self._timeouts.heartbeat)
         except RendezvousError:
-            return  # the service is gone, or gives this node up by itself
+            return  # the service is gone, or will give this node up
 
     async def _about(self) -> tuple[bool, int]:
         number = self.group.round if self.group is not None and self._presence is not None else -1
@@ -264,9 +264,9 @@ class AwaitableRendezvous:
 class ActorRendezvous(RendezvousHandler):
     """A node in a run of the system's rendezvous service; made by `rendezvous`.
 
-    In plain code call its methods; in a handler ``await`` it, for the next round, and the methods
-    of `awaitable`. As a context manager (``with``, in a handler ``async with``) it leaves at the
-    end; and so it does when nobody has it any more, nor a group of its.
+    In plain code call its methods. In a handler ``await`` it for the next round, and await the
+    methods of `awaitable`. As a context manager (``with``, in a handler ``async with``) it leaves
+    at the end. It also leaves once nobody holds it or one of its groups.
     """
 
     def __init__(self, awaitable: AwaitableRendezvous, client: Client, run: str) -> None:
@@ -277,7 +277,7 @@ class ActorRendezvous(RendezvousHandler):
 
     @property
     def group(self) -> Group | None:
-        """The round that this node was in last."""
+        """The last round of this node."""
         return self.awaitable.group
 
     def get_backend(self) -> str:
@@ -285,7 +285,7 @@ class ActorRendezvous(RendezvousHandler):
         return BACKEND
 
     def get_run_id(self) -> str:
-        """The run."""
+        """The run's name."""
         return self._run
 
     def next_rendezvous(self) -> Group:
@@ -293,7 +293,7 @@ class ActorRendezvous(RendezvousHandler):
         return self._block(self.awaitable.next_rendezvous())
 
     def __await__(self) -> Generator[Any, None, Group]:
-        """The same in a handler: ``group = await meeting``."""
+        """Take part in the next round, in a handler: ``group = await meeting``."""
         return self.awaitable.next_rendezvous().__await__()
 
     def is_closed(self) -> bool:
@@ -301,11 +301,11 @@ class ActorRendezvous(RendezvousHandler):
         return self._block(self.awaitable.is_closed())
 
     def num_nodes_waiting(self) -> int:
-        """How many nodes came late, and wait for the next round; if above 0, meet them."""
+        """The number of late nodes that wait for the next round. If above 0, meet them."""
         return self._block(self.awaitable.num_nodes_waiting())
 
     def set_closed(self) -> None:
-        """Close the run, for everybody."""
+        """Close the run for all."""
         self._block(self.awaitable.set_closed())
 
     def leave(self) -> None:
@@ -313,7 +313,7 @@ class ActorRendezvous(RendezvousHandler):
         self._block(self.awaitable.leave())
 
     def shutdown(self) -> bool:
-        """Close the run and leave it; whether that could be done. Safe to call again."""
+        """Close the run and leave it; returns whether it succeeded. Safe to call again."""
         return self._block(self.awaitable.shutdown())
 
     def __enter__(self) -> Self:
@@ -342,7 +342,7 @@ def rendezvous(
     timeouts: Timeouts | None = None,
     standby: bool = True,
 ) -> ActorRendezvous:
-    """Take part in run *run_id*, in whatever endpoint this is called. Does not wait.
+    """Take part in run *run_id* with the calling endpoint. Does not wait.
 
     ::
 
@@ -352,16 +352,16 @@ def rendezvous(
         group.store.set("loss", "0.5")
 
     Args:
-        run_id: whoever says the same takes part in the same run.
-        min_nodes: that a round has at least.
-        max_nodes: that a round has at most; *min_nodes* if not said.
-        name: this node's; by default its endpoint's. One that takes the place of a member that
-            died, under its name, gets its rank.
-        order: newcomers get their ranks in this order, before those without one.
-        timeouts: how long things may take. The first who joins a run says how long its last call
-            is open, and when the silent are given up.
+        run_id: nodes with the same one take part in the same run.
+        min_nodes: the least number of nodes in a round.
+        max_nodes: the largest number of nodes in a round; *min_nodes* by default.
+        name: this node's name; by default its endpoint's. A node that replaces a dead member
+            under the same name gets its rank.
+        order: newcomers get their ranks in this order, before newcomers without one.
+        timeouts: the limits for waits. For the length of the run's last call, and for the time
+            until silent nodes are given up, those of the first node of the run count.
         standby: whether the service has a second process that takes over when the first is
-            killed. The first who takes part in any run of the system decides.
+            killed. The first node of any run of the system decides.
 
     Raises:
         ValueError: the run has no name, or the numbers are out of range.
@@ -388,5 +388,5 @@ def _create(params: RendezvousParameters) -> ActorRendezvous:
 
 
 rendezvous_handler_registry = RendezvousHandlerRegistry()
-"""The backends that there are; ``"farref"`` is the service of the system that one is in."""
+"""The backends there are. ``"farref"`` is the rendezvous service of the caller's system."""
 rendezvous_handler_registry.register(BACKEND, _create)

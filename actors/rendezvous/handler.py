@@ -1,4 +1,4 @@
-"""The interface that the note names: handlers, their parameters, and a registry of backends."""
+"""The note's interface: handlers, their parameters, and a registry of backends."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _FALSE = ("0", "false", "f", "no", "n")
 
 
 class RendezvousHandler(ABC):
-    """One node's side of the rendezvous of one run, whatever is behind it."""
+    """One node's side of the rendezvous of one run, over any backend."""
 
     @abstractmethod
     def get_backend(self) -> str:
-        """The name of what is behind it."""
+        """The name of the backend."""
 
     @abstractmethod
     def get_run_id(self) -> str:
-        """The run."""
+        """The run's name."""
 
     @abstractmethod
     def next_rendezvous(self) -> Any:
@@ -39,9 +39,9 @@ class RendezvousHandler(ABC):
 
         Raises:
             RendezvousClosedError: the run was closed (`RendezvousGracefulExitError` for a spare).
-            RendezvousTimeoutError: too few came in time. Trying again will not help.
+            RendezvousTimeoutError: too few nodes came in time. Trying again will not help.
             RendezvousConnectionError: the service or backend cannot be reached.
-            RendezvousStateError: what it has is corrupt, or not what this node relies on.
+            RendezvousStateError: the backend's state is corrupt, or not as this node relies on.
         """
 
     @abstractmethod
@@ -50,38 +50,38 @@ class RendezvousHandler(ABC):
 
     @abstractmethod
     def set_closed(self) -> None:
-        """Close the run, for everybody."""
+        """Close the run for all."""
 
     @abstractmethod
     def num_nodes_waiting(self) -> int:
-        """How many nodes came late, and wait for the next round; if above 0, meet them.
+        """The number of late nodes that wait for the next round. If above 0, meet them.
 
-        At least 1 if this node's round is not whole any more: a member left, died, has gone to
+        At least 1 if this node's round is not whole any more: a member left, died or has gone to
         meet others, or this node itself was given up for dead. 0 once the run is closed.
         """
 
     @abstractmethod
     def shutdown(self) -> bool:
-        """Close the run and leave it; whether that could be done. Safe to call again."""
+        """Close the run and leave it; returns whether it succeeded. Safe to call again."""
 
 
 class RendezvousParameters:
-    """What a handler is made of.
+    """The parameters of a handler.
 
     Args:
         backend: the name of a registered backend.
-        endpoint: where it is reached, usually ``host[:port]``.
-        run_id: the run.
-        min_nodes: that a round has at least.
-        max_nodes: that a round has at most.
-        local_addr: how the others reach this node.
-        config: more, for the backend.
+        endpoint: the backend's address, usually ``host[:port]``.
+        run_id: the run's name.
+        min_nodes: the least number of nodes in a round.
+        max_nodes: the largest number of nodes in a round.
+        local_addr: this node's address for the others.
+        config: further options of the backend.
 
     Raises:
         ValueError: the backend or the run has no name, or the numbers are out of range.
     """
 
-    def __init__(  # noqa: PLR0917 - the note's, by position too
+    def __init__(  # noqa: PLR0917 - as in the note, by position too
         self,
         backend: str,
         endpoint: str,
@@ -104,20 +104,20 @@ class RendezvousParameters:
 
     @property
     def min_nodes(self) -> int:
-        """That a round has at least."""
+        """The least number of nodes in a round."""
         return self.limits.min_nodes
 
     @property
     def max_nodes(self) -> int:
-        """That a round has at most."""
+        """The largest number of nodes in a round."""
         return self.limits.max_nodes
 
     def get(self, key: str, default: Any = None) -> Any:
-        """What *config* has for *key*."""
+        """The option *key* of *config*."""
         return self.config.get(key, default)
 
     def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:
-        """The same, as yes or no. Raises `ValueError` if it is neither."""
+        """The option *key*, as yes or no. Raises `ValueError` if it is neither."""
         value = self.get(key, default)
         if value is None or isinstance(value, bool):
             return value
@@ -128,11 +128,11 @@ class RendezvousParameters:
         raise ValueError(f"the rendezvous option {key!r} is yes or no, not {value!r}")
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
-        """The same, as a whole number. Raises `ValueError` if it is none."""
+        """The option *key*, as a whole number. Raises `ValueError` if it is none."""
         return self._as(int, "a whole number", key, default)
 
     def get_as_float(self, key: str, default: float | None = None) -> float | None:
-        """The same, as a number. Raises `ValueError` if it is none."""
+        """The option *key*, as a number. Raises `ValueError` if it is none."""
         return self._as(float, "a number", key, default)
 
     def _as(self, kind: Callable[[Any], T], what: str, key: str, default: T | None) -> T | None:
@@ -143,7 +143,7 @@ class RendezvousParameters:
             raise ValueError(f"the rendezvous option {key!r} is {what}, not {value!r}") from None
 
     def timeouts(self) -> Timeouts:
-        """What *config* says of the timeouts.
+        """The timeouts in *config*.
 
         ``join_timeout``, ``last_call_timeout``, ``close_timeout``, ``heartbeat_timeout`` and
         ``keep_alive_interval``, in seconds; and ``keep_alive_max_attempt``, a whole number.
@@ -154,11 +154,11 @@ class RendezvousParameters:
         given = {name: self.get_as_float(option) for name, option in _TIMES.items()}
         given["attempts"] = self.get_as_int("keep_alive_max_attempt")
         known = {name: value for name, value in given.items() if value is not None}
-        return Timeouts(**known)  # type: ignore[arg-type] # mypy knows not which
+        return Timeouts(**known)  # type: ignore[arg-type] # mypy cannot tell them apart
 
 
 class RendezvousHandlerRegistry:
-    """Makes handlers by the names of their backends."""
+    """Makes handlers by the name of their backend."""
 
     def __init__(self) -> None:
         self._creators: dict[str, Callable[[RendezvousParameters], RendezvousHandler]] = {}
@@ -169,7 +169,7 @@ class RendezvousHandlerRegistry:
         """Have *creator* make the handlers of *backend*.
 
         Raises:
-            ValueError: it has no name, or another creator makes them.
+            ValueError: *backend* is empty, or has another creator already.
         """
         if not backend:
             raise ValueError("a rendezvous backend needs a name: a non-empty text")
@@ -181,8 +181,8 @@ class RendezvousHandlerRegistry:
         """A handler for *params*.
 
         Raises:
-            ValueError: nobody makes handlers of that backend.
-            RuntimeError: the handler that was made is of another backend.
+            ValueError: that backend is not registered.
+            RuntimeError: its creator made a handler of another backend.
         """
         creator = self._creators.get(params.backend)
         if creator is None:

@@ -1,4 +1,4 @@
-"""What the service keeps of one run: its state, where its nodes live, and its round's store."""
+"""The service's data of one run: its state, the homes of its nodes, and its round's store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """Where a node lives: its endpoint, and whether it is heard of again and again."""
+    """A node's endpoint, and whether it sends keep-alives."""
 
     info: WorkerInfo
     beats: bool
@@ -28,7 +28,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A run is kept from now on."""
+    """A new run."""
 
     run: str
     state: State
@@ -37,7 +37,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A command that changed the state. *home*: that of the node that joins by it."""
+    """A command that changed the state. *home*: for a join, the node's home."""
 
     run: str
     command: Command
@@ -46,7 +46,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A change of the store of the round."""
+    """A change of the round's store."""
 
     run: str
     op: Op
@@ -54,7 +54,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What clients keep of a run that they run by themselves, by compare-and-set."""
+    """The state of a run that clients run themselves, by compare-and-set."""
 
     run: str
     state: bytes
@@ -62,15 +62,16 @@ class Kept:
 
 
 Entry = Begun | Done | Stored | Kept
-"""What a standby repeats, in its order."""
+"""The entries that a standby repeats, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formed:
-    """Service -> node: the round that it is a member of, and where each member lives.
+    """Service -> node: the round that the node is a member of, and each member's endpoint.
 
-    *members* is made once for all of them, and once read by all in one process: of each, its name
-    and which of *homes* is its. A thousand lists of a thousand members would be a million objects.
+    *members* is made once for all members, and parsed once in each process. It has the name of
+    each member and the index of its home in *homes*. A thousand lists of a thousand members would
+    be a million objects.
     """
 
     round: int
@@ -81,7 +82,7 @@ class Formed:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What all members of a round are told."""
+    """The answer to all members of a round."""
 
     round: int
     ranks: dict[WorkerId, int]
@@ -90,7 +91,7 @@ class _Listed:
 
 @dataclass(slots=True)
 class Copy:
-    """All that is kept of one run, for a standby that begins."""
+    """All data of one run, for a new standby."""
 
     run: str
     state: State
@@ -108,27 +109,27 @@ class Hosted:
         self.run = Run(state, timeouts, time.monotonic())
         self.homes: dict[WorkerId, Home] = {}
         self.table = Table()
-        """The store of the round; a new one when the next begins."""
+        """The store of the round. Each round begins with a new one."""
         self._list: _Listed | None = None
         self._changed = asyncio.Event()
         self._wanted: dict[str, list[asyncio.Future[None]]] = {}
-        """Those who wait for a key."""
+        """The waits for each key."""
 
     @property
     def state(self) -> State:
-        """Its state."""
+        """The run's state."""
         return self.run.state
 
-    # ---- what changes
+    # ---- changes
 
     def do(self, command: Command) -> list[Entry]:
-        """Carry out *command*, and what follows by the clock; what a standby is to repeat."""
+        """Do *command*, and everything that is due then. Returns the entries for a standby."""
         before = self.state
         self.run.do(command, time.monotonic())
         return self._after(before)
 
     def tick(self) -> list[Entry]:
-        """Do what is due."""
+        """Do everything that is due. Returns the entries for a standby."""
         before = self.state
         for node in before.seats():
             home = self.homes.get(node)
@@ -138,13 +139,13 @@ class Hosted:
         return self._after(before)
 
     def repeat(self, command: Command) -> None:
-        """A standby: do what was done."""
+        """At a standby: repeat *command*, which the leader has done."""
         before = self.state
         self.run.state = before.apply(command)
         self._after(before)
 
     def change(self, op: Op) -> object:
-        """Change the store; the answer."""
+        """Change the store. Returns the answer."""
         answer = self.table.do(op)
         for key in op.keys:
             for waiter in self._wanted.pop(key, ()):
@@ -165,7 +166,7 @@ class Hosted:
             needed = after.seats().keys() | {member.node for member in after.members}
             self.homes = {node: home for node, home in self.homes.items() if node in needed}
         if fewer or begun or after.closed or after.complete:
-            self._wake()  # one more who joins while a round forms is news to nobody
+            self._wake()  # one more join while a round forms ends no wait
         return [
             Done(self.name, each, self.homes.get(each.node) if isinstance(each, Join) else None)
             for each in log
@@ -180,14 +181,14 @@ class Hosted:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    # ---- who waits
+    # ---- waits
 
     async def changes(self) -> None:
-        """Wait until something has changed that somebody may wait for."""
+        """Wait for a change that may end a wait."""
         await self._changed.wait()
 
     async def comes(self, keys: tuple[str, ...]) -> None:
-        """Wait until one of *keys* that are missing may be there."""
+        """Wait until one of the missing *keys* may be there."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         missing = next(key for key in keys if key not in self.table.values)
         self._wanted.setdefault(missing, []).append(waiter)
@@ -203,7 +204,7 @@ class Hosted:
     # ---- questions
 
     def formed(self, join: Join) -> Formed | None:
-        """The round that *join* wanted, once it is formed."""
+        """The round that *join* asked for, once it is formed."""
         state = self.state
         if not state.complete or state.round <= join.after or join.node not in state.participants:
             return None
@@ -220,7 +221,7 @@ class Hosted:
         return _Listed(self.state.round, ranks, (json.dumps(rows), tuple(homes)))
 
     def check_member(self, node: WorkerId, number: int) -> None:
-        """Raise `RendezvousStateError` unless *node* is a member of round *number*, which is on."""
+        """Raise `RendezvousStateError` unless *node* is in round *number*, the current one."""
         state = self.state
         if not state.complete or state.round != number or node not in state.participants:
             raise RendezvousStateError(
@@ -233,11 +234,11 @@ class Hosted:
             )
 
     def endpoints(self) -> set[WorkerId]:
-        """Those that matter for this run: where nodes live, and who has changed the store."""
+        """The endpoints that this run depends on: the nodes' homes, and callers of the store."""
         return {home.info.id for home in self.homes.values()} | set(self.table.callers())
 
     def of_endpoint(self, worker: WorkerId) -> Leave | None:
-        """What the death of *worker* means for this run."""
+        """The command that follows from the death of *worker*, if any."""
         nodes = tuple(n for n in self.state.seats() if self._lives_at(n, worker))
         self.table.forget(worker)
         return Leave(nodes) if nodes else None
@@ -249,18 +250,18 @@ class Hosted:
     # ---- a standby
 
     def copy(self) -> Copy:
-        """All of it."""
+        """All data of this run."""
         return Copy(self.name, self.state, self.timeouts, self.homes, self.table)
 
     @classmethod
     def of(cls, copy: Copy) -> Hosted:
-        """The same, elsewhere."""
+        """The run of *copy*, at a standby."""
         self = cls(copy.run, copy.state, copy.timeouts)
         self.homes, self.table = copy.homes, copy.table
         return self
 
     def begin_anew(self) -> None:
-        """The standby takes over: its own clock counts from now."""
+        """Restart the clock: the standby takes over."""
         self.run = Run(self.state, self.timeouts, time.monotonic())
 
 

@@ -1,12 +1,12 @@
-"""The service: an actor that keeps every run of its system, and what clients ask of it.
+"""The service: an actor that keeps every run of its system, and its functions for clients.
 
 Clients call the functions at the end of this module on the service's endpoint. They are `async`, so
-they run on the actor's loop, one step at a time: nothing here needs a lock, nobody contends for
-anything, and who waits (for a round, for a key, for news) holds up nobody. Time is the service's
-own monotonic clock. A node is removed when its endpoint dies (the registrar tells), when it is
-silent, or when it leaves.
+they run on the actor's loop, one step at a time. So nothing here needs a lock, no two nodes contend
+for anything, and a call that waits (for a round, for a key, for news) holds up no other. Time is
+the service's own monotonic clock. A node is removed when it leaves, when it is silent, or when its
+endpoint dies (the registrar reports that).
 
-Nothing is answered before a standby has it, if there is one: see `standby`.
+If there is a standby, the service answers only after the standby has the change: see `standby`.
 """
 
 from __future__ import annotations
@@ -43,25 +43,25 @@ log = logging.getLogger(__name__)
 
 
 class Service:
-    """All runs of one system. Only the loop of its actor touches it."""
+    """All runs of one system. Only the loop of its actor touches this."""
 
     def __init__(self, front: Front) -> None:
         self.front = front
         self.core = front.core
         self.runs: dict[str, Hosted] = {}
         self.cells: dict[str, Kept] = {}
-        """Of runs that clients run by themselves: of what is in it nothing is known here."""
+        """The states of runs that clients run themselves. The service does not read them."""
         self.leads = self.core.me.name == NAME
-        """Whether this is the one that answers; a standby does not, until it takes over."""
+        """Whether this service answers. A standby does not until it takes over."""
         self.standby = Standby(self, stand_by, repeat)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.core.on_deaths.append(self._died)
 
-    # ---- what clients ask
+    # ---- requests of clients
 
     async def join(self, run: str, timeouts: Timeouts, join: Join, home: Home) -> Formed:
-        """Take part in the next round; returns when it is formed."""
+        """Take part in the next round. Returns when it is formed."""
         hosted = self._hosted(run, timeouts, join)
         known = hosted.homes.setdefault(join.node, home)
         if known != home:
@@ -75,7 +75,7 @@ class Service:
                         f"{join.node} was waiting for a round of run {run!r} and is not in it any "
                         "more: it left, or counts as dead; join again"
                     )
-                self.do(hosted, join)  # it changes nothing, and raises if the run was closed
+                self.do(hosted, join)  # changes nothing, but raises if the run was closed
         except RendezvousError:
             self.do(hosted, Leave((join.node,)) if hosted.state.seat(join.node) else None)
             if hosted.state.seat(join.node) is None:
@@ -86,7 +86,7 @@ class Service:
         return formed
 
     async def watch(self, run: str, node: WorkerId, number: int) -> str:
-        """Why *node*, member of round *number*, should join again; returns once there is a why."""
+        """Wait for a reason why *node*, member of round *number*, should join again."""
         hosted = self._known(run)
         while (news := hosted.state.news(node, number)) is None:
             await hosted.changes()
@@ -94,25 +94,25 @@ class Service:
         return news
 
     async def leave(self, run: str, node: WorkerId) -> None:
-        """*node* goes."""
+        """Remove *node*."""
         if run in self.runs:
             self.do(self.runs[run], Leave((node,)))
             await self.standby.committed()
 
     async def close(self, run: str, timeouts: Timeouts, join: Join) -> None:
-        """The run ends."""
+        """Close the run."""
         self.do(self._hosted(run, timeouts, join), Close())
         await self.standby.committed()
 
     async def beat(self, nodes: Iterable[tuple[str, WorkerId]]) -> None:
-        """These are alive."""
+        """Take the keep-alives of *nodes*."""
         for run, node in nodes:
             if run in self.runs:
                 self.runs[run].run.heard(node, time.monotonic())
 
     async def about(self, run: str, node: WorkerId, number: int) -> tuple[bool, int]:
         """Whether the run is closed, and `waiting_for` *node*, last in round *number*."""
-        await self.standby.committed()  # what is answered is never taken back
+        await self.standby.committed()  # an answer is never taken back
         state = self.runs[run].state if run in self.runs else None
         return (state.closed, state.waiting_for(node, number)) if state else (False, 0)
 
@@ -149,17 +149,17 @@ class Service:
         return found
 
     async def keys(self, run: str, number: int, node: WorkerId) -> list[str]:
-        """The keys that are there."""
+        """The keys of the store."""
         hosted = self._known(run)
         hosted.check_member(node, number)
         found = list(hosted.table.values)
         await self.standby.committed()
         return found
 
-    # ---- a backend, for those who bring the machine themselves
+    # ---- a backend, for clients that run the machine themselves
 
     async def cell(self, run: str) -> tuple[bytes, int] | None:
-        """What is kept of *run*, and its version."""
+        """The stored state of *run*, and its version."""
         kept = self.cells.get(run)
         await self.standby.committed()
         return None if kept is None else (kept.state, kept.version)
@@ -167,7 +167,7 @@ class Service:
     async def keep(
         self, run: str, state: bytes, version: int | None
     ) -> tuple[bytes, int, bool] | None:
-        """Keep *state* if *version* is kept still (None: if nothing is); what is kept then."""
+        """Store *state* if *version* is the stored one (None: nothing is). Returns the result."""
         kept = self.cells.get(run)
         fits = version == (None if kept is None else kept.version)
         if fits:
@@ -201,7 +201,7 @@ class Service:
             self._arm()
 
     def _arm(self) -> None:
-        """One timer for everything that is due some time."""
+        """Set the one timer for everything that will be due."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -218,7 +218,7 @@ class Service:
     # ---- deaths, and the standby
 
     def _died(self, workers: tuple[WorkerId, ...]) -> None:
-        """In the mailbox thread."""
+        """Take deaths. In the mailbox thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._bury, workers)
 
@@ -230,7 +230,7 @@ class Service:
                     self.do(hosted, hosted.of_endpoint(worker))
 
     def repeat(self, entry: Entry) -> None:
-        """A standby: do what was done."""
+        """At a standby: repeat *entry*, which the leader has done."""
         match entry:
             case Begun(run, state, timeouts):
                 self.runs[run] = Hosted(run, state, timeouts)
@@ -244,21 +244,21 @@ class Service:
                 self.cells[run] = entry
 
     def copy(self) -> list[Copy | Kept]:
-        """Everything, for a standby that begins."""
+        """All data, for a new standby."""
         return [*(hosted.copy() for hosted in self.runs.values()), *self.cells.values()]
 
     def adopt(self, copies: list[Copy | Kept]) -> None:
-        """A standby that begins."""
+        """At a new standby: take the leader's data."""
         self.runs = {copy.run: Hosted.of(copy) for copy in copies if isinstance(copy, Copy)}
         self.cells = {kept.run: kept for kept in copies if isinstance(kept, Kept)}
 
     def take_over(self) -> None:
-        """The one that answered is gone: answer."""
+        """Lead from now on: the leader is gone."""
         self.leads = True
         for hosted in self.runs.values():
             hosted.begin_anew()
             for worker in hosted.endpoints():
-                if worker in self.core.context.dead:  # it died meanwhile
+                if worker in self.core.context.dead:  # it died before the takeover
                     self.do(hosted, hosted.of_endpoint(worker))
         self._arm()
         log.warning("%s took over: %d runs", self.core.me, len(self.runs))
@@ -268,7 +268,7 @@ _services: dict[Front, Service] = {}
 
 
 def _service() -> Service:
-    """The one that lives in the endpoint that this runs in."""
+    """The service in the calling endpoint."""
     front: Front = frame().core.front
     if front not in _services:
         if not front.core.me.name.startswith(NAME):
@@ -282,18 +282,18 @@ def _service() -> Service:
 ASKED = frozenset({"join", "leave", "close", "watch", "beat", "about"}) | frozenset(
     {"change", "values", "keys", "cell", "keep"}
 )
-"""What clients may ask for."""
+"""The requests that clients may make."""
 
 
 class NotLeadingError(RendezvousConnectionError):
-    """Asked of a standby."""
+    """A standby was asked."""
 
 
-# ---- what clients, and the two services, call on the service's endpoint
+# ---- functions that clients and the two services call on the service's endpoint
 
 
 async def ask(what: str, *args: Any) -> Any:
-    """Have the service do *what*; raises `NotLeadingError` at a standby."""
+    """Have the service do *what*. Raises `NotLeadingError` at a standby."""
     service = _service()
     if not service.leads:
         raise NotLeadingError(f"{service.core.me} stands by")
@@ -303,17 +303,17 @@ async def ask(what: str, *args: Any) -> Any:
 
 
 async def leads(standby: bool) -> bool:
-    """Whether this service answers. The first who asks says whether it wants a standby."""
+    """Whether this service answers. The first caller decides whether it has a standby."""
     service = _service()
     service.standby.want(standby)
     return service.leads
 
 
 async def stand_by(copies: list[Copy | Kept], leader: WorkerId, pid: int, host: str) -> None:
-    """Leader -> standby: have all this; take over when the process *pid* is gone."""
+    """Leader -> standby: take this data, and take over when the process *pid* is gone."""
     _service().standby.begin(copies, leader, pid, host)
 
 
 async def repeat(entries: list[Entry]) -> None:
-    """Leader -> standby: this was done."""
+    """Leader -> standby: repeat these entries."""
     _service().standby.repeat(entries)

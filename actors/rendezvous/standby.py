@@ -1,13 +1,13 @@
-"""A second process that has what the service has, and takes over when that one's end is witnessed.
+"""A second process with the service's data. It takes over when it has seen the service's end.
 
-The leader sends every entry of its log, and answers nobody before the standby has it: what was
-answered is never lost, so members keep their ranks, and no second group can form. A standby that
-dies is replaced; until the new one has everything, answers wait for it. Where no other process can
-be had, the service goes on alone.
+The leader sends every entry of its log, and answers only after the standby has it. So no answer is
+ever lost: members keep their ranks, and no second group can form. A standby that dies is replaced,
+and answers wait until the new one has all data. If no other process can be had, the service goes on
+alone.
 
-The standby takes over when the leader's *process* is gone, and it sees that itself: that nothing is
-heard of it any more proves nothing. One that is stopped, or cut off, and comes back finds that
-nobody took its place. So there are never two who answer.
+The standby takes over when it sees itself that the leader's *process* is gone. Silence alone proves
+nothing: a leader that was stopped or cut off may come back, and then finds that none has replaced
+it. So there are never two leaders.
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK = 0.1
-"""Seconds between two looks whether the process of a leader that counts as dead is gone."""
+"""Seconds between two checks whether the process of a leader that counts as dead is gone."""
 
 
 class Keeps(Protocol):
-    """The service that a standby is of, or is itself: see `Service`."""
+    """The service beside a `Standby`, at the leader or at the standby: see `Service`."""
 
     front: Front
     core: Core
     leads: bool
 
     def copy(self) -> list[Copy | Kept]:
-        """Everything."""
+        """All data."""
 
     def adopt(self, copies: list[Copy | Kept]) -> None:
-        """Have *copies*."""
+        """Take the leader's data."""
 
     def repeat(self, entry: Entry) -> None:
-        """Do what was done."""
+        """Repeat *entry*, which the leader has done."""
 
     def take_over(self) -> None:
-        """Answer from now on."""
+        """Lead from now on."""
 
 
 class Standby:
-    """The service's side of it: the leader's, or the standby's own."""
+    """The service's part for the standby, at the leader and at the standby."""
 
     def __init__(self, service: Keeps, stand_by: Remote, repeat: Remote) -> None:
-        """*stand_by* and *repeat* are what the leader calls on its standby."""
+        """The leader calls *stand_by* and *repeat* on its standby."""
         self._service = service
         self._stand_by = stand_by
         self._repeat = repeat
         name = service.core.me.name
         self._number = int(name.rpartition(" ")[2]) if name[-1].isdigit() else 1
-        """That of the last service that was started, as far as this one knows."""
+        """The number of the last service that was started, as far as this one knows."""
         self._wanted: bool | None = None
         self._log: list[Entry] = []
         self._noted = 0
@@ -84,21 +84,21 @@ class Standby:
     # ---- at the leader
 
     def want(self, wanted: bool) -> None:
-        """Have a standby from now on; who asks first decides."""
+        """Have a standby from now on. The first call decides."""
         if self._wanted is None and self._service.leads:
             self._wanted = wanted and self._service.core.port.runs_by_itself
             if self._wanted:
                 self._sender = asyncio.get_running_loop().create_task(self._send())
 
     def note(self, entry: Entry) -> None:
-        """Something was done."""
+        """Add *entry* to the log for the standby."""
         if self._wanted:
             self._log.append(entry)
             self._noted += 1
             self._news.set()
 
     async def committed(self) -> None:
-        """Wait until the standby has all that was done so far; not at all if there is none."""
+        """Wait until the standby has all entries so far. Returns at once if there is none."""
         number = self._noted
         while self._wanted and self._acknowledged < number:
             await self._acked.wait()
@@ -112,7 +112,7 @@ class Standby:
                     if self._service.core.closed:
                         return
                     log.warning("the rendezvous has lost its standby: %s", error)
-        except Exception as error:  # none can be had
+        except Exception as error:  # no standby can be started
             log.warning("the rendezvous goes on without a standby: %s", error)
         finally:
             self._wanted = False
@@ -127,7 +127,7 @@ class Standby:
             info: WorkerInfo = await self._in_pool(spawn)
         except FarrefError as error:
             raise RuntimeError(str(error)) from error
-        self._log.clear()  # the copy has it
+        self._log.clear()  # the copy contains these entries
         number = self._noted
         copies, host = self._service.copy(), processes.host()
         await self.call(info, self._stand_by, copies, core.me, os.getpid(), host)
@@ -145,7 +145,7 @@ class Standby:
                 await self._alive(standby)
 
     async def _alive(self, standby: WorkerInfo) -> None:
-        """Wait for something to send; raises if the standby dies meanwhile."""
+        """Wait for something to send. Raises if the standby dies meanwhile."""
         await self._news.wait()
         if standby.id in self._service.core.context.dead:
             raise FarrefError(f"{standby} died")
@@ -156,11 +156,11 @@ class Standby:
         acked.set()
 
     async def call(self, to: WorkerInfo, function: Any, *args: Any) -> Any:
-        """Call *function* on another service; as long as it lives, it answers."""
+        """Call *function* on another service. It answers as long as it lives."""
         return await self._service.front.calls.call(to, (function, args, {}), LONGEST, ())
 
     async def _in_pool(self, function: Callable[[], Any]) -> Any:
-        """Run what blocks in a thread of the endpoint's pool."""
+        """Run a function that blocks in a thread of the endpoint's pool."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
 
@@ -178,21 +178,21 @@ class Standby:
     # ---- at both
 
     def died(self, worker: WorkerId) -> None:
-        """An endpoint is dead, or counts as dead."""
-        self._news.set()  # maybe the standby
+        """Take the news that *worker* is dead, or counts as dead."""
+        self._news.set()  # it may be the standby
         if self._leader is not None and self._leader[0] == worker and not self._service.leads:
             self._waiting = asyncio.get_running_loop().create_task(self._wait_for_the_end())
 
     # ---- at the standby
 
     def begin(self, copies: list[Copy | Kept], leader: WorkerId, pid: int, host: str) -> None:
-        """Have all this."""
+        """Take the leader's data, and note the leader."""
         self._service.adopt(copies)
         here = host == processes.host()
         self._leader = leader, processes.Watched.of(pid) if here else None, here
 
     def repeat(self, entries: list[Entry]) -> None:
-        """The leader did this."""
+        """Repeat *entries*, which the leader has done."""
         if self._service.leads:
             raise FarrefError(f"{self._service.core.me} leads, and repeats for nobody")
         for entry in entries:
@@ -204,7 +204,7 @@ class Standby:
         if not here:
             log.warning("%s was on another host: its end cannot be witnessed", leader)
             return
-        while process is not None and process.alive():  # noqa: ASYNC110 - nobody tells of it
+        while process is not None and process.alive():  # noqa: ASYNC110 - nobody reports its end
             await asyncio.sleep(LOOK)
         self._service.take_over()
         self.want(True)

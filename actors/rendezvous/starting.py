@@ -1,4 +1,4 @@
-"""Starting the service: the actor that it lives in, by its name."""
+"""Starting the service: its actor, by name."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ..wire.messages import WorkerInfo
 
 NAME = "farref rendezvous"
-"""The service's name; a standby's is this and a number."""
+"""The service's name. A standby has this name and a number."""
 
 
 class RendezvousService(RefActor):
-    """The actor in which the service, or its standby, lives. It handles no messages itself."""
+    """The actor of the service, or of its standby. It handles no messages itself."""
 
 
 def start_service(registry: Registry, name: str) -> WorkerInfo:
-    """Start a service, or a standby, called *name*; blocks until it runs.
+    """Start a service, or a standby, called *name*. Blocks until it runs.
 
-    On the registrar's host, whoever asks. There the standby sees the end of the leader's process;
-    and it is the one host without which there is no system, so the loss of another is never that
-    of the service.
+    It always runs on the registrar's host, because there the standby can see the end of the
+    leader's process. And without this host there is no system, so the loss of another host never
+    takes the service away.
     """
     first = registry.hosts()[0].address
     return registry.spawn(

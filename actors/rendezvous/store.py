@@ -1,8 +1,8 @@
 """`Store`: the keys and values that the members of one round share.
 
-The names and the meaning are those of `torch.distributed.Store`. It is kept by the rendezvous
-service, where a `get` that waits holds up nobody; only members of the round that is on may use it,
-and it ends with the round. `AwaitableStore` is for handlers, `Store` for everybody else.
+The names and the meaning are those of `torch.distributed.Store`. The rendezvous service keeps the
+store; a `get` that waits there holds up no other call. Only members of the current round may use
+it, and it ends with the round. `AwaitableStore` is for handlers, `Store` for all other code.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     Value = str | bytes
 
 DEFAULT_TIMEOUT = 300.0
-"""Seconds that `get` and `wait` wait at most unless told otherwise; torch's."""
+"""Seconds that `get` and `wait` wait at most, by default; as in torch."""
 MARGIN = 5.0
-"""Seconds that the service has for an answer, beside those that it is told to wait."""
+"""Seconds that the service has for an answer, beyond the time of the wait itself."""
 
 
 class AwaitableStore:
-    """The store of one round, every method of which is awaited, in any handler."""
+    """The store of one round. All its methods are awaited, in any handler."""
 
     def __init__(
         self, client: Client, run: str, number: int, node: WorkerId, prefix: str = ""
@@ -40,11 +40,11 @@ class AwaitableStore:
         self._timeout = DEFAULT_TIMEOUT
 
     async def set(self, key: str, value: Value) -> None:
-        """Let *key* have *value*; text is stored as UTF-8."""
+        """Set *key* to *value*; text is stored as UTF-8."""
         await self._change("set", [key], [value])
 
     async def multi_set(self, keys: Sequence[str], values: Sequence[Value]) -> None:
-        """Let each key have its value, all at once. Raises `ValueError` unless they are pairs."""
+        """Set each key to its value, all at once. Raises `ValueError` unless they are pairs."""
         if len(keys) != len(values):
             raise ValueError(f"{len(keys)} keys cannot have {len(values)} values")
         await self._change("set", keys, values)
@@ -67,38 +67,38 @@ class AwaitableStore:
         return there.issuperset(self._full(keys))
 
     async def add(self, key: str, amount: int) -> int:
-        """Add *amount* to the number that *key* has, and return the sum. Raises `ValueError`."""
+        """Add *amount* to the number at *key*, and return the sum. Raises `ValueError`."""
         if isinstance(amount, bool) or not isinstance(amount, int):
             raise TypeError(f"what is added is a whole number, not {amount!r}")
         return int(await self._change("add", [key], (), amount))
 
     async def append(self, key: str, value: Value) -> None:
-        """Append *value* to what *key* has."""
+        """Append *value* to the value of *key*."""
         await self._change("append", [key], [value])
 
     async def compare_set(self, key: str, expected: Value, desired: Value) -> bytes:
-        """Let *key* have *desired* if it has *expected*; returns what it has then."""
+        """Set *key* to *desired* if its value is *expected*. Returns its value after that."""
         return bytes(await self._change("compare_set", [key], [expected, desired]))
 
     async def delete_key(self, key: str) -> bool:
-        """Remove *key*; whether it was there."""
+        """Remove *key*. Returns whether it was there."""
         return bool(await self._change("delete", [key]))
 
     async def num_keys(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return sum(key.startswith(self._prefix) for key in await self._keys())
 
     @property
     def timeout(self) -> float:
-        """Seconds that `get` and `wait` wait at most unless told otherwise."""
+        """Seconds that `get` and `wait` wait at most, by default."""
         return self._timeout
 
     def set_timeout(self, timeout: float) -> None:
-        """Have another `timeout`, in seconds. Raises `ValueError` for 0 or less."""
+        """Set the `timeout`, in seconds. Raises `ValueError` for 0 or less."""
         self._timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
 
     def prefix(self, prefix: str) -> AwaitableStore:
-        """A view: the keys that begin with *prefix* and a slash, without them."""
+        """A view of the keys that begin with *prefix* and a slash, without this beginning."""
         view = AwaitableStore(self._client, *self._where, prefix=f"{self._prefix}{_key(prefix)}/")
         view.set_timeout(self._timeout)
         return view
@@ -120,7 +120,7 @@ class AwaitableStore:
         doing = self._client.change(make, *self._where, seconds=seconds)
         answer = await self._client.wait(doing)
         if isinstance(answer, str):
-            raise ValueError(answer)  # noqa: TRY004 - it is the error's text
+            raise ValueError(answer)  # noqa: TRY004 - the answer is the error's text
         return answer
 
     async def _values(self, keys: Sequence[str], timeout: float | None) -> list[bytes]:  # noqa: ASYNC109
@@ -142,11 +142,11 @@ class AwaitableStore:
 
 
 class Store:
-    """The store of one round. Its methods block; handlers await those of `awaitable`.
+    """The store of one round. Its methods block; in handlers await those of `awaitable`.
 
-    Every method raises `RendezvousStateError` once this node is no member of the round, or the
-    round is over (also a `get` that waits), `RendezvousConnectionError` if the service cannot be
-    reached, `FetchTimeoutError` if it does not answer in time, and `WouldBlockError` in a handler.
+    Every method, also a `get` that waits, raises `RendezvousStateError` once this node is no member
+    of the round or the round is over; `RendezvousConnectionError` if the service cannot be reached;
+    `FetchTimeoutError` if it does not answer in time; and `WouldBlockError` in a handler.
     """
 
     def __init__(self, awaitable: AwaitableStore) -> None:
@@ -154,20 +154,20 @@ class Store:
         """The same store for handlers: ``await store.awaitable.get("key")``."""
 
     def set(self, key: str, value: Value) -> None:
-        """Let *key* have *value*; text is stored as UTF-8."""
+        """Set *key* to *value*; text is stored as UTF-8."""
         self._block(self.awaitable.set(key, value))
 
     def multi_set(self, keys: Sequence[str], values: Sequence[Value]) -> None:
-        """Let each key have its value, all at once. Raises `ValueError` unless they are pairs."""
+        """Set each key to its value, all at once. Raises `ValueError` unless they are pairs."""
         self._block(self.awaitable.multi_set(keys, values))
 
     def get(self, key: str) -> bytes:
-        """The value of *key*, waiting for it until the timeout (`FetchTimeoutError`)."""
+        """The value of *key*. Waits for it until the timeout (`FetchTimeoutError`)."""
         value: bytes = self._block(self.awaitable.get(key))
         return value
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """The values of *keys*, waiting for them all until the timeout (`FetchTimeoutError`)."""
+        """The values of *keys*. Waits for all until the timeout (`FetchTimeoutError`)."""
         values: list[bytes] = self._block(self.awaitable.multi_get(keys))
         return values
 
@@ -180,43 +180,43 @@ class Store:
         return bool(self._block(self.awaitable.check(keys)))
 
     def add(self, key: str, amount: int) -> int:
-        """Add *amount* to the number that *key* has (0 if it is new), and return the sum.
+        """Add *amount* to the number at *key* (0 if the key is new), and return the sum.
 
-        Raises `ValueError` if it has something else.
+        Raises `ValueError` if its value is no number.
         """
         return int(self._block(self.awaitable.add(key, amount)))
 
     def append(self, key: str, value: Value) -> None:
-        """Append *value* to what *key* has."""
+        """Append *value* to the value of *key*."""
         self._block(self.awaitable.append(key, value))
 
     def compare_set(self, key: str, expected: Value, desired: Value) -> bytes:
-        """Let *key* have *desired* if it has *expected*; returns what it has then.
+        """Set *key* to *desired* if its value is *expected*. Returns its value after that.
 
-        A key that is not there is made if "" is expected; otherwise nothing is made, and
-        *expected* returned.
+        A key that is not there is made if *expected* is "". Otherwise it is not made, and
+        *expected* is returned.
         """
         return bytes(self._block(self.awaitable.compare_set(key, expected, desired)))
 
     def delete_key(self, key: str) -> bool:
-        """Remove *key*; whether it was there."""
+        """Remove *key*. Returns whether it was there."""
         return bool(self._block(self.awaitable.delete_key(key)))
 
     def num_keys(self) -> int:
-        """How many keys there are."""
+        """The number of keys."""
         return int(self._block(self.awaitable.num_keys()))
 
     @property
     def timeout(self) -> float:
-        """Seconds that `get` and `wait` wait at most unless told otherwise."""
+        """Seconds that `get` and `wait` wait at most, by default."""
         return self.awaitable.timeout
 
     def set_timeout(self, timeout: float) -> None:
-        """Have another `timeout`, in seconds. Raises `ValueError` for 0 or less."""
+        """Set the `timeout`, in seconds. Raises `ValueError` for 0 or less."""
         self.awaitable.set_timeout(timeout)
 
     def prefix(self, prefix: str) -> Store:
-        """A view: the keys that begin with *prefix* and a slash, without them."""
+        """A view of the keys that begin with *prefix* and a slash, without this beginning."""
         return Store(self.awaitable.prefix(prefix))
 
     def _block(self, doing: Coroutine[Any, Any, Any]) -> Any:

@@ -1,9 +1,9 @@
-"""The port of an actor's endpoint: how its threads reach Thespian's, and through it the others.
+"""The port of an actor's endpoint: how its threads reach Thespian's thread, and the other actors.
 
-Only Thespian's thread may touch a stock transport. Other threads leave what they want sent
-or done in ``_left`` and ring the bell, a pipe that Thespian watches. On the in-process base,
-which has neither threads nor watches, they put a `Nudge` into its queue. Through our own base any
-thread sends, and the mailbox thread is whichever runs it.
+Only Thespian's thread may touch a stock transport. The other threads put messages to send and work
+to do into ``_left`` and ring the bell, a pipe that Thespian watches. The in-process base has
+neither threads nor watches: there they put a `Nudge` into its queue. Through our own base any
+thread sends, and the thread that runs its loop is the mailbox thread.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ActorPort(SelfRunning):
     # ---- the mailbox thread
 
     def enter(self) -> bool:
-        """The mailbox thread is here; whether it is for the first time, in an actor process."""
+        """Note the mailbox thread. True for the first message in an actor process."""
         self._thread = threading.get_ident()
         if self.runs_by_itself or simple.hosts(self._actor):
             return False
@@ -63,9 +63,10 @@ class ActorPort(SelfRunning):
         return True
 
     def serve(self, endpoint: Endpoint, receive: Callable[[Raw, ActorAddress], object]) -> None:
-        """The actor is *endpoint* now. *receive* takes its parcels, past Thespian's manager.
+        """Let *endpoint* work for the actor. *receive* takes its parcels.
 
-        That would look in each of them for what is Thespian's, which takes longer than the rest.
+        Parcels bypass Thespian's manager: it would check each of them for a message of its own,
+        and that check takes longer than all the rest.
         """
         if self._own is not None:
             self._own.loop.work(endpoint.core.brief)
@@ -73,22 +74,22 @@ class ActorPort(SelfRunning):
             endpoint.core.brief.looks = self._own.loop.looks
 
     def watch(self) -> ThespianWatch | None:
-        """What Thespian shall watch until it calls again."""
+        """The watch for Thespian, valid until its next call of the actor."""
         return ThespianWatch([self._bell.descriptor]) if self._bell else None
 
     def silence(self) -> None:
-        """The bell was heard."""
+        """Empty the bell, which has rung."""
         if self._bell:
             self._bell.silence()
 
     def do_left(self) -> None:
-        """Do what other threads left."""
+        """Do the work that other threads left."""
         while self._left:
             self._left.popleft()()
 
     @property
     def left(self) -> bool:
-        """Whether other threads have left something to do."""
+        """Whether other threads have left work."""
         return bool(self._left)
 
     # ---- any thread
@@ -102,7 +103,7 @@ class ActorPort(SelfRunning):
         return self._own is not None
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """Whoever does the mailbox's work does that too, meanwhile."""
+        """Wait. A thread that does the mailbox's work goes on with it meanwhile."""
         if self._own is None or not self._own.loop.is_aide():
             return super().wait(future, timeout)
         end = time.monotonic() + timeout
@@ -129,7 +130,7 @@ class ActorPort(SelfRunning):
             self._bell.ring()
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """Run *work* in the mailbox thread and return what it returns."""
+        """Run *work* in the mailbox thread and return its result."""
         if self._in_mailbox_thread():
             return work()
         done: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -158,7 +159,7 @@ class ActorPort(SelfRunning):
             simple.send(self._actor, self._actor.myAddress, Nudge())
 
     def nudge_after(self, seconds: float) -> None:
-        """Have a wakeup with a `Nudge` come in *seconds*. In the mailbox thread."""
+        """Arrange for a wakeup with a `Nudge` in *seconds*. In the mailbox thread."""
         after = timedelta(seconds=seconds)
         if self.runs_by_itself:
             Actor.wakeupAfter(self._actor, after, Nudge())
@@ -166,7 +167,7 @@ class ActorPort(SelfRunning):
             simple.send_later(self._actor, seconds, WakeupMessage(after, Nudge()))
 
     def given_up(self) -> None:
-        """The actor ends: the others count it as dead."""
+        """End the actor: the others count it as dead."""
         Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
 
     def holds_back(self, address: ActorAddress) -> bool:

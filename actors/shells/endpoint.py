@@ -1,7 +1,7 @@
 """One endpoint, put together from its parts.
 
-This is the one file that knows all parts. It makes each part after those that it uses, and has them
-do what is due.
+This is the one file that knows all parts. It makes each part after the parts that it uses, and
+calls each when something is due.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Endpoint(Internal):
         threads: int,
         hand: Take,
     ) -> None:
-        """*hand* gives a one-way message (its cargo, and who sent it) to the user."""
+        """*hand* gives a one-way message to the user: its cargo and its sender's address."""
         self.core = core = Core(me, port, settings, threads=threads)
         kinds = telemetry.kinds_for(core)
         self.spans = kinds.spans
-        """What tells OpenTelemetry of its handlers, if the system is to."""
+        """Reports this endpoint's handlers to OpenTelemetry; None without telemetry."""
         self.registry = Registry(core, registrar)
-        """How this endpoint finds the others."""
+        """Finds the other endpoints."""
         self.delivery = Delivery(core, self.registry)
         self.objects = Objects(core)
         self.packer = kinds.packer(core, self.registry)
@@ -94,9 +94,10 @@ class Endpoint(Internal):
             telemetry.observe(self.counting)
 
     def settle_in(self, joined: Joined) -> None:
-        """The registrar has answered: this endpoint is there, and its first step can come.
+        """Begin to work: the registrar has answered, so the first step can come.
 
-        Nothing that came before has taken effect, so nothing here is of those who are dead already.
+        No earlier message has taken effect. So this endpoint holds nothing of endpoints that are
+        dead already.
         """
         core = self.core
         core.address = joined.address
@@ -116,9 +117,9 @@ class Endpoint(Internal):
     # ---- the mailbox thread
 
     def take(self, message: object) -> bool:
-        """A packet came in, or an answer of the registrar's; whether it was one.
+        """Take a packet, or an answer of the registrar. False if *message* is neither.
 
-        Raises nothing: what is malformed is refused, counted and logged.
+        Raises nothing: a malformed message is refused, counted and logged.
         """
         with undisturbed:  # on the in-process base this is the program's own thread
             try:
@@ -130,23 +131,23 @@ class Endpoint(Internal):
             return True
 
     def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
-        """A packet came from *address* as a parcel. Raises nothing, as `take`."""
+        """Take a packet that came from *address* as a parcel. Raises nothing, like `take`."""
         try:
             self.delivery.take_parcel(data, address)
         except Exception as error:
             self.core.refuse("a parcel", error)
 
     def turn(self) -> None:
-        """The mailbox thread was woken: do what other threads left undone."""
+        """Do the work that other threads left. Called when the mailbox thread was woken."""
         core = self.core
         with undisturbed:
             core.woken = False
             self.deaths.leave()
-            if core.discards or self.delivery.left:  # or a step of another thread's did it all
+            if core.discards or self.delivery.left:  # else a step of another thread did it all
                 core.step(list, gather=False)
 
     def tick(self) -> float | None:
-        """Do what is due now. Returns the seconds until there is something to do again."""
+        """Do everything that is due now. Returns the seconds until something is due again."""
         now = time.monotonic()
         with undisturbed:
             # An interrupt may have kept the bell from ringing: see `Core.wake`.
@@ -159,7 +160,7 @@ class Endpoint(Internal):
         return self.pause()
 
     def pause(self) -> float | None:
-        """Seconds until `tick` has something to do; None if nothing is waited for."""
+        """Seconds until `tick` has something to do; None if it has nothing to wait for."""
         now = time.monotonic()
         with self.core.lock:
             ends = (self.delivery.deadline(), self.deaths.deadline(), self.waits.deadline())
@@ -167,14 +168,14 @@ class Endpoint(Internal):
         return max(0.0, min(dues) - now) if dues else None
 
     def count(self) -> Counters:
-        """The counters now, when what other threads left undone is done."""
+        """The counters now, after the work that other threads left."""
         self.turn()
         return self.counting.read()
 
     # ---- the end
 
     def close(self, reason: str, error: FarrefError | None = None) -> None:
-        """End: every wait fails, with a `SystemDownError` or *error*; nothing more is sent."""
+        """End. Every wait fails with a `SystemDownError` or *error*; nothing more is sent."""
         core = self.core
         with core.lock:
             if error is not None:

@@ -1,7 +1,7 @@
 """Running an actor's handlers: each message once, on the actor's loop, and errors reported.
 
-A message from another endpoint is unpickled here, never in Thespian's thread. Its own hold on the
-references in it ends when its handler has.
+A message from another endpoint is unpickled here, never in Thespian's thread. The message holds
+the references in it until its handler has ended.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Handlers:
         self._loop = loop
         self._send = send
         self.endpoint: Endpoint
-        """The actor's; set when it becomes one. Nothing is handled before."""
+        """The actor's endpoint. It is set before the first message is handled."""
 
     # ---- Thespian's thread
 
@@ -49,13 +49,13 @@ class Handlers:
         self._loop.queue(lambda: self._handle(message, sender, ()))
 
     def queue_cargo(self, cargo: Cargo, address: ActorAddress) -> None:
-        """Have a message of another endpoint's handled."""
+        """Have a message from another endpoint handled."""
         tag = getattr(cargo.payload, "tag", None)
         sender = ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address
         self._loop.queue(lambda: self._deliver(cargo, sender))
 
     def queue_last(self, message: Any, sender: ActorAddress) -> threading.Event:
-        """Have the exit request handled; set when it is."""
+        """Have the exit request handled. The event is set when that is done."""
         done = threading.Event()
 
         async def last() -> None:
@@ -86,13 +86,13 @@ class Handlers:
     def _handle(
         self, message: Any, sender: ActorAddress, descriptors: tuple[Descriptor, ...]
     ) -> Any:
-        """Handle *message*; if its handler is `async`, returns the coroutine that does the rest."""
+        """Handle *message*. If its handler is `async`, returns the coroutine for the rest."""
         endpoint = self.endpoint
         result = None
         try:
             with running_in(endpoint.core):
-                # The class's method, not the instance's (which is the mailbox): a decorator
-                # such as Thespian's `troupe` may have put its own in that place.
+                # Of the class: the instance's attribute is the mailbox's method. A decorator such
+                # as Thespian's `troupe` may have replaced the class's.
                 result = type(self._actor).receiveMessage(self._actor, message, sender)
         except BaseException as error:  # `sys.exit()` in a handler must not end the loop
             self._report(message, sender, error)
@@ -113,13 +113,13 @@ class Handlers:
         try:
             with running_in(endpoint.core):
                 await handler.take()
-        except BaseException as error:  # a CancelledError too: nothing else tells the sender
+        except BaseException as error:  # a CancelledError too, or the sender would never know
             self._report(message, sender, error)
         del message
         endpoint.core.release(descriptors)
 
     def _report(self, message: Any, sender: ActorAddress, error: BaseException) -> None:
-        """A handler raised: once, and its sender is told, as Thespian tells it."""
+        """Log a handler's error, and tell the sender as Thespian does."""
         endpoint = self.endpoint
         details = details_of(error)
         if endpoint.spans is not None:

@@ -1,9 +1,10 @@
 """The mailbox of a `RefActor`: Thespian's thread on one side, the user's code on the other.
 
-Thespian calls it with every message that reaches the actor. Protocol work is done at once,
-in that thread. What is the user's goes, in order of arrival, to the actor's `Loop`, where
-`Handlers` run one at a time and interleave only where an `async` one awaits. So control never
-waits for a handler, however long it takes. What leaves the actor goes through its `ActorPort`.
+Thespian calls the mailbox with every message that reaches the actor, in Thespian's thread. That
+thread does the protocol's work at once, and passes the user's messages on, in order of arrival, to
+the actor's `Loop`. There `Handlers` run one at a time, and interleave only where an `async` one
+awaits. So control messages never wait for a handler, however long it takes. Everything that the
+actor sends goes through its `ActorPort`.
 """
 
 from __future__ import annotations
@@ -65,25 +66,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL = 5e-5
-"""Seconds for which computing threads of the user's may keep the interpreter from the mailbox.
+"""Seconds for which the user's computing threads may keep the interpreter from the mailbox.
 
-Python's own 5 ms, for each hop of a share and each busy thread, add up to tenths of a second.
-Worse, a loop that lets go of the interpreter for a moment (any system call) and takes it back
-before the interval is over wins that race nearly always, and the mailbox waits for seconds: only
-a thread that has waited for a whole interval is let in for certain. So it is shorter than such
-loops are. Computing threads pay up to a tenth, and only where there are several.
+Python's default is 5 ms. Over the hops of a share, with several busy threads, these add up to
+tenths of a second. A loop of system calls is worse: each call lets go of the interpreter, and the
+loop takes it back before the interval is over. It nearly always wins that race, so the mailbox
+waits for seconds: only a thread that has waited for a whole interval is sure to get in. So this
+interval is shorter than one round of such loops. It costs computing threads up to a tenth of
+their time, and only where there are several.
 """
 LAST_HANDLERS = 8.0
-"""Seconds that an actor has for the handlers of what came before its exit request.
+"""Seconds that an actor has, after its exit request, for the handlers of earlier messages.
 
-Thespian gives up waiting for an actor's exit after 10.
+Thespian waits 10 seconds for an actor's exit.
 """
 LAST_WORDS = 1.0
-"""Seconds that functions have to end whose waits the actor's end has ended."""
+"""Seconds that functions have to end after the actor's end has failed their waits."""
 
 
 class Mailbox:
-    """What Thespian calls for one actor: its way to become an endpoint, to work, and to end."""
+    """One actor, as Thespian calls it: it becomes an endpoint, works, and ends."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
@@ -93,22 +95,23 @@ class Mailbox:
         self.port = ActorPort(actor, self._loop)
         self._children = Children(actor)
         self._stash: list[tuple[Any, ActorAddress]] = []
-        """What came before the registrar said how this system works."""
+        """Messages that came before the registrar told this actor the system's settings."""
         self._joined = False
         self._registrar: ActorAddress | None = None
-        """Once it has introduced itself there, created by an actor that knows nothing of us."""
+        """The registrar, once this actor has introduced itself there. Only for an actor whose
+        creator is no endpoint."""
         self._nobody = False
-        """It ends before the registrar had said who it is."""
+        """It ends before the registrar has given it an identity."""
         self._alarm = Alarm(self.port.nudge_after)
 
     # ---- Thespian's thread
 
     def receive(self, message: Any, sender: ActorAddress) -> ThespianWatch | None:
-        """Take one Thespian message. Nothing escapes, or the framework would repeat it."""
+        """Take one Thespian message. Raises nothing, or the framework would repeat the message."""
         try:
             if self.port.enter():
-                # What a forked process inherited is not ours to collect, and collecting it
-                # again and again would copy every page of it.
+                # Objects inherited by a forked process are not ours to collect, and each
+                # collection would copy every page of them.
                 gc.freeze()
                 sys.setswitchinterval(SWITCH_INTERVAL)
                 if not self.port.takes_parcels:  # our own base has done it
@@ -123,7 +126,7 @@ class Mailbox:
         return self.port.watch()
 
     def receive_parcel(self, parcel: Raw, sender: ActorAddress) -> None:
-        """Take a packet of *sender*'s. Nothing escapes."""
+        """Take a packet of *sender*'s. Raises nothing."""
         if not self._joined or self.endpoint is None:
             self.receive(parcel, sender)
             return
@@ -152,7 +155,7 @@ class Mailbox:
                 self._end_as_nobody()
             case _ if self.endpoint is None:
                 self._stash.append((message, sender))
-                if not isinstance(message, Envelope | Raw):  # sent to who the welcome says we are
+                if not isinstance(message, Envelope | Raw):  # these need the welcome's identity
                     self._introduce_myself()
         endpoint = self.endpoint
         if endpoint is None:
@@ -185,7 +188,7 @@ class Mailbox:
         self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
     ) -> None:
         if self.endpoint is not None or self._registrar is not None:
-            return  # it introduced itself before the welcome came
+            return  # the actor introduced itself before the welcome came
         self._become(me, registrar, settings, threads)
         self._join(me, registrar)
 
@@ -200,9 +203,9 @@ class Mailbox:
         endpoint.core.address = self._actor.myAddress
         endpoint.core.actor = self._actor
         if self.port.runs_by_itself:
-            enter_program(endpoint.core)  # in a process of its own: for threads that users start
-            # It ends with the actor. Who waits may lead the loop, and so handle the exit itself:
-            # the moment for its `finally` is at the very end, in Python's own thread.
+            enter_program(endpoint.core)  # threads that users start find it
+            # The pool ends with the actor. A waiting function may lead the loop, and so handle
+            # the exit itself. Its `finally` runs at the very end, in Python's own thread.
             Finalize(None, endpoint.core.pool.finish, (LAST_WORDS,), exitpriority=0)
             Finalize(None, telemetry.flush, exitpriority=-1)
         self.endpoint = self._handlers.endpoint = endpoint
@@ -217,9 +220,9 @@ class Mailbox:
         Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
-        """Created by an actor that knows nothing of us: find the registrar by its name.
+        """Find the registrar by its global name, for an actor whose creator is no endpoint.
 
-        It is who we are that it says then.
+        The registrar's answer gives this actor its identity.
         """
         if self._registrar is None:
             self._registrar = bases.of_the_system(self._actor, Registrar, REGISTRAR)
@@ -236,14 +239,14 @@ class Mailbox:
             self._unstash()
 
     def _end_as_nobody(self) -> None:
-        """It is to end before anybody has said who it is: by any number, which dies with it."""
+        """End with a random number as identity: nobody has given this actor one."""
         registrar = self._registrar or bases.of_the_system(self._actor, Registrar, REGISTRAR)
         me = WorkerId(self._nickname(), secrets.randbits(63))
         self._nobody = True
         self._become(me, registrar, Settings(), None)
 
     def _unstash(self) -> None:
-        """Handle what came before the registrar had answered."""
+        """Handle the messages that came before the registrar's answer."""
         self._joined = True
         stash, self._stash = self._stash, []
         for early, sender in stash:
@@ -258,27 +261,27 @@ class Mailbox:
             self._do_left()
         self._do_left()
         if self.endpoint is not None:
-            self.endpoint.registry.leave()  # its parent, who would tell, may be gone
+            self.endpoint.registry.leave()  # its parent, which would report it, may be gone
             if self._nobody:
                 self.endpoint.registry.leave(WorkerId(self._nickname(), 0))  # if it has joined
         self.close()
 
     def _do_left(self) -> None:
-        """What the last handlers want sent, or created; and what waits for company still."""
+        """Send and create for the last handlers, and send the messages that wait for others."""
         self.port.do_left()
         if self.endpoint is not None:
             self.endpoint.turn()
 
     def close(self) -> None:
-        """End the endpoint and its loop; what still waits fails. Safe to call again."""
+        """End the endpoint and its loop; open waits fail. Safe to call again."""
         if self.endpoint is not None:
             self.endpoint.close(f"{self._name()} exits")
         self._loop.stop()
 
-    # ---- what the actor's own methods do, in any thread
+    # ---- the actor's own methods, in any thread
 
     def send(self, address: ActorAddress, message: Any) -> None:
-        """Send to an endpoint as a reference message, to a plain actor as Thespian does."""
+        """Send to an endpoint as a reference message, to a plain actor as an ordinary one."""
         endpoint = self._running()
         if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
             self.port.post(address, message)
@@ -292,9 +295,9 @@ class Mailbox:
         endpoint.calls.tell(info, message, tag)
 
     def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
-        """Create a child; a `RefActor` is told who it is, so that it can be sent to at once.
+        """Create a child. A `RefActor` gets its identity at once, so it can be sent to at once.
 
-        Waits for the registrar, which gives it a number.
+        Waits for the registrar, which gives the child its number.
         """
         endpoint = self._running()
         if isinstance(actor_class, type):

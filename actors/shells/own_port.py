@@ -1,8 +1,8 @@
-"""A program's endpoint on our own base: whichever thread waits runs it.
+"""A program's endpoint on our own base: the thread that waits runs it.
 
-A thread in the background receives, so that the program takes part in the protocol while it does
-nothing. But a thread that waits for a reply receives that itself, and all that comes before it: so
-no thread is woken for a call (see `base.lead`). Any thread sends.
+A background thread receives, so the program takes part in the protocol while it is idle. But a
+thread that waits for a reply receives the reply itself, and everything that comes before it. So a
+call wakes no thread (see `base.lead`). Any thread sends.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class OwnPort(Receiver, SelfRunning):
         endpoint.core.brief.looks = self._loop.looks
 
     def stop(self) -> None:
-        """Receive no more. What was sent is written."""
+        """Receive no more. Messages sent before are written."""
         with self._loop.lent():
             self._stopping = True
             self._transport.abort_run()
@@ -72,12 +72,12 @@ class OwnPort(Receiver, SelfRunning):
             self._context.__exit__(None, None, None)
 
     def end(self) -> None:
-        """Nothing of this program listens any more; the actors are other processes' affair."""
+        """Stop listening. The actors are other processes and end themselves."""
         with contextlib.suppress(Exception):  # Thespian's shutdown may have closed it
             self._main.transport.close()
 
     def post(self, address: ActorAddress, message: object) -> None:
-        """The thread that runs writes what the kernel does not take at once."""
+        """Send. What the kernel does not take at once is written by the thread that runs."""
         if not self._transport.closed:
             undelivered = self._base._undeliverable
             self._transport.enqueue(None, UserIntent(address, message, undelivered))
@@ -86,9 +86,9 @@ class OwnPort(Receiver, SelfRunning):
         bases.nudge(self._transport, Nudge())
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """The calling thread receives, unless another one that waits does."""
+        """Receive in the calling thread, unless another waiting thread does."""
         end = time.monotonic() + timeout
-        if self._loop.is_runner():  # a signal handler has interrupted another wait
+        if self._loop.is_runner():  # in a signal handler that has interrupted another wait
             with self._loop.lent():
                 return super().wait(future, timeout)
         if lead_until(self._loop, future, timeout):
@@ -97,7 +97,7 @@ class OwnPort(Receiver, SelfRunning):
             return super().wait(future, max(0.0, end - time.monotonic()))
 
     def given_up(self) -> None:
-        """The program learns of it from its next error."""
+        """Do nothing: the program learns it from its next error."""
 
     def holds_back(self, address: ActorAddress) -> bool:
         return bases.holds_back(self._transport, address)
@@ -120,7 +120,7 @@ class OwnPort(Receiver, SelfRunning):
                 time.sleep(0.05)  # no busy loop if it fails every time
 
     def _handle(self, envelope: Received) -> bool:
-        """Take one message; whether to go on."""
+        """Take one message. Returns whether to go on."""
         self._receive(envelope.message, envelope.sender)
         return not self._stopping
 

@@ -25,7 +25,7 @@ def refuse_references(message: object, address: ActorAddress) -> None:
         dumps(message, hooks, inert=ActorAddress)
     except NotAnEndpointError:
         raise
-    except FarrefError:  # whether it can be pickled is the framework's business
+    except FarrefError:  # pickling is up to the framework
         for reference in references_in(message, opaque=(Internal,)).references:
             hooks.fork(reference)
 

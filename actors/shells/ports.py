@@ -1,4 +1,4 @@
-"""What the ports of several bases have in common: how they wait, and their wakeups."""
+"""The common parts of the ports of several bases: waits and wakeups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SelfRunning(Port):
-    """What every port has in common where actors run by themselves: whoever waits just waits."""
+    """The common part of ports where actors run by themselves: a waiting thread just waits."""
 
     @property
     def runs_by_itself(self) -> bool:
@@ -30,7 +30,7 @@ class SelfRunning(Port):
         return False
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        # Not `concurrent.futures.wait`, which makes an event and a lock for each of many.
+        # Not `concurrent.futures.wait`: it makes an event and a lock at each call.
         try:
             concurrent.futures.Future.exception(future, timeout)
         except TimeoutError:
@@ -44,19 +44,19 @@ class SelfRunning(Port):
 
 
 def lead_until(loop: RunLoop, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-    """Run *loop* in the calling thread until *future* is done; whether it is.
+    """Run *loop* in the calling thread until *future* is done. Returns whether it is.
 
-    False at once if another thread runs it and goes on.
+    Returns False at once if another thread runs the loop and goes on.
     """
     if not isinstance(future, Future):
         return False
 
     def look(_: object) -> None:
-        if not loop.is_runner():  # nearly always it is that thread that brings the outcome
+        if not loop.is_runner():  # the runner nearly always brings the outcome itself
             loop.look()
 
     def done() -> bool:
-        # Here, where no signal handler raises: it would leave the future's lock taken, for ever.
+        # Signal handlers do not raise here. Elsewhere one could leave the future's lock taken.
         future.tell(look)
         return future.done()
 
@@ -64,31 +64,32 @@ def lead_until(loop: RunLoop, future: concurrent.futures.Future[Any], timeout: f
 
 
 class Alarm:
-    """The wakeups for everything that an endpoint waits for. In the mailbox thread only.
+    """The wakeups of an endpoint. In the mailbox thread only.
 
-    Thespian's cannot be cancelled, and one that nobody needs any more rings all the same. So this
-    counts on each that it has asked for: one that rings early enough is used again, and another
-    is asked for only if it is to ring before all of them. There are as many as different pauses.
+    Thespian's wakeups cannot be cancelled: one that is no longer needed comes all the same. So
+    this class keeps a list of the wakeups to come. If one of them comes early enough, it is used
+    again; a new one is requested only if it has to come before all of them. So there are at most
+    as many wakeups as different pauses.
     """
 
     def __init__(self, nudge_after: Callable[[float], None]) -> None:
-        """*nudge_after* has a wakeup with a `Nudge` come after so many seconds."""
+        """*nudge_after* requests a wakeup with a `Nudge` in a number of seconds."""
         self._nudge_after = nudge_after
         self._due: list[float] = []
-        """A heap: when each of them will ring."""
+        """A heap: the times of the wakeups to come."""
 
     @property
     def due(self) -> tuple[float, ...]:
-        """When each wakeup rings that has been asked for, on the clock of `time.monotonic`."""
+        """The times of the wakeups to come, on the clock of `time.monotonic`."""
         return tuple(self._due)
 
     def rang(self) -> None:
-        """A wakeup has come: the first of those asked for."""
+        """Take note that a wakeup has come: the first of those requested."""
         if self._due:
             heapq.heappop(self._due)
 
     def set(self, endpoint: Endpoint) -> None:
-        """Have one come when *endpoint* has something to do."""
+        """Arrange for a wakeup when *endpoint* has something to do."""
         now = time.monotonic()
         if self._due and self._due[0] <= now + ACK_DELAY:
             return  # nothing can be due sooner than that

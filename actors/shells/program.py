@@ -1,10 +1,10 @@
 """The outside program as an endpoint: it owns, uses and receives like any actor.
 
-On our own base see `own_port`. On another multi-process base a background thread, the *pump*,
-is the only one that touches the program's Thespian context: it receives, and sends what other
-threads leave it, so the program takes part in the protocol while it does nothing. On the
-in-process base there is nothing to run in the background: actors run while the program calls in,
-so every wait of the program's pumps the system itself.
+For our own base see `own_port`. On another multi-process base only a background thread, the
+*pump*, touches the program's Thespian context: it receives, and sends the messages that other
+threads leave it. So the program takes part in the protocol while it is idle. The in-process base
+has no background: actors run only during the program's calls, so each wait of the program pumps
+the system itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 IDLE = 1.0
-"""Seconds that the pump sleeps at most."""
+"""The longest sleep of the pump, in seconds."""
 
 
 class PumpPort(Receiver, SelfRunning):
@@ -60,14 +60,14 @@ class PumpPort(Receiver, SelfRunning):
         self._thread.start()
 
     def stop(self) -> None:
-        """Send what is left, then receive no more."""
+        """Send the remaining messages, then receive no more."""
         self._stopping = True
         self._bell.ring()
         self._thread.join(5)
         self._context.__exit__(None, None, None)
 
     def end(self) -> None:
-        """Nothing of this program listens any more; the actors are other processes' affair."""
+        """Stop listening. The actors are other processes and end themselves."""
         with contextlib.suppress(Exception):  # Thespian's shutdown may have closed it
             self._main.transport.close()
 
@@ -81,9 +81,9 @@ class PumpPort(Receiver, SelfRunning):
         self._bell.ring()
 
     def given_up(self) -> None:
-        """The program learns of it from its next error."""
+        """Do nothing: the program learns it from its next error."""
 
-    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - it does not say
+    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - the base cannot tell
         return False
 
     def largest(self) -> int:
@@ -117,7 +117,7 @@ class PumpPort(Receiver, SelfRunning):
             self.dispatch(message)
 
     def _tick(self, due: float) -> float:
-        """Do what is due; when to come back."""
+        """Do everything that is due. Returns the time of the next call."""
         now = time.monotonic()
         if self.endpoint is None or now < due <= now + ACK_DELAY:
             return due  # nothing can be due sooner than that
@@ -154,12 +154,12 @@ class CallInPort(Receiver):
         self._stopped = False
 
     def start(self) -> None:
-        """Nothing runs in the background."""
+        """Do nothing: nothing runs in the background."""
 
     def stop(self) -> None:
-        """Let the actors settle what the program just sent, then run them no more.
+        """Let the actors settle the program's last messages, then run them no more.
 
-        The system ends next. A thread that pumps meanwhile must not find it half gone.
+        The system ends next. Another thread that pumps must not find it half gone.
         """
         self.pump()
         self._stopped = True
@@ -167,18 +167,18 @@ class CallInPort(Receiver):
             self._pumping.release()
 
     def end(self) -> None:
-        """The system ends, and with it the actors in this process."""
+        """End the actors in this process: the system ends."""
         simple.close_actors(self._base)
 
     def post(self, address: ActorAddress, message: object) -> None:
         simple.put(self._base, self._me, address, message)
 
     def wake(self) -> None:
-        """The next call in has a look."""
+        """Have the next call of the program check for work."""
         simple.rung.set()
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """The actors run meanwhile."""
+        """Wait. The actors run meanwhile."""
         return self.run_until(future.done, timeout)
 
     def call_in(self) -> bool:
@@ -200,13 +200,13 @@ class CallInPort(Receiver):
         return got[0]
 
     def given_up(self) -> None:
-        """The program learns of it from its next error."""
+        """Do nothing: the program learns it from its next error."""
 
     def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
         return False
 
     def largest(self) -> int:
-        """Nothing is copied."""
+        """No limit of a transport: nothing is copied."""
         return bases.largest(None)
 
     def run_until(self, done: Callable[[], bool], timeout: float) -> bool:
@@ -221,7 +221,7 @@ class CallInPort(Receiver):
         return True
 
     def pump(self) -> None:
-        """Run the actors once, unless another thread does."""
+        """Run the actors once, unless another thread runs them."""
         if not self._pumping.acquire(blocking=False):
             return
         try:

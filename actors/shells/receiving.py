@@ -1,4 +1,4 @@
-"""What a program's endpoint does with a message that came, whatever base it runs on."""
+"""A program's endpoint and its incoming messages, on every base."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class Receiver(port.Port):
-    """What both kinds of port do with a message that came in."""
+    """The common part of a program's ports: dispatch of incoming messages."""
 
     def __init__(self) -> None:
         self.endpoint: Endpoint | None = None
         self.become: Callable[[Joined], Endpoint] | None = None
-        """Makes the endpoint, once the registrar has said who this program is."""
+        """Makes the endpoint, once the registrar has given this program its identity."""
         self._early: list[Callable[[], object]] = []
-        """Take, then, the messages that came before."""
+        """Each takes one message that came before the endpoint was made."""
         self.inbox: queue.Queue[Any] = queue.Queue()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
         self.versions: concurrent.futures.Future[object] = concurrent.futures.Future()
@@ -40,7 +40,7 @@ class Receiver(port.Port):
         return 0
 
     def begin(self, message: Any, again: Callable[[], object]) -> None:
-        """Take *message* while there is no endpoint, or have *again* take it once there is.
+        """Take *message* while there is no endpoint, or keep *again* to take it later.
 
         In the mailbox thread.
         """
@@ -65,10 +65,10 @@ class Receiver(port.Port):
                 self._early.append(again)
 
     def serve(self, endpoint: Endpoint) -> None:
-        """*endpoint* is there: messages are for it from now on. In the mailbox thread."""
+        """Begin to pass messages to *endpoint*. In the mailbox thread."""
 
     def dispatch(self, message: Any) -> None:
-        """Have *message* take effect, or lie in the inbox. In the mailbox thread."""
+        """Have *message* take effect, or put it into the inbox. In the mailbox thread."""
         endpoint = self.endpoint
         if endpoint is None:
             self.begin(message, lambda: self.dispatch(message))

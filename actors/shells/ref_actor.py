@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 class RefActor(ActorTypeDispatcher):
     """Subclass it and write handlers ``receiveMsg_Type(self, message, sender)``.
 
-    A handler may be plain or `async`. Handlers run one at a time, in the order in which
+    A handler may be plain or `async`. Handlers run one at a time, in the order in which their
     messages came, and interleave only where an `async` one awaits. They run on an asyncio
-    loop of the actor's own, so any asyncio library works in them; a plain handler that
+    loop of the actor's own, so any asyncio library works in them. A plain handler that
     computes for long holds up the actor's other handlers, but never the protocol.
 
     `send`, `createActor` and `wakeupAfter` are Thespian's. A message to another `RefActor`,
-    or to the program, may contain `RRef`s, is pickled by `send` itself (so what cannot be
-    pickled raises there), takes effect exactly once while both ends live, and arrives in
-    the order sent (G3). One to a plain Thespian actor is an ordinary Thespian message, and
-    must contain no reference (`NotAnEndpointError`).
+    or to the program, may contain `RRef`s. `send` pickles it, so an error of pickling is raised
+    there. It takes effect exactly once while both ends live, and messages arrive in the order
+    in which they were sent (G3). A message to a plain Thespian actor is an ordinary Thespian
+    message, and must contain no reference (`NotAnEndpointError`).
 
-    A handler that raises is not run again; the sender gets Thespian's `PoisonMessage`, or,
+    A handler that raises is not run again. The sender gets Thespian's `PoisonMessage`, or,
     if it waits in `System.ask`, the exception itself.
     """
 
@@ -38,7 +38,7 @@ class RefActor(ActorTypeDispatcher):
         self: RefActor = super().__new__(cls)
         self._mailbox = Mailbox(self)
         # An attribute of the instance hides the class's method: the framework calls the
-        # mailbox, and the mailbox calls the method, whoever decorated it.
+        # mailbox, and the mailbox calls the class's method, decorated or not.
         self.receiveMessage = self._mailbox.receive
         return self
 
@@ -54,7 +54,7 @@ class RefActor(ActorTypeDispatcher):
         self._mailbox.send(targetAddr, msg)
 
     def createActor(self, *args: Any, **kwargs: Any) -> ActorAddress:
-        """Create a child actor, as Thespian's does."""
+        """Create a child actor, like Thespian's `createActor`."""
         return self._mailbox.create(*args, **kwargs)
 
     def wakeupAfter(self, timePeriod: Any, payload: Any = None) -> None:  # noqa: N803
@@ -63,7 +63,7 @@ class RefActor(ActorTypeDispatcher):
 
 
 def _in_mailbox_thread(name: str) -> Any:
-    """Thespian's method *name*, made in the thread that may touch its transport."""
+    """Thespian's method *name*, run in the thread that may touch its transport."""
     method = getattr(Actor, name)
 
     @functools.wraps(method)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class Worker(RefActor):
-    """Runs what `remote`, `rpc_sync` and `rpc_async` send it, and owns what `remote` makes."""
+    """Runs functions for `remote`, `rpc_sync` and `rpc_async`; owns the objects of `remote`."""
 
     def receiveUnrecognizedMessage(self, message: Any, _sender: ActorAddress) -> None:
         """Refuse: a worker has no handlers. The sender gets the error."""
         if isinstance(message, ActorSystemMessage):
-            return  # the framework's own, an exit request for instance
+            return  # a message of the framework, for instance an exit request
         raise TypeError(
             f"a Worker handles no messages, and got a {type(message).__name__}; call functions on "
             "it with remote or rpc_sync, or create a RefActor with a handler for it"

@@ -1,16 +1,15 @@
 """Whole programs of references over the shipped machines, in virtual time, from a seed.
 
-A `Plan` is what happens: a few endpoints make, pass on, lend, nest, alias, call and drop
-references while messages are lost, repeated, delayed and reordered, links are cut and healed, and
-processes crash, freeze and start again. It is a list of acts drawn from a seed. `simulate` plays
-it on the machines that the actors run (`Context`, `Channel`, `Liveness`): nothing in between is
-threads, sockets or clocks, so the same plan takes the same course every time, and minutes pass in
-milliseconds.
+A `Plan` is the course of events. A few endpoints make, pass on, lend, nest, alias, call and drop
+references. Meanwhile messages are lost, repeated, delayed and reordered, links are cut and healed,
+and processes crash, freeze and start again. A plan is a list of acts drawn from a seed. `simulate`
+plays it on the machines of the actors (`Context`, `Channel`, `Liveness`), without threads, sockets
+and clocks. So the same plan takes the same course every time, and minutes pass in milliseconds.
 
-The `Oracle` knows everything, and says what must not happen: an object freed that somebody alive
+The `Oracle` knows everything, and reports every violation: a freed object that a living endpoint
 holds (G4), a wrong value, an error that no death explains, a wait that does not end (G6), and
-anything that is left when all has been let go (G5). A plan that goes wrong is `shrink`-ed to the
-acts that are needed for it.
+anything left after all references have been dropped (G5). `shrink` reduces a plan that goes wrong
+to the acts that are needed for that.
 """
 
 from .oracle import WrongError

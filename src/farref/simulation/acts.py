@@ -1,4 +1,4 @@
-"""What the program of an endpoint does in each act, with the references that it has."""
+"""The acts of an endpoint's program, with the references that it has."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def improvise(node: Node, act: Act) -> bool:
             onward = dice.randrange(NODES)
             program.call(act.other, some, replace(job, ask=None, onward=onward))
         case "call":
-            for _ in range(dice.randint(1, 6)):  # maybe while it is being learned what it is
+            for _ in range(dice.randint(1, 6)):  # maybe before its canonical object is known
                 scene.later(dice.uniform(0.0, 0.2), node, lambda: _method(node, some[0], some, job))
         case "pipeline":
             made = Job("made", seconds, bare=dice.random() < 0.3)
@@ -81,7 +81,7 @@ def improvise(node: Node, act: Act) -> bool:
 
 
 def _own(node: Node) -> None:
-    """``RRef(value)``."""
+    """Make an object, as ``RRef(value)`` does."""
     rref = node.context.own()
     node.scene.oracle.made(rref, node.me)
     node.scene.oracle.accepted(rref)
@@ -90,17 +90,17 @@ def _own(node: Node) -> None:
 
 
 def _method(node: Node, on: RRefId, names: Sequence[RRefId], job: Job) -> None:
-    """A method of the object *on*, if the program has a handle of it still."""
+    """Call a method of the object *on*, if the program still has a handle of it."""
     if on in node.handles and not node.program.is_lost(on):
         node.program.invoke(on, [each for each in names if each in node.handles], job)
         node.do([])
 
 
 def _circle(node: Node, places: Sequence[int], seconds: Sequence[float], *, direct: bool) -> None:
-    """An alias at each of *places*, of the one before it; and the first one of the last one.
+    """Make an alias at each of *places*. Each stands for the one before, the first for the last.
 
-    The function that makes the first one is told of the last one while it runs. If that comes
-    too late, there is no circle.
+    The function that makes the first alias gets the last one while it runs. If that comes too late,
+    there is no circle.
     """
     first = last = None
     for place, each in zip(places, seconds, strict=True):
@@ -116,10 +116,10 @@ def _circle(node: Node, places: Sequence[int], seconds: Sequence[float], *, dire
 def _ring(
     node: Node, to: WorkerId, names: Sequence[RRefId], job: Job, *, alias: bool, made: bool
 ) -> None:
-    """Methods of all *names*, each of which asks the next object, and the last one the first.
+    """Call methods of all *names*. Each asks the next object, and the last one asks the first.
 
-    With *alias* the first one is asked by way of an alias of it; with *made* the function that
-    makes a further object is the last one of the ring.
+    With *alias* the first object is asked by an alias of it. With *made* the ring ends with the
+    function that makes a further object.
     """
     objects, asked = list(names), list(names)
     if alias:
@@ -132,7 +132,7 @@ def _ring(
 
 
 def _ask(dice: random.Random, deep: int = 2) -> Ask:
-    """What a function asks for before it returns, and what that does in turn."""
+    """A request that a function makes before it returns, and the further requests of that."""
     how = dice.choice(("method", "method", "fetch", "wait", "creation", "function"))
     further = _ask(dice, deep - 1) if deep and dice.random() < 0.6 else None
     job = Job("asked", dice.choice((0.0, 0.01, 0.2)), ask=further)

@@ -1,4 +1,4 @@
-"""What a simulated program does: functions, what they ask for, and what comes of it."""
+"""The work of a simulated program: functions, their requests, and the results."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a function does with the references that it gets."""
+    """A function, and its use of the references that it gets."""
 
     tag: str
     seconds: float
     keep: bool = False
-    """It keeps one more handle of each."""
+    """It keeps one more handle of each reference."""
     back: bool = False
-    """It returns them: in a container, in the value that it makes, or,"""
+    """It returns them: in a container, or in the value that it makes (but see `bare`)."""
     bare: bool = False
-    """if it makes a value, the last one bare, which makes an alias of it."""
+    """If it makes a value, it returns the last reference bare: so the object is an alias of it."""
     onward: int | None = None
-    """It lends them to that endpoint, for a call that it does not wait for."""
+    """It lends them to this endpoint, for a call that it does not wait for."""
     ask: Ask | None = None
-    """It asks for something, and waits for the answer before it returns."""
+    """A request whose answer it waits for before it returns."""
     into: RRefId | None = None
-    """Of a one-way message: the references are for the function that makes this object."""
+    """For a one-way message: the references go to the function that makes this object."""
     turn: Turn | None = None
-    """Of a method: which of those that were called on a reference it is."""
+    """For a method: its number among the calls on a reference."""
 
     def __str__(self) -> str:
-        """Nothing: a trace has no payloads, and what is replayed from one is shown alike."""
+        """Empty: a trace has no payloads, so a replay of it shows the same text."""
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a function asks of one of the references that it got, and waits for."""
+    """A request of a function on one of its references. The function waits for the answer."""
 
     how: str
-    """It calls a "method", does a "fetch" or a "wait"; it makes an object by a
-    method, a "creation", and fetches that; or it calls a "function" elsewhere."""
+    """A call of a "method", a "fetch" or a "wait"; a "creation" of an object by a method, and a
+    fetch of it; or a call of a "function" elsewhere."""
     place: int
-    """Which of the references."""
+    """The number of the reference."""
     to: int
-    """Where that function runs."""
+    """The endpoint of that function."""
     job: Job
-    """What the method or the function does; it is lent all the references."""
+    """The work of the method or function, which is lent all the references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of an object, or the answer of one of its methods: it knows whose it is."""
+    """The value of an object, or the answer of one of its methods. It names the object."""
 
     of: RRefId | None
     tag: str = "value"
@@ -75,31 +75,31 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """What takes a value's place."""
+    """An error in place of a value."""
 
     why: str
     of: RRefId | None = None
-    """The object whose value it is; None if it is about one request alone."""
+    """The object with this error as its value; None if it is about one request alone."""
     tag: str = "error"
 
 
 CARRYING = (Call, Create, Invoke, Reply)
-"""Messages that refusals may be about, with references in them."""
+"""Messages with references in them that a refusal may be about."""
 
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A function or handler that runs."""
+    """A running function or handler."""
 
     request: Call | Create | Invoke | Tell
     handles: list[RRefId]
     waits: CallId | None = None
-    """The request of its own that it waits for."""
+    """Its own request that it waits for."""
 
     @property
     def job(self) -> Job:
-        """What the function does."""
-        return self.request.cargo.payload  # type: ignore[return-value]  # nothing else is sent
+        """The work of the function."""
+        return self.request.cargo.payload  # type: ignore[return-value]  # all payloads are jobs
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class Asked:
 
     to: WorkerId
     on: RRefId | None = None
-    """The object that it was made on, as far as its caller knew then."""
+    """The object that it was made on, as far as its caller knew at that time."""
     chain: tuple[RRefId, ...] = ()
     """The objects that wait for the answer."""
     cancelled: bool = False
@@ -117,7 +117,7 @@ class Asked:
 
 
 class Resident(Protocol):
-    """An endpoint, as the oracle, the rings and the scene see it: a `Node`."""
+    """An endpoint, for the oracle, the rings and the scene: a `Node`."""
 
     me: WorkerId
     context: Context
@@ -126,13 +126,13 @@ class Resident(Protocol):
     asleep_until: float
 
     def take(self, sender: WorkerId, packet: Packet) -> None:
-        """A packet came in."""
+        """Take a packet that came in."""
 
     def held(self) -> Iterator[RRefId]:
         """Every handle in this process."""
 
     def announces(self, rref: RRefId, owner: WorkerId) -> bool:
-        """It has asked *owner* to be counted for *rref*, and that may not have come."""
+        """Whether it has asked *owner* to be counted for *rref*, and that may not have arrived."""
 
     def give_up(self, call: CallId) -> None:
-        """The wait for *call* ends by its timeout."""
+        """End the wait for *call* by its timeout."""

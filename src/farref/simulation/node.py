@@ -1,6 +1,6 @@
 """One endpoint of a simulation: the shell, in virtual time, and the functions that run there.
 
-The sender decides what a function does: a `Job` travels as the payload of the message.
+The sender decides the work of a function: a `Job` travels as the payload of the message.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Node(Shell):
     # ---- messages
 
     def take(self, sender: WorkerId, packet: Packet) -> None:
-        """A packet came in."""
+        """Take a packet that came in."""
         if sender in self.context.dead:
             return
         for message in self.links.receive(sender, packet, self.scene.now):
@@ -74,7 +74,7 @@ class Node(Shell):
         self._post()
 
     def tick(self) -> None:
-        """Whatever is due."""
+        """Do everything that is due."""
         now = self.scene.now
         for worker in [each for each, due in self.graves.items() if due <= now]:
             del self.graves[worker]
@@ -87,7 +87,7 @@ class Node(Shell):
         self._post()
 
     def do(self, effects: list[Effect]) -> None:
-        """Carry out *effects* of a step, and send what it has to say."""
+        """Carry out the *effects* of a step, and send its messages."""
         self.obey(effects)
         self._post()
 
@@ -116,7 +116,7 @@ class Node(Shell):
     # ---- deaths
 
     def told_of_death(self, worker: WorkerId) -> None:
-        """*worker* is dead."""
+        """Take the news that *worker* is dead."""
         if worker in self.context.dead or worker == self.me:
             return
         known = self._known()
@@ -131,7 +131,7 @@ class Node(Shell):
         self._post()
 
     def _known(self) -> dict[RRefId, RRefId]:
-        """The aliases here of which it is known what they stand for."""
+        """The aliases here with a known canonical object, and that object."""
         aliases = (each.alias for each in self.context.owners.values() if each.alias is not None)
         return {
             alias.rref: self.context.whereabouts(alias.canonical)
@@ -140,7 +140,7 @@ class Node(Shell):
         }
 
     def _counts(self, worker: WorkerId) -> Iterator[tuple[RRefId, WorkerId]]:
-        """The objects that *worker* is counted for here, with their owners."""
+        """The objects for which *worker* is counted here, with their owners."""
         for owner in self.context.owners.values():
             if worker in owner.forks.values():
                 yield owner.rref, self.me
@@ -149,7 +149,7 @@ class Node(Shell):
                 yield user.rref, user.owner
 
     def announces(self, rref: RRefId, owner: WorkerId) -> bool:
-        """It has asked *owner* to be counted for *rref*, and that may not have come."""
+        """Whether it has asked *owner* to be counted for *rref*, and that may not have arrived."""
         sent = self.links.unacknowledged(owner)
         return any(isinstance(each, ForkRequest) and each.rref == rref for each in sent)
 
@@ -173,7 +173,7 @@ class Node(Shell):
             self.links.send(to, message)
 
     def _made(self, message: Create, owner: WorkerId) -> None:
-        """A creation leaves: asked for here, or passed on for an alias that is asked for it."""
+        """Tell the oracle of a creation that leaves: for this program, or for an alias here."""
         rref = message.rref
         self.scene.oracle.made(rref, owner, message.target)
         for each in self.context.owners.values():
@@ -188,7 +188,7 @@ class Node(Shell):
         super().lose(effect)
 
     def free(self, rref: RRefId) -> None:
-        """Have the oracle check that nobody holds *rref*, and drop its value."""
+        """Have the oracle check that no living endpoint holds *rref*, and drop its value."""
         self.values.pop(rref, None)
         self.scene.freed(rref)
         super().free(rref)
@@ -211,7 +211,7 @@ class Node(Shell):
         self.reject(request, error)
 
     def settle(self, effect: Settle) -> None:
-        """Have the oracle check the answer; the task that waits for it, if any, goes on."""
+        """Have the oracle check the answer. A task that waits for it goes on."""
         call, cargo = effect.reply.call, effect.reply.cargo
         asked = self.asked.pop(call)
         match cargo.payload:
@@ -220,22 +220,22 @@ class Node(Shell):
             case Value(of=of):
                 self.scene.oracle.answered(asked, of)
             case _:
-                pass  # a wait that an alias's owner passed on says only that it is over
+                pass  # the end of a wait, passed on by an alias's owner
         handles = asked.task.handles if asked.task is not None else self.handles
         handles += self.unpickle(cargo)
         self.finish(effect.reply)
         self._go_on(call, asked)
 
     def fail(self, effect: Fail) -> None:
-        """Have the oracle check the failure; the task that waits for it, if any, goes on."""
+        """Have the oracle check the failure. A task that waits for it goes on."""
         asked = self.asked.pop(effect.call)
         self.scene.oracle.failed(asked, effect.worker)
         self._go_on(effect.call, asked)
 
     # ---- functions that run here
 
-    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - no function asks for its sender
-        """Answer a fetch at once; begin a function, which takes the time that its job says."""
+    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - no function uses its sender
+        """Answer a fetch at once. Begin a function, which takes the time that its job says."""
         if isinstance(message, Fetch):
             value = self.values[message.rref]
             copied = message.copy and isinstance(value, Value)
@@ -262,7 +262,7 @@ class Node(Shell):
         self.scene.later(job.seconds, self, lambda: self._ask_or_end(task))
 
     def _keep(self, handles: list[RRefId], where: list[RRefId]) -> None:
-        """One more handle of each of *handles*."""
+        """Hold one more handle of each of *handles*."""
         where += handles
         for each in handles:
             self.context.hold(each)
@@ -272,7 +272,7 @@ class Node(Shell):
             self._end(task)
 
     def _waits(self, task: Task) -> bool:
-        """Whether the function asks for something now, and goes on when that is answered."""
+        """Make the function's request, if it has one. Returns whether the task waits for it."""
         ask, chain = task.job.ask, chain_of(task.request)
         if ask is None or not task.handles:
             return False
@@ -290,7 +290,7 @@ class Node(Shell):
             call = self.program.fetch(made, chain, copy=True, direct=ask.place % 2 == 0)
         else:
             call = self.program.fetch(on, chain, copy=ask.how == "fetch", direct=ask.place % 2 == 0)
-        if call not in self.asked:  # it was not asked at all, or it is answered already
+        if call not in self.asked:  # not asked at all, or answered already
             return False
         asked = self.asked[call]
         asked.task, task.waits = task, call
@@ -300,7 +300,7 @@ class Node(Shell):
         return True
 
     def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
-        """The request that the task of *run* waits for."""
+        """The request that the task of *run* waits for, its number, and no text."""
         call = self._awaits(run)
         return call, call.number if call is not None else 0, ""
 
@@ -311,21 +311,21 @@ class Node(Shell):
         return None
 
     def _go_on(self, call: CallId, asked: Asked) -> None:
-        """*call* is answered: who waits for it may go on."""
+        """Let the task that waits for *call* go on."""
         self.scene.oracle.settled(call)
         if asked.task is not None:
             task, asked.task.waits = asked.task, None
             self.scene.later(0.0, self, lambda: self._end(task))
 
     def give_up(self, call: CallId) -> None:
-        """The wait for *call* ends by its timeout."""
+        """End the wait for *call* by its timeout."""
         self.scene.done["timeout"] += 1
         asked = self.asked[call]
         self._go_on(call, asked)
         asked.task = None
 
     def _end(self, task: Task) -> None:
-        """The function returns."""
+        """Return from the function."""
         request, handles, job = task.request, task.handles, task.job
         self.tasks.remove(task)
         if job.keep:
@@ -357,6 +357,6 @@ class Node(Shell):
         self.finish(request, drops, tuple(brings), value)
 
     def store(self, rref: RRefId, value: Value | Error) -> None:
-        """*rref* has a value."""
+        """Give *rref* its value."""
         self.values[rref] = value
         self.scene.oracle.valued(rref)

@@ -1,11 +1,11 @@
-"""The oracle of a simulation: it sees all endpoints at once, and what is true in all of them.
+"""The oracle of a simulation: it sees all endpoints at once, and checks every result.
 
-A loss is excused only by the death that explains it. No weather changes that. A reference leads
-along its **way**: from alias to alias to the canonical object. An object also **rests on** the one
-whose method made it, and on the way of that one.
+A loss is excused only by the death that explains it. Bad weather excuses nothing. A reference leads
+along its **way**: from alias to alias to the canonical object. An object also **rests on** the
+object with the method that made it, and on the way of that object.
 
 =====================  ==========================================================================
-what somebody gets     what has to be true
+result                 condition
 =====================  ==========================================================================
 a value                It is the canonical object's. A way that ends in a circle has no value.
 no reply (`Fail`)      The endpoint that was asked is dead. It was called by its own name, or it
@@ -18,10 +18,10 @@ An object has an error for a value for one of these reasons:
 
 * `CREATOR`: its creator died, and its owner had not accepted the creation. Or the owner had, and
   the object was freed: then it was freed **too early**, see below.
-* `OWNER`: the owner of an object on its way died, or of one that it rests on. When the owner of the
-  alias knew the canonical object already, only the death of that one's owner will do.
-* `CYCLE`: it is on a circle of aliases, which nobody has broken yet. The others on the circle, and
-  those that lead into it, have the error of this one.
+* `OWNER`: the owner of an object that it rests on died, or of one on its way. If the owner of the
+  alias knew the canonical object already, only the death of that object's owner explains it.
+* `CYCLE`: it is on a circle of aliases that no error has broken yet. The others on the circle, and
+  aliases that lead into it, have the error of this one.
 * It is the result of a creation that was refused.
 
 A request is refused for one of these reasons:
@@ -31,12 +31,12 @@ A request is refused for one of these reasons:
 * `RING`: see `rings`.
 * `CANCELLED`: its caller has cancelled it.
 
-Nobody alive holds an object when it is freed (G4), except in two cases:
+No living endpoint holds an object when it is freed (G4), except in two cases:
 
-* Its creation never came, as its creator died: it has no value, and never had one.
+* Its creation never came, because its creator died: it never had a value.
 * It was freed **too early** (see "Timing of deaths" among the guarantees). A dead endpoint had been
-  counted for this very object, and that count ended before all had heard of all deaths, or while
-  somebody's `ForkRequest` for this object was under way.
+  counted for this very object. That count ended before all had heard of all deaths, or while a
+  `ForkRequest` for this object was under way.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class WrongError(Exception):
-    """Something happened that *guarantee*, such as "G4", excludes."""
+    """A violation of *guarantee*, such as "G4"."""
 
     def __init__(self, guarantee: str, how: str) -> None:
         super().__init__(f"{guarantee}: {how}")
@@ -63,44 +63,44 @@ class WrongError(Exception):
 
 
 class Oracle:
-    """What is true, whoever knows of it."""
+    """The true state of the whole simulation, known or unknown to the endpoints."""
 
     def __init__(self) -> None:
         self.dead: set[WorkerId] = set()
         self._owners: dict[RRefId, WorkerId] = {}
         self._accepted: set[RRefId] = set()
-        """Objects that their owners have, or had."""
+        """Objects with an accepted creation, freed or not."""
         self._valued: set[RRefId] = set()
-        """Objects that have, or had, a value, or an error for one."""
+        """Objects that have, or had, a value or an error."""
         self._stands_for: dict[RRefId, RRefId] = {}
         self._methods_of: dict[RRefId, RRefId] = {}
-        """Objects that a method of another one makes."""
+        """Objects made by a method, and the object of that method."""
         self._broken: set[RRefId] = set()
-        """Aliases that got an error since they are on a circle: there it ends now."""
+        """Aliases on a circle that got an error for that: the circle ends there now."""
         self._freed: set[RRefId] = set()
         self._too_early: set[RRefId] = set()
         self._turns: dict[tuple[WorkerId, RRefId], int] = {}
         self._nested: dict[CallId, tuple[tuple[RRefId, ...], RRefId]] = {}
-        """Requests that a task waits for: the objects that wait with it, and the one asked."""
+        """Requests that tasks wait for: the objects that wait with the task, and the one asked."""
 
     # ---- objects
 
     def made(self, rref: RRefId, owner: WorkerId, on: RRefId | None = None) -> None:
-        """*owner* owns, or will own, *rref*, which a method of *on* makes, if that is given."""
+        """Note that *owner* (soon) owns *rref*, and that a method of *on*, if given, makes it."""
         self._owners[rref] = owner
         if on is not None:
             self._methods_of[rref] = on
 
     def accepted(self, rref: RRefId) -> None:
-        """Its owner has taken the creation of *rref*."""
+        """Note that the owner of *rref* has taken its creation."""
         self._accepted.add(rref)
 
     def aliased(self, rref: RRefId, target: RRefId) -> None:
-        """*rref* stands for *target* from now on."""
+        """Note that *rref* stands for *target* from now on."""
         self._stands_for[rref] = target
 
     def valued(self, rref: RRefId) -> None:
-        """*rref* has a value, or an error for one."""
+        """Note that *rref* has a value, or an error for one."""
         self._valued.add(rref)
 
     def lost(self, rref: RRefId, why: Loss, node: Resident) -> None:
@@ -108,7 +108,7 @@ class Oracle:
         match why:
             case Loss.CREATOR:
                 gone = rref.creator in node.context.dead and rref not in self._accepted
-                explained = gone or rref in self._freed  # who notices that it was freed, says so
+                explained = gone or rref in self._freed  # `got` checks that it was freed too early
             case Loss.OWNER:
                 explained = self._died(self._rests_on(rref) - {rref}, node)
             case _:  # it is on a circle
@@ -120,16 +120,16 @@ class Oracle:
             )
 
     def spared(self, rref: RRefId, canonical: RRefId, node: Resident) -> None:
-        """*node*, which knew *canonical*, lost *rref*. Raises `WrongError` without a reason."""
+        """Check that *node*, which knew *canonical*, may lose *rref*: its owner must be dead."""
         if not self._died({canonical}, node):
             raise WrongError("G4", f"{node.me} knew that {rref} is {canonical}, and gives it up")
 
     def too_early(self, rref: RRefId) -> None:
-        """A dead endpoint counts no more for *rref*, and somebody may come too late."""
+        """Note that a dead endpoint's count of *rref* has ended, and another may come too late."""
         self._too_early.add(rref)
 
     def freed(self, rref: RRefId, nodes: Iterable[Resident]) -> None:
-        """Its owner freed *rref*. Raises `WrongError` if somebody alive holds it (G4)."""
+        """Note that *rref* was freed. Raises `WrongError` if a living endpoint holds it (G4)."""
         self._freed.add(rref)
         if rref in self._too_early or rref not in self._accepted:
             return
@@ -141,17 +141,17 @@ class Oracle:
     # ---- requests
 
     def waits(self, call: CallId, chain: tuple[RRefId, ...], on: RRefId) -> None:
-        """A task that the objects in *chain* wait for now waits for *call*, on the object *on*."""
+        """Note that a task, for which the objects in *chain* wait, waits for *call* on *on*."""
         self._nested[call] = chain, on
 
     def settled(self, call: CallId) -> None:
-        """Nobody waits for *call* any more."""
+        """Note that no task waits for *call* any more."""
         self._nested.pop(call, None)
 
     def refused(
         self, request: Request, why: Refusal, about: Collection[RRefId], node: Resident
     ) -> None:
-        """*node* refuses *request*, which is *about* these. Raises `WrongError` if it may not."""
+        """Check that *node* may refuse *request*, which is *about* these. Raises `WrongError`."""
         match why:
             case Refusal.LOST:
                 ways = {each for rref in about for each in self._rests_on(rref)}
@@ -161,12 +161,12 @@ class Oracle:
                 waits = self._waits_for(target) if target is not None else set()
                 explained = not waits.isdisjoint(getattr(request, "chain", ()))
             case _:
-                explained = why is Refusal.CANCELLED  # whoever gets that, says whether it is right
+                explained = why is Refusal.CANCELLED  # `got` checks that
         if not explained:
             raise WrongError("G6", f"{node.me} refuses {request}: {why.value}; and that is not so")
 
     def ran(self, turn: Turn) -> None:
-        """A method begins. Raises `WrongError` if it overtook one of the same caller's."""
+        """Check that a method overtook none of the same caller. Raises `WrongError` if it did."""
         whose = turn.caller, turn.name
         if turn.number <= self._turns.get(whose, 0):
             raise WrongError(
@@ -175,7 +175,7 @@ class Oracle:
         self._turns[whose] = turn.number
 
     def occupied(self, request: Request, others: Iterable[Request]) -> None:
-        """*request* begins beside *others*. Raises `WrongError` if it has to wait for one."""
+        """Check that *request* may begin beside *others*. Raises `WrongError` if not."""
         target = target_of(request)
         if target is not None and any(target_of(each) == target for each in others):
             raise WrongError("G3", f"{target} runs {request}, and something else, too")
@@ -183,7 +183,7 @@ class Oracle:
     # ---- answers
 
     def answered(self, asked: Asked, content: RRefId | None) -> None:
-        """*content* came for a value. Raises `WrongError` if it is not the value asked for."""
+        """Check that *content* is the value asked for. Raises `WrongError` if not."""
         if asked.on is None:
             return
         if asked.on in asked.chain:
@@ -195,13 +195,13 @@ class Oracle:
             raise WrongError("value", f"{asked.on} has that of {way[-1]}, not of {content}")
 
     def failed(self, asked: Asked, worker: WorkerId) -> None:
-        """*worker* will not reply. Raises `WrongError` unless it is dead, and was asked."""
+        """Check that *worker*, which will not reply, is dead and was asked. Raises `WrongError`."""
         ones = {asked.to} if asked.on is None else {self._owners[r] for r in self._way(asked.on)}
         if worker not in ones & self.dead:
             raise WrongError("G6", f"{asked} failed, and the death of {worker} does not explain it")
 
     def got(self, asked: Asked, error: Error) -> None:
-        """*error* came for a value. Raises `WrongError` if it is about something else."""
+        """Check that *error* may be the answer. Raises `WrongError` if not."""
         if error.why == Refusal.CANCELLED.name and not asked.cancelled:
             raise WrongError("G6", f"{asked} was cancelled, and nobody asked for that")
         if error.of is None:
@@ -212,10 +212,10 @@ class Oracle:
         if existed and error.of not in self._too_early:
             raise WrongError("G4", f"{asked} came too late: {error.of} was freed")
 
-    # ---- what is true
+    # ---- the true state
 
     def turns_at(self, rref: RRefId) -> list[RRefId]:
-        """The objects one of which is busy, or being made, if a request on *rref* has to wait."""
+        """If a request on *rref* has to wait, one of these objects is busy, or being made."""
         found: list[RRefId] = []
         each: RRefId | None = rref
         while each is not None and (each := self._way(each)[-1]) not in found:
@@ -224,7 +224,7 @@ class Oracle:
         return found
 
     def _way(self, rref: RRefId) -> list[RRefId]:
-        """From *rref* to the canonical object; on a circle, to the first that comes again."""
+        """From *rref* to the canonical object; on a circle, to the first repeated object."""
         way = [rref]
         while way[-1] in self._stands_for and way[-1] not in self._broken:
             way.append(self._stands_for[way[-1]])
@@ -233,7 +233,7 @@ class Oracle:
         return way
 
     def _rests_on(self, rref: RRefId) -> set[RRefId]:
-        """*rref*, its way, and the objects whose methods made any of these, with their ways."""
+        """*rref*, its way, and the objects with methods that made any of these, and their ways."""
         edges = self._stands_for, self._methods_of
         return _reached(rref, lambda each: [e[each] for e in edges if each in e])
 
@@ -249,13 +249,13 @@ class Oracle:
         return _reached(rref, waits_for)
 
     def _died(self, rrefs: Iterable[RRefId], node: Resident) -> bool:
-        """Whether *node* knows of the death of somebody who owned one of *rrefs*."""
+        """Whether *node* knows that an owner of one of *rrefs* is dead."""
         owners = filter(None, map(self._owners.get, rrefs))
         return any(owner in node.context.dead for owner in owners)
 
 
 def _reached(rref: RRefId, further: Callable[[RRefId], Iterable[RRefId]]) -> set[RRefId]:
-    """*rref*, and all that *further* leads to, again and again."""
+    """*rref*, and all objects that *further* leads to from it."""
     found: set[RRefId] = set()
     todo = [rref]
     while todo:

@@ -1,8 +1,8 @@
-"""What happens in a simulation: acts, drawn from a seed.
+"""The events of a simulation: acts, drawn from a seed.
 
-An act names nobody's reference: it says which endpoint does what, and a number that picks among
-the references which that one then has. So an act makes sense in any state, one that finds nothing
-to do does nothing, and acts can be left out of a plan (see `shrink`).
+An act names no reference. It names an endpoint, a kind of act, and a number that picks among the
+references that the endpoint has at that time. So an act makes sense in any state: without a fitting
+reference it does nothing, and acts can be left out of a plan (see `shrink`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Weather = Literal["calm", "crashes", "cuts", "storm"]
 WEATHERS: tuple[Weather, ...] = ("calm", "crashes", "cuts", "storm")
 
 GRACE = 40.0
-"""Seconds; see `orphan_grace`. Longer than any notice and a few retransmissions take together."""
+"""Seconds (see `orphan_grace`): longer than any notice and a few retransmissions together."""
 SHORT_GRACE = 0.5
-"""Shorter than the news of a death may take: who makes itself known may come too late."""
+"""Shorter than the news of a death may take: an orphan's announcement may come too late."""
 LONG = 500
-"""Acts from which on a plan is long: in half of the long ones disasters are rare."""
+"""The least number of acts of a long plan. In half of the long plans disasters are rare."""
 RARE = 10
-"""How much rarer. Else no endpoint of a long plan would live for long."""
+"""The factor by which they are rarer. Without it no endpoint of a long plan would live long."""
 
 PROGRAM = {
     "own": 3,
@@ -44,14 +44,14 @@ PROGRAM = {
     "cancel": 1,
     "drop": 14,
 }
-"""What programs do, and how often."""
+"""The acts of programs, and how often each occurs."""
 DISASTERS: dict[Weather, dict[str, int]] = {
     "calm": {},
     "crashes": {"crash": 3},
     "cuts": {"cut": 4, "partition": 2, "nap": 2},
     "storm": {"crash": 2, "cut": 3, "partition": 1, "nap": 2, "freeze": 1},
 }
-"""What befalls them. A nap ends, and a link is healed, before anybody is given up for dead."""
+"""The disasters. A nap ends, and a link heals, before any endpoint is given up for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +72,15 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole course of events. The seed also decides what the network does."""
+    """A whole course of events. The network draws its decisions from the seed, too."""
 
     seed: int
     sharing: Sharing
     weather: Weather
     loss: float
-    """Share of the packets that are lost; half as many are repeated."""
+    """The share of packets that are lost. Half as many are repeated."""
     grace: float
-    """Seconds from the news of a death to the end of what the dead held."""
+    """Seconds from the news of a death to the release of the dead endpoint's references."""
     acts: tuple[Act, ...] = field(repr=False)
 
 
@@ -91,7 +91,7 @@ def draw(
     sharing: Sharing | None = None,
     weather: Weather | None = None,
 ) -> Plan:
-    """The plan of *seed*: *acts* of them, in a discipline and a weather that it decides, too."""
+    """Draw the plan of *seed*, with *acts* acts. The seed decides discipline and weather, too."""
     dice = random.Random(seed)
     how, sky = dice.choice(list(DISCIPLINES)), dice.choice(WEATHERS)
     sharing, weather = sharing or cast("Sharing", how), weather or sky
@@ -100,7 +100,7 @@ def draw(
     rare = dice.choice((1, RARE)) if acts >= LONG else 1
     kinds = {what: often * rare for what, often in PROGRAM.items()} | DISASTERS[weather]
     at, plan = 0.0, []
-    first = ["make"] * min(acts, NODES)  # something to go on with
+    first = ["make"] * min(acts, NODES)  # objects for the other acts
     rest = dice.choices(list(kinds), list(kinds.values()), k=acts - len(first))
     for what in first + rest:
         at += dice.expovariate(10) if dice.random() < 0.8 else 0.0
@@ -110,5 +110,5 @@ def draw(
 
 
 def name_of(number: int) -> str:
-    """What the endpoint at that place is called."""
+    """The name of the endpoint at that place."""
     return chr(ord("A") + number)

@@ -1,4 +1,4 @@
-"""The program of one endpoint in a simulation: what it asks for, and what it keeps."""
+"""The program of one endpoint in a simulation: its requests and its references."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """What the code at the endpoint of *shell* can ask for."""
+    """The requests that the code at the endpoint of *shell* can make."""
 
     def __init__(self, shell: Shell, scene: Scene) -> None:
         self.handles: list[RRefId] = []
-        """Its own; those of the functions that run are theirs."""
+        """The program's own; running functions have theirs."""
         self.asked: dict[CallId, Asked] = {}
         """Unanswered requests, also those of the functions."""
         self._shell = shell
@@ -31,7 +31,7 @@ class Program:
         """Methods called so far on each reference."""
 
     def is_lost(self, rref: RRefId) -> bool:
-        """Its owner is dead, as far as this endpoint knows."""
+        """Whether its owner is dead, as far as this endpoint knows."""
         user = self._shell.context.users.get(self._shell.context.whereabouts(rref))
         if user is None or not user.lost:
             return False
@@ -44,7 +44,7 @@ class Program:
     def call(
         self, other: int, names: Sequence[RRefId], job: Job, chain: tuple[RRefId, ...] = ()
     ) -> CallId | None:
-        """A function on *other* with these references."""
+        """Call a function on *other* with these references."""
         to = self._scene.at(other)
         if to is None or to in self._shell.context.dead:
             return None
@@ -56,13 +56,13 @@ class Program:
     def make(
         self, to: WorkerId, names: Sequence[RRefId], job: Job, on: RRefId | None = None
     ) -> RRefId | None:
-        """An object of *to*'s, made of these references, maybe by a method of the object *on*."""
+        """Make an object of *to* from these references, maybe by a method of the object *on*."""
         if to in self._shell.context.dead:
             return None
         job = job if on is None else self._in_turn(job, on)
         cargo = self._lent(to, names, job, replies=False)
         rref, effects = self._shell.context.create(to, cargo, on)
-        # It may be held back, and never leave.
+        # Now, because the creation may be held back and never leave.
         self._scene.oracle.made(rref, to, on)
         self.handles.append(rref)
         self._shell.obey(effects)
@@ -71,7 +71,7 @@ class Program:
     def invoke(
         self, on: RRefId, names: Sequence[RRefId], job: Job, chain: tuple[RRefId, ...] = ()
     ) -> CallId:
-        """A method of the object *on*, which gets these references."""
+        """Call a method of the object *on* with these references."""
         to = self._shell.context.owner_of(on)
         where = self._shell.context.whereabouts(on)
         cargo = self._lent(to, names, self._in_turn(job, on))
@@ -83,7 +83,7 @@ class Program:
     def fetch(
         self, rref: RRefId, chain: tuple[RRefId, ...] = (), *, copy: bool, direct: bool
     ) -> CallId:
-        """The value, or whether there is one."""
+        """Fetch the value, or (without *copy*) wait until there is one."""
         where, to = self._shell.context.whereabouts(rref), self._shell.context.owner_of(rref)
         call, effects = self._shell.context.fetch(rref, chain, copy=copy, direct=direct)
         self.asked[call] = Asked(to, where, chain)
@@ -91,7 +91,7 @@ class Program:
         return call
 
     def tell(self, other: int, names: Sequence[RRefId], job: Job) -> None:
-        """A one-way message."""
+        """Send a one-way message."""
         to = self._scene.at(other)
         if to is None or to in self._shell.context.dead:
             return

@@ -1,13 +1,14 @@
-"""Rings of tasks that wait for each other, by the books of the whole world.
+"""Rings of tasks that wait for each other, in the true state of the whole world.
 
-A task waits for one request at most. That waits for one task at most: the one that runs it, or the
-one that uses its object, makes that, or uses the object a method of which is to make that. So each
-task has one way out. What is still under way, or held back by its caller, will come there.
+A task waits for one request at most. A request waits for one task at most. That task runs the
+request, makes its object, or uses its object; or it uses the object with the method that will make
+that object. So each task waits for one task at most. A request that is under way, or held back by
+its caller, will wait for the same task.
 
-* Who is refused for a ring waited in it, at a moment when its probe was on the second lap.
-* A ring has one victim. It ends, so these very tasks are in no other ring together.
-* No ring lasts for longer than two times `SOON`, much shorter than a timeout would be. If none of
-  its tasks waits for a request that is queued, nobody finds it, and one of its waits times out.
+* A request refused for a ring waited in that ring while its probe was on the second lap.
+* A ring has one victim. Its task ends, so the same tasks are in no other ring together.
+* No ring lasts longer than two times `SOON`, which is much shorter than a timeout. But if none of
+  its tasks waits for a queued request, no endpoint finds it, and one of its waits times out.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ if TYPE_CHECKING:
     from .oracle import Oracle
 
 SOON = 15.0
-"""Seconds in which nobody sleeps or is cut off; packets may be lost."""
+"""Seconds between checks, with no endpoint asleep or cut off. Packets may be lost."""
 
 
 class Rings:
-    """Which tasks wait for each other, and which of the requests may be refused for that."""
+    """The tasks that wait for each other, and the requests that may be refused for that."""
 
     def __init__(self, oracle: Oracle, living: Callable[[], Iterable[Resident]]) -> None:
         self._oracle = oracle
         self._living = living
         self._there: set[tuple[Hop, ...]] = set()
-        """Ways of probes that were rings during their second lap."""
+        """The ways of probes that were rings during their second lap."""
         self._broken: set[frozenset[CallId]] = set()
-        """Rings that had a victim."""
+        """The rings that had a victim."""
         self._last: set[frozenset[CallId]] = set()
         self._check_at = SOON
 
     def second_lap(self, way: tuple[Hop, ...]) -> None:
-        """A probe has come round, by *way*, and is going round again."""
+        """Note that a probe has come round by *way*, and begins its second lap."""
         if self._ring(way[-1].run) == _tasks(way):
             self._there.add(way)
 
     def refused(self, request: Request, way: tuple[Hop, ...]) -> None:
-        """*request* is refused, as it waits in the ring *way*. Raises `WrongError` if not so."""
+        """Check that *request*, refused for the ring *way*, waits in it. Raises `WrongError`."""
         tasks = _tasks(way)
         if way not in self._there or self._asked_as(request.call) != way[-1].call:
             raise WrongError("G6", f"{request} is refused, and {way} was no ring")
@@ -57,12 +58,12 @@ class Rings:
         self._broken.add(tasks)
 
     def disturbed(self, until: float) -> None:
-        """Somebody sleeps, or cannot be reached, until then: what waits so long says nothing."""
+        """Put checks off: until then an endpoint sleeps or is cut off, so long waits are normal."""
         self._last = set()
         self._check_at = max(self._check_at, until + SOON)
 
     def look(self, now: float) -> None:
-        """Raise `WrongError` if a ring lasts for too long, and has to be found."""
+        """Raise `WrongError` if a ring lasts too long although an endpoint can find it."""
         if now < self._check_at:
             return
         self._check_at = now + SOON
@@ -72,7 +73,7 @@ class Rings:
         self._last = rings
 
     def _time_out(self, ring: frozenset[CallId]) -> None:
-        """*ring* lasts for too long: its least task gives up, if nothing else can end it."""
+        """End *ring*, which lasts too long: its least task gives up, if nothing else can end it."""
         tasks = self._tasks()
         awaited = {tasks[run][0].waits for run in ring}
         owners = (owner for node in self._living() for owner in node.context.owners.values())
@@ -85,7 +86,7 @@ class Rings:
                 node.give_up(call)
 
     def _ring(self, run: CallId) -> frozenset[CallId]:
-        """The tasks of the ring that *run* is in, if it is in one."""
+        """The tasks of the ring that *run* is in; empty if it is in none."""
         tasks = self._tasks()
         way, each = [run], self._after(run, tasks)
         while each is not None and each not in way:
@@ -109,7 +110,7 @@ class Rings:
         return None
 
     def _asked_as(self, call: CallId) -> CallId:
-        """The request that *call*, which aliases' owners may have passed on, was at first."""
+        """The original request of *call*, which owners of aliases may have passed on."""
         for node in self._living():
             waiting = node.context.waiting.get(call)
             if waiting is not None and waiting.relay is not None:
@@ -117,7 +118,7 @@ class Rings:
         return call
 
     def _tasks(self) -> dict[CallId, tuple[Task, Asked | None]]:
-        """All of the living, but for handlers, which nobody waits for; and what each has asked."""
+        """The living endpoints' tasks and their requests. No handlers: no task waits for one."""
         return {
             task.request.call: (task, node.asked.get(task.waits) if task.waits else None)
             for node in self._living()
@@ -127,5 +128,5 @@ class Rings:
 
 
 def _tasks(way: tuple[Hop, ...]) -> frozenset[CallId]:
-    """Those among the waits that are not aliases', nor of requests that are held back."""
+    """The tasks among the hops: no waits of aliases, nor of requests that are held back."""
     return frozenset(hop.run for hop in way if hop.number)

@@ -1,4 +1,4 @@
-"""What the endpoints of a simulation share: virtual time, the network, the oracle, and the rings.
+"""The common part of a simulation's endpoints: virtual time, network, oracle and rings.
 
 Time jumps from one event to the next.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Scene:
-    """Time, and everything between the endpoints *places*, some of which are empty."""
+    """Time, and everything between the endpoints in *places*, some of which are empty."""
 
     def __init__(self, plan: Plan, places: Sequence[Resident | None]) -> None:
         self.plan = plan
@@ -39,23 +39,23 @@ class Scene:
         self._order = itertools.count()
         self._ticks: dict[WorkerId, float] = {}
 
-    # ---- who is there
+    # ---- the endpoints
 
     def living(self) -> list[Resident]:
-        """All who are not dead."""
+        """All living endpoints."""
         return [each for each in self._places if each is not None]
 
     def at(self, number: int) -> WorkerId | None:
-        """Who is at that place now."""
+        """The endpoint at that place now."""
         there = self._places[number]
         return there.me if there is not None else None
 
     def freed(self, rref: RRefId) -> None:
-        """Its owner has freed it."""
+        """Tell the oracle that the owner of *rref* has freed it."""
         self.oracle.freed(rref, self.living())
 
     def too_early(self, rref: RRefId, owner: WorkerId) -> None:
-        """An endpoint stops counting a dead one for *rref*: tell the oracle if too early."""
+        """Tell the oracle if a dead endpoint's count of *rref* ends too early."""
         others = self.living()
         unaware = any(dead not in each.context.dead for each in others for dead in self.oracle.dead)
         if unaware or any(each.announces(rref, owner) for each in others):
@@ -65,33 +65,33 @@ class Scene:
 
     @property
     def quiet(self) -> bool:
-        """Nothing will happen any more."""
+        """Whether nothing will happen any more."""
         return not self._events
 
     def later(self, seconds: float, who: Resident | None, do: Callable[[], object]) -> None:
-        """Call *do* in so many seconds, unless *who*, if given, has died by then."""
+        """Call *do* in that many seconds, unless *who*, if given, has died by then."""
         heapq.heappush(self._events, (self.now + seconds, next(self._order), who, do))
 
     def wake_at(self, who: Resident, due: float | None, tick: Callable[[], object]) -> None:
-        """*who* has something to do at *due*, by *tick*."""
+        """Call *tick* of *who* at *due*."""
         if due is not None and due < self._ticks.get(who.me, float("inf")):
             self._ticks[who.me] = due
 
             def wake() -> None:
-                if self._ticks.get(who.me) == due:  # else an earlier one has taken its place
+                if self._ticks.get(who.me) == due:  # else an earlier one has replaced it
                     del self._ticks[who.me]
                     tick()
 
             self.later(max(0.0, due - self.now) + 1e-6, who, wake)
 
     def run_until(self, end: float) -> None:
-        """Let happen what is due by *end*."""
+        """Play all events that are due by *end*."""
         while self.step(end):
             pass
         self.now = max(self.now, end)
 
     def step(self, end: float) -> bool:
-        """The next event, if there is one before *end*."""
+        """Play the next event. Returns False if there is none before *end*."""
         if not self._events or self._events[0][0] > end:
             return False
         at, _, who, do = heapq.heappop(self._events)
@@ -108,7 +108,7 @@ class Scene:
     # ---- the network
 
     def send(self, sender: WorkerId, packets: list[tuple[WorkerId, Packet]]) -> None:
-        """These packets leave *sender*, as bytes."""
+        """Send these packets of *sender*, as bytes."""
         for to, packet in packets:
             data, payloads = encode(packet)
             for seconds in self.network.delays(sender.name, to.name, self.now):

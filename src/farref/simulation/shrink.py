@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from .world import Outcome
 
 MOST = 200_000
-"""Acts that it plays at most, in all its tries together: a few minutes, however long the plan."""
+"""The most acts played in all tries together: a few minutes, for a plan of any length."""
 
 
 def shrink(plan: Plan) -> Plan:
-    """*plan* without the acts that it can do without, if it goes wrong; else as it is."""
+    """*plan* without the acts that are not needed for its failure; unchanged if it has none."""
     first = simulate(plan)
     if first.wrong is None:
         return plan
@@ -28,7 +28,7 @@ def shrink(plan: Plan) -> Plan:
         outcome = simulate(replace(plan, acts=tuple(acts)))
         return outcome if outcome.kind == first.kind else None
 
-    # Nothing that comes after the moment at which it went wrong is needed.
+    # Acts after the moment of the failure are not needed.
     acts = [act for act in plan.acts if act.at <= first.seconds]
     size = max(1, len(acts) // 2)
     while left > 0:

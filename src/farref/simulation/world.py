@@ -1,8 +1,8 @@
-"""The world of a simulation: the lives of its endpoints, and what befalls them.
+"""The world of a simulation: the lives of its endpoints, and the disasters.
 
-A death becomes known to each of the others after a while
-of its own, as notices do; who is silent for too long is given up by a watcher, the registrar's
-part (`Liveness`), and does nothing more when it wakes.
+Each endpoint learns of a death after its own delay, as by a notice. An endpoint that is silent for
+too long is given up by a watcher (`Liveness`, the registrar's part), and does nothing when it
+wakes.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from .plan import Act, Plan
 
 NOTICE = 1.0
-"""Seconds that the news of a death takes at most."""
+"""The most seconds until an endpoint learns of a death."""
 SILENCE = 5
 """Seconds without a beat after which an endpoint is given up."""
 AFTERWARDS = 6000.0
-"""Seconds after the last act within which everything has to have come to rest."""
+"""Seconds after the last act in which everything must come to rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a plan."""
+    """The result of a plan."""
 
     plan: Plan
     wrong: str | None
@@ -46,13 +46,13 @@ class Outcome:
     kind: str
     """The guarantee, or the kind of error, alone."""
     seconds: float
-    """Virtual ones."""
+    """Virtual seconds."""
     done: Counter[str]
-    """Acts that found something to do, and what the network did."""
+    """Acts that did something, and decisions of the network, with their numbers."""
 
 
 def simulate(plan: Plan, trace: Path | None = None) -> Outcome:
-    """Play *plan* to its end, or to the first thing that goes wrong.
+    """Play *plan* to its end, or to its first failure.
 
     With *trace*, a folder, every endpoint records its steps there, as actors do.
     """
@@ -62,7 +62,7 @@ def simulate(plan: Plan, trace: Path | None = None) -> Outcome:
         world.play()
     except WrongError as error:
         wrong, kind = str(error), error.guarantee
-    except Exception as error:  # whatever it is, its seed is worth knowing
+    except Exception as error:  # any error: its seed is worth knowing
         kind = type(error).__name__
         wrong = f"{kind}: {error}"
     world.close()
@@ -73,7 +73,7 @@ def simulate(plan: Plan, trace: Path | None = None) -> Outcome:
 
 
 class World:
-    """The endpoints, their lives, and what befalls them."""
+    """The endpoints, their lives, and the disasters."""
 
     def __init__(self, plan: Plan, trace: Path | None) -> None:
         self.plan = plan
@@ -88,7 +88,7 @@ class World:
             self._start(number)
 
     def play(self) -> None:
-        """All acts, then everybody lets go of everything, and nothing may be left."""
+        """Play all acts; then all endpoints drop all references, and nothing may be left."""
         for act in self.plan.acts:
             self.act(act)
         self.scene.run_until(self.scene.now + 20.0)
@@ -103,7 +103,7 @@ class World:
         self._check_end()
 
     def close(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         for tracer in self._tracers:
             tracer.close()
 
@@ -125,7 +125,7 @@ class World:
             node.context.bury(dead)
 
     def _end(self, node: Node) -> None:
-        """Its process is gone."""
+        """End the process of *node*."""
         number = self.nodes.index(node)
         self.nodes[number] = None
         self.scene.oracle.dead.add(node.me)
@@ -139,7 +139,7 @@ class World:
         self.scene.later(again, None, lambda: self._start(number))
 
     def _sleep(self, node: Node, seconds: float) -> None:
-        """It is stopped, and beats no more, for so long; too long, and it is given up."""
+        """Stop *node* for so long: it does not beat. After too long a silence it is given up."""
         node.asleep_until = self.scene.now + seconds
         self.scene.rings.disturbed(node.asleep_until)
         if seconds > SILENCE:
@@ -149,12 +149,12 @@ class World:
         self._liveness.watch(node.me)
         silent = [self._liveness.turn() for _ in range(SILENCE)]
         if node in self.nodes and silent[-1] == [node.me]:
-            self._end(node)  # fenced: whatever it does when it wakes, nobody takes it
+            self._end(node)  # fenced: nobody takes its messages when it wakes
 
     # ---- acts
 
     def act(self, act: Act) -> None:
-        """The next act, after all that comes before it."""
+        """Play *act*, after everything before it."""
         self.scene.run_until(act.at)
         node = self.nodes[act.who]
         if node is None or node.asleep_until > self.scene.now:
@@ -183,7 +183,7 @@ class World:
                 self._cut(side, set(range(NODES)) - side, dice)
 
     def _cut(self, here: set[int], there: set[int], dice: random.Random) -> None:
-        """Nothing passes between the two sides, until they are healed."""
+        """Let nothing pass between the two sides for a while."""
         until = self.scene.now + dice.uniform(0.2, 3.0)
         self.scene.rings.disturbed(until)
         for one, other in itertools.product(here, there):

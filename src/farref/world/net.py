@@ -33,7 +33,7 @@ class Transit:
 
 
 class Net(Generic[ShellT]):
-    """Endpoints, and the messages that have left one and not reached the other."""
+    """Endpoints, and the messages between them that have not arrived."""
 
     def __init__(self) -> None:
         self.endpoints: dict[str, ShellT] = {}

@@ -50,41 +50,41 @@ class Shell(ABC):
         self.inside: dict[RRefId, tuple[RRefId, ...]] = {}
         """The handles in the value of each object that lives here."""
 
-    # ---- what differs
+    # ---- the parts for subclasses
 
     @abstractmethod
     def post(self, to: WorkerId, message: Message) -> None:
-        """*message* leaves for *to*, which may be this endpoint."""
+        """Send *message* to *to*, which may be this endpoint."""
 
     @abstractmethod
     def start(self, sender: WorkerId, message: Request | Tell) -> None:
-        """*message* of *sender* may be handled from now on."""
+        """Handle *message* of *sender*, now or later."""
 
     @abstractmethod
     def settle(self, effect: Settle) -> None:
-        """The reply to a call has come."""
+        """Take the reply to a call."""
 
     def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
-        """The call that the request *run* waits for, the number of that wait, and it in words."""
+        """The call that the request *run* waits for, the number of the wait, and its text."""
         raise NotImplementedError(f"nothing says what {run} waits for")
 
     def refuse(self, effect: Refuse) -> None:
-        """The request is not handled: its caller gets an error."""
+        """Do not handle the request: answer its caller with an error."""
         self.reject(effect.request, "the error")
 
     def lose(self, effect: Lose) -> None:
-        """The object gets an error in place of a value."""
+        """Give the object an error in place of a value."""
         self.obey(self.context.resolve(effect.rref))
 
     def free(self, rref: RRefId) -> None:
-        """The value of *rref* goes, with the handles in it."""
+        """Drop the value of *rref*, with the handles in it."""
         self.drop(self.inside.pop(rref, ()))
 
-    def fail(self, effect: Fail) -> None:  # noqa: B027 - not every program waits
-        """No reply to a call will come."""
+    def fail(self, effect: Fail) -> None:  # noqa: B027 - not all programs wait
+        """Take the news that no reply to a call will come."""
 
-    def stop(self, effect: Stop) -> None:  # noqa: B027 - not every program cancels
-        """A caller cancels a call, which may have begun."""
+    def stop(self, effect: Stop) -> None:  # noqa: B027 - not all programs cancel
+        """Take the cancellation of a call, which may have begun."""
 
     # ---- effects and messages
 
@@ -100,7 +100,7 @@ class Shell(ABC):
             self.tracer.effect(effect)
 
     def carry_out(self, effect: Effect) -> None:
-        """Do as *effect* says."""
+        """Carry out one effect."""
         match effect:
             case Send(to=to, message=message):
                 if self.tracer:
@@ -128,7 +128,7 @@ class Shell(ABC):
                 assert_never(effect)
 
     def receive(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
-        """The machines get *message*, the *number*-th of *sender*."""
+        """Give *message*, the *number*-th of *sender*, to the machines."""
         effects = self.context.receive(sender, message)
         self.taken(sender, message, number)
         self.obey(effects)
@@ -151,7 +151,7 @@ class Shell(ABC):
         return self._share(rrefs, lambda rref: self.context.lend(rref, to, replies=replies))
 
     def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
-        """Share *rrefs* with the caller of *call*; what it lent for that goes back."""
+        """Share *rrefs* with the caller of *call*: give its loans back, and fork the others."""
         context = self.context
         return self._share(
             rrefs, lambda rref: context.give_back(rref, call) or context.fork(rref, call.caller)
@@ -170,13 +170,13 @@ class Shell(ABC):
         return tuple(made)
 
     def unpickle(self, cargo: Cargo) -> tuple[RRefId, ...]:
-        """A handle comes into being for each reference in *cargo*; the names of the handles."""
+        """Make a handle for each reference in *cargo*. Returns the names of the handles."""
         for each in cargo.descriptors:
             self.obey(self.context.take_up(each))
         return tuple(each.name or each.rref for each in cargo.descriptors)
 
     def drop(self, rrefs: Collection[RRefId]) -> None:
-        """One handle of each of *rrefs* is gone."""
+        """Drop one handle of each of *rrefs*."""
         if rrefs:
             self.obey(self.context.drop(*rrefs))
 
@@ -191,9 +191,9 @@ class Shell(ABC):
         *,
         bare: bool = False,
     ) -> None:
-        """The handler of *message*, which had *handles*, returns *payload* with *brings* in it.
+        """End the handler of *message*: it had *handles*, and returns *payload* with *brings*.
 
-        With *bare* it makes an object, and returns the one reference in *brings* for its value.
+        With *bare* it makes an object whose value is the one reference in *brings*.
         """
         context = self.context
         match message:
@@ -219,7 +219,7 @@ class Shell(ABC):
             self.obey(context.done(target))
 
     def reject(self, request: Request, error: object) -> None:
-        """Answer *request* with *error*; nothing has been done for it."""
+        """Answer *request*, for which nothing has been done, with *error*."""
         if isinstance(request, Create):
             self.inside[request.rref] = ()
             self.obey(self.context.resolve(request.rref))
