@@ -23,16 +23,16 @@ and a test reads the list::
     lending     the two views where calls lend
     borrowing   the two views where calls lend, and replies report borrowers
     sharing     the disciplines: which two views a system has
-    creations   which creations an owner has seen
     creations   the creations that an owner has seen
-    entries     how entries begin and end in the tables, and what keeps them
+    state       the tables of one endpoint, as plain data
     entries     the beginning and end of entries in the tables, and their holders
     loans       the end of loans
     names       the names of handles, and the order of requests on them
     references  the leaving and arriving of references in messages
     requests    an endpoint's requests to others, and its answers
-    hosting     what others ask of the objects here
+    aliases     objects that stand for other objects
     hosting     the requests of others on the objects here
-    context     composes all of them, and gives each message to the right one
+    rings       finds requests that wait for each other
     context     composes all of them, and gives each message to its machine
+    rendezvous  agrees on the members of a group
 """

@@ -155,7 +155,7 @@ class Context:
         """A message or reply has been handled: release its hold on its references."""
         return self._finish(self.entries.release(descriptors))
 
-    # ---- what the user's code asks for
+    # ---- requests of the user's code
 
     def create(
         self, to: WorkerId, cargo: Cargo, target: RRefId | None = None
@@ -207,7 +207,7 @@ class Context:
         self.entries.check_alive(to)
         return [Send(to, Tell(cargo=cargo))]
 
-    # ---- what the shell reports of requests, and of the objects that live here
+    # ---- reports of the shell on requests, and on the objects that live here
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
         """Answer *call* (its id names the caller) and release its request's references."""

@@ -135,7 +135,7 @@ class Entries:
             return True
         return creator in seen and rref.number in seen[creator]
 
-    # ---- what keeps it
+    # ---- keeping
 
     def hold(self, rref: RRefId) -> None:
         """One more handle of *rref* lives in this process."""

@@ -104,7 +104,7 @@ class Owner:
         self.label = rref
         """The greatest id of an alias on a way to this object."""
 
-    # ---- what holds the object
+    # ---- holding the object
 
     def fork(self, fork: ForkId, to: WorkerId) -> None:
         """Share with *to*: the owner is the parent, so the fork is known at once (G2)."""

@@ -47,7 +47,7 @@ class Requests:
     names: Names
     references: References
 
-    # ---- what the user's code asks for
+    # ---- requests of the user's code
 
     def create(
         self, to: WorkerId, cargo: Cargo, target: RRefId | None
@@ -146,7 +146,7 @@ class Requests:
         send = Send(waiting.to, Cancel(call=call, rref=waiting.rref))
         return self.names.dispatch_cancel(send, call)
 
-    # ---- what it answers
+    # ---- answers to others
 
     def reply(
         self,
@@ -164,7 +164,7 @@ class Requests:
         )
         return [*effects, Send(call.caller, answer)]
 
-    # ---- what it is answered
+    # ---- answers from others
 
     def created(self, rref: RRefId, owner: WorkerId) -> list[Effect]:
         """*owner* has the creation, so the object that it was called on needs no more holding."""

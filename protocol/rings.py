@@ -82,7 +82,7 @@ class Rings:
     state: Tables
     entries: Entries
 
-    # ---- what the shell says and asks
+    # ---- calls of the shell
 
     def blocker(self, rref: RRefId) -> CallId | None:
         """The request that has to end before one in the queue of *rref* can go on, if any."""
@@ -169,7 +169,7 @@ class Rings:
             return []
         return self.entries.after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
 
-    # ---- what is in the way
+    # ---- obstacles
 
     def _in_front(self, call: CallId, rref: RRefId | None) -> CallId:
         """The request to be answered before *call*, or the creation of its object, can leave.

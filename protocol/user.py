@@ -95,7 +95,7 @@ class User:
         """The owner counts this endpoint."""
         return bool(self.known)
 
-    # ---- what holds the reference
+    # ---- holding the reference
 
     def create(self, fork: ForkId) -> None:
         """This endpoint requested the object: its own fork goes with the `Create`."""

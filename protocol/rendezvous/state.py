@@ -239,7 +239,7 @@ class State:
             return replace(self, waiting={**self.waiting, **beaten})
         return replace(self, spares={**self.spares, **beaten})
 
-    # ---- what follows of itself
+    # ---- changes without a command
 
     def _settled(self, before: State) -> State:
         """This state after all changes that follow without a command."""
