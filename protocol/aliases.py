@@ -42,8 +42,8 @@ Invariants:
   acknowledged here may still be on its way to the canonical object (`Alias.early`). Until it has
   arrived, nobody is told of the place of the value: neither the owners of this alias's aliases nor
   the handles here, which could tell others. Later creations are acknowledged only once they have
-  arrived there. Requests passed on leave in turn with this endpoint's own requests on the canonical
-  object, as those may be held back (`names`).
+  arrived there. Requests passed on share one order with this endpoint's own requests on the
+  canonical object, as those may be held back (`names`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 MAX_PATH = 32
-"""At most so many ids tell the way to a canonical object; a longer way loses its middle."""
+"""The most ids that describe the way to a canonical object; a longer way loses its middle."""
 
 
 @dataclass(slots=True)
@@ -279,7 +279,7 @@ class Aliases:
         return self._show(alias)
 
     def pass_back(self, relay: Relay, cargo: Cargo) -> list[Effect]:
-        """Return the answer to a request that was passed on to its caller."""
+        """Return to its caller the answer to a request that was passed on."""
         caller, call = relay.sender, relay.request.call
         del self.state.relayed[call]
         if caller in self.state.dead:

@@ -46,12 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 WINDOW = 1024
-"""At most so many messages are in flight, per channel and direction; at most so many of one flow
-leave without new room."""
+"""The most messages in flight, per channel and direction; and of one flow, without new room."""
 ACK_DELAY = 0.05
-"""An acknowledgement waits this many seconds for other traffic to ride on."""
+"""Seconds for which an acknowledgement waits for other traffic to ride on."""
 FIRST_RETRY = 1.0
-"""Messages in flight are sent again after this many seconds without an acknowledgement."""
+"""Seconds without an acknowledgement until messages in flight are sent again."""
 LAST_RETRY = 15.0
 """The backoff doubles the pause between retransmissions up to this many seconds."""
 

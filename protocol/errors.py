@@ -4,13 +4,13 @@
 
     FarrefError
     ├── ProtocolError           a message that no correct peer sends; nothing was changed
-    ├── ReferenceLostError      the reference is valid, what it refers to is gone
+    ├── ReferenceLostError      the reference is valid, but its object is gone
     │   ├── OwnerDiedError      the process that held the value died, and the value with it
     │   ├── AliasCycleError     an alias that stands for itself, by way of others
     │   └── RefLostError        never created, or freed before this reference was announced
     │       └── GivenUpError    this endpoint was silent for too long, and counts as dead
     ├── WorkerDiedError         the callee died before it replied
-    │   └── SenderDiedError     ... and what it sent is gone (an `OwnerDiedError`, too)
+    │   └── SenderDiedError     ... and its data is gone (an `OwnerDiedError`, too)
     ├── WorkerNotFoundError     no worker of that name, id or address in this system
     ├── RemoteError             a remote exception whose own type cannot be rebuilt here
     ├── FetchTimeoutError       the wait ended first (also a `TimeoutError`)
@@ -26,7 +26,7 @@
     │   ├── RendezvousClosedError        the run was closed, for everybody
     │   ├── RendezvousGracefulExitError  the run was closed, and this node was a spare: all is well
     │   ├── RendezvousTimeoutError       too few nodes came in time (also a `TimeoutError`)
-    │   ├── RendezvousStateError         the shared state is corrupt, or not what this node expects
+    │   ├── RendezvousStateError         the shared state is corrupt, or contradicts this node
     │   └── RendezvousConnectionError    the service or the backend cannot be reached
     └── SystemDownError         the actor system could not be started, found, or has ended
         └── VersionError        it runs on another version of Python, farref or cloudpickle

@@ -106,10 +106,10 @@ class Loans:
             report = replace(report, borrowers=self._unburied(report.borrowers))
         return self.entries.after(entry, entry.loan_ended(sender, fork, report))
 
-    # ---- between the owner and those who borrow
+    # ---- between the owner and the borrowers
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
-        """*sender* no longer uses an object here; if it uses it again it is told anew."""
+        """*sender* no longer uses an object here; if it returns, it is told of an alias anew."""
         alias = self.state.aliases.get(message.rref)
         if alias is not None:
             alias.told.discard(sender)

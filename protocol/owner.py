@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .messages import Create, Delete, Descriptor, ForkRequest, Hop, ObjectRequest, Report
 
 MAX_QUEUED = 100_000
-"""At most so many requests wait for their turn on one object; a further one is refused."""
+"""The most requests that may wait for their turn on one object; a further one is refused."""
 NO_QUEUE: deque[tuple[WorkerId, ObjectRequest]] = deque(maxlen=0)
 """The queue of an object where no request waits, as on most objects: an empty deque of its own
 takes 760 bytes."""
@@ -177,7 +177,7 @@ class Owner:
         return self._refuse_self_waits()
 
     def _refuse_self_waits(self) -> list[Effect]:
-        """Check the requests that overtook the creation again: only now the target is known."""
+        """Check again the requests that overtook the creation: only now the target is known."""
         effects: list[Effect] = []
         queue, self.queue = self.queue, NO_QUEUE
         for sender, request in queue:

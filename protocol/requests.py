@@ -220,7 +220,7 @@ class Requests:
         return [Settle(sender, message)]
 
     def _fetch_there(self, fetch: Fetch, target: RRefId) -> list[Effect]:
-        """The value is elsewhere: ask there, in turn with the other requests on the alias."""
+        """The value is elsewhere: ask there, in order with the other requests on the alias."""
         entry = self.entries.entry(target)
         if isinstance(entry, User) and entry.lost:
             return [Fail(fetch.call, entry.owner, target)]

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 MAX_HOPS = 100
-"""A probe follows at most so many waits; in a longer ring each wait ends by its timeout."""
+"""The most waits that a probe follows; in a longer ring each wait ends by its timeout."""
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .messages import Message
 
 ROOM_BYTES = 16 << 20
-"""So many bytes of one flow may leave for one peer before it gives new room."""
+"""The bytes of one flow that may leave for one peer before it gives new room."""
 
 
 class Room:

@@ -38,10 +38,10 @@ class Link:
     lost: int = 0
     repeated: int = 0
     early: int = 0
-    """So often time passes to the next deadline while packets are in flight."""
+    """How often time passes to the next deadline while packets are in flight."""
     window: int = 4
     room: int = 0
-    """The receiver has room for this many messages; 0: they need none."""
+    """The number of messages that the receiver has room for; 0: they need none."""
     control: int = 0
     """The number of messages of side 0 that never need room."""
     takes: bool = True

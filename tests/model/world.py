@@ -43,7 +43,7 @@ class Program:
     late: bool = False
     """The grace may end too early; then late messages find a loss."""
     victims: int | None = None
-    """At most so many calls are refused in rings; None: no endpoint looks for rings."""
+    """The most calls that are refused in rings; None: no endpoint looks for rings."""
     ordered: bool = False
     """Messages of a pair arrive in the order sent, and so do requests on one object."""
     losing: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ class Creations:
     watermark: int = 0
     """The highest watermark that has come."""
     most: int = 0
-    """So many creations were in flight or unacknowledged at once."""
+    """The most creations that were in flight or unacknowledged at once."""
 
     def moves(self) -> list[tuple[str, int]]:
         """Every possible next move: a kind, and the place of its message in flight."""
