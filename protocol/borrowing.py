@@ -10,7 +10,7 @@ borrower answers when it has let go (`RefRemoved`), and hands its table over::
                            |                                                               |
                            +--its call has run, not in use--> nothing  <--RefRemoved, not in use
 
-The note's text leaves these points open; they keep the protocol right:
+The note's text leaves six points open. These answers keep the protocol right:
 
 1. **One guardian.** Only one loan reports "held" and carries the table: the loan that came while
    the endpoint held nothing. It covers later loans. So endpoints that lend to each other in turn

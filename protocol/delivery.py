@@ -261,7 +261,7 @@ class Channel:
             self._owed = (*self._owed, flow)
 
     def _put_in_order(self, packet: Packet) -> list[Message]:
-        """The messages to hand over now, of this packet and of earlier ones that came too early."""
+        """The messages to hand over now, of this packet, and earlier ones that came too early."""
         self.duplicates += self._repeated(packet)
         handed: list[Message] = []
         for number, message in enumerate(packet.messages, packet.first):

@@ -91,7 +91,7 @@ class Tables:
     names: dict[RRefId, Name] = field(default_factory=dict)
     """For each known alias, the canonical object behind its handles here."""
     asking: dict[CallId, RRefId] = field(default_factory=dict)
-    """Unanswered `AliasRef`s, each with its alias. No request waits for them."""
+    """Unanswered `AliasRef`s, each with its alias. No request has to wait for them."""
     held: dict[RRefId, deque[Send]] = field(default_factory=dict)
     """Requests on a handle that wait for earlier ones on it, by the name of the handle."""
     held_calls: set[CallId] = field(default_factory=set)

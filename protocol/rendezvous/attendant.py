@@ -43,7 +43,7 @@ class Decision:
 
 
 class Attendant:
-    """The part of one node in one run."""
+    """Acts for one node in one run."""
 
     __slots__ = (
         "_after",

@@ -47,7 +47,8 @@ def _rows(seats: Seats) -> list[list[object]]:
 def decode(data: bytes) -> State:
     """The state that `encode` turned into *data*.
 
-    Raises: RendezvousStateError: *data* is no valid state, and no part of it can be used.
+    Raises:
+        RendezvousStateError: *data* is no valid state, and no part of it can be used.
     """
     try:
         return _state(json.loads(bytes(data).decode("ascii")))

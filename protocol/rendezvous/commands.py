@@ -26,7 +26,7 @@ class Join:
     node: WorkerId
     limits: Limits
     address: str = ""
-    """Its address for the others, listed with the members of the round."""
+    """The node's address for the others, who see it among the round's members."""
     order: int | None = None
     """Newcomers get their ranks in this order; those without one follow, in natural order."""
     after: int = -1
@@ -46,7 +46,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """*node* is alive. Used only where nodes show life through the state."""
+    """*node* is alive. Used only where nodes give signs of life through the state."""
 
     node: WorkerId
 

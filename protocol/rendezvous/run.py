@@ -1,7 +1,7 @@
 """One run in a service that keeps its state: its `Observer` is told of every event at once.
 
-Nodes show life by messages, not through the state, so a keep-alive costs no transition. `log` notes
-every command that changed the state, for a standby to repeat.
+Nodes give signs of life by messages, not through the state, so a keep-alive costs no transition.
+`log` notes every command that changed the state, for a standby to repeat.
 """
 
 from __future__ import annotations

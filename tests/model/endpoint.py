@@ -104,8 +104,7 @@ class Endpoint(Shell):
         """The calls with the answer that the object is lost."""
         self.ordered = ordered
         self.ran: dict[tuple[RRefId, WorkerId], int] = {}
-        """In ordered programs: for each object and caller, the number of the request that ran
-        last."""
+        """In ordered programs: for each object and caller, the request that ran last."""
         self.victims: set[CallId] = set()
         """Calls that were refused because they waited in a ring."""
         self.laps: dict[tuple[Hop, ...], bool] = {}

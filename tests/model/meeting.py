@@ -373,7 +373,7 @@ class MeetingModel:
         node.ticks = max(node.ticks - 1, 0)
         return self._with(world, number, node)
 
-    # ---- what a step leaves
+    # ---- the results of a step
 
     def _moved(self, world: World, place: Run | State, actor: Node | None = None) -> World:
         """The world with another state, and with the updates that the properties need."""

@@ -209,7 +209,7 @@ def test_a_long_plan_shrinks_in_bounded_time(monkeypatch: pytest.MonkeyPatch) ->
     assert played <= 12_000 + 2 * len(found.acts)  # the first try, and the one that was begun
 
 
-# ---- machines that lose what no death takes from them: in a storm, too, that is no excuse
+# ---- machines that lose more than a death takes from them: even a storm is no excuse
 
 LOSING = [
     in_context("a death breaks all aliases", "died", "elif is_lost(known):", "elif True:"),

@@ -52,7 +52,7 @@ def shown(story: Story, width: int) -> str:
     return page.getvalue()
 
 
-# ---- what the arrows say
+# ---- the labels of arrows
 
 
 def test_the_three_facts_of_the_note_are_said(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_request_that_is_passed_on_says_so() -> None:
     assert labels(story, "Fetch") == ["passes on to_here B/1"]
 
 
-# ---- what is left
+# ---- leftovers
 
 
 @pytest.mark.parametrize("sharing", DISCIPLINES)
