@@ -184,7 +184,8 @@ def a_loan_costs_nothing(taken: Taken) -> str | None:
 def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
     """By lending, an endpoint with another loan from a counted lender does not ask the owner.
 
-    The creator is such a lender, even before it is confirmed. An endpoint that lent to itself does not ask, either.
+    The creator is such a lender, even before it is confirmed. An endpoint that lent to itself does
+    not ask, either.
     """
     if taken.before.context.dead or not isinstance(taken.step, Act):
         return None
