@@ -1,12 +1,12 @@
 """Aliases: a task that returns a reference makes its result stand for that other object.
 
 Let h be created by a function that returned a reference to g. Then h is an **alias** of its
-**target** g. If g is an alias too, and so on, the last one is **canonical**: it has a value (or
-the error that took its place). The endpoint that owns h, an alias, holds g by a handle of its
-own, so the canonical object lives while any alias of it does.
+**target** g. If g is an alias too, and so on, the last object is **canonical**: it has a value (or
+the error in its place). The endpoint that owns an alias h holds g by a handle of its own, so the
+canonical object lives while any alias of it lives.
 
-The three facts of the 2016 note (h is an alias of g, g is one of f, f is canonical) become known
-in any order, each at its own endpoint. What is needed elsewhere travels against the arrows::
+The three facts of the 2016 note (h is an alias of g, g is an alias of f, f is canonical) become
+known in any order, each at its own endpoint. The knowledge travels against the arrows::
 
     owner of h                      owner of g                      owner of f
         | -- AliasRef(h, g) ----------> |                               |
@@ -14,35 +14,36 @@ in any order, each at its own endpoint. What is needed elsewhere travels against
         |                               | <-- Canonical(f): it is it -- |   f has its value
         | <-- Canonical(g): it is f --- |   with a fork of f for the owner of h
 
-* The owner of an alias asks its target's owner once what that is, and is answered when it is
-  known. Whoever is told gets a fork of the canonical object with the answer, takes it in place of
-  the target, and drops the hop (see `names`). So the middle of a chain is freed, and may die, as
+* The owner of an alias asks the owner of the target once what the target is. The answer comes as
+  soon as it is known, with a fork of the canonical object. The asker takes that object in place of
+  the target and drops the hop (see `names`). So the middle of a chain is freed, and may die, as
   soon as its ends know each other.
-* Requests on an alias wait with its owner until then, and are passed on in their order (`Relay`).
-  The answer of the first one tells the caller where the value is (`Reply.moved`), and from then on
-  it asks there itself. A creation is passed on by creating the result there: the result that was
-  asked for is an alias, too.
-* ``Owner.aliases`` is the reverse map, for people who look: who stands for this object.
+* Until then, requests on an alias wait with its owner. Then the owner passes them on in their order
+  (`Relay`). The answer to the first one tells the caller the place of the value (`Reply.moved`),
+  and from then on the caller asks there itself. To pass a creation on, the owner creates the result
+  there; the requested result becomes an alias, too.
+* ``Owner.aliases`` is the reverse map, for inspection: the objects that stand for this one.
 
-**Cycles.** Each unresolved object keeps a *label*: the greatest id of an alias from which the way
-leads to it. `AliasRef` carries it down the way, again whenever it grows. There is one way out of
-an alias, so a label that comes to the same alias twice has gone round: that alias is on a cycle.
-It stands for nothing from then on, but has an error for a value (`Loss.CYCLE`), which makes it the
-canonical object of all the others. (Smaller labels need not be passed on: the greatest one that
+**Cycles.** Each unresolved object keeps a *label*: the greatest id of an alias on a way to it.
+`AliasRef` carries the label down the way, again whenever it grows. There is one way out of an
+alias, so a label that comes to the same alias twice has gone round: that alias is on a cycle. From
+then on it stands for nothing and has an error for a value (`Loss.CYCLE`), which makes it the
+canonical object of all the others. (Smaller labels need not be passed on: the greatest label that
 enters a cycle goes round it, wherever it came from.)
 
-**Death.** If the owner of what an alias stands for dies, the alias gets an error for a value. If
-the owner of the alias dies, its users lose it unless they have been told of the canonical object.
+**Death.** If the owner of an alias's target dies, the alias gets an error for a value. If the owner
+of the alias dies, its users lose it, unless they have been told of the canonical object.
 
 Invariants:
 
-* an alias is freed like any object, when nobody holds it (G5), known canonical object or not, and
-  lets go of its target then;
-* no request overtakes an earlier one of the same caller on the same alias: nobody is told where
-  the value is while a creation that was acknowledged here may still be on its way there
-  (`Alias.early`), not the owners of its aliases, nor the handles here, which could tell others;
-  and later ones are acknowledged only once they have arrived. What is passed on goes out in turn
-  with what this endpoint asks of the canonical object itself, as that may be held back (`names`).
+* an alias is freed like any object, when nobody holds it (G5), whether or not its canonical object
+  is known, and it lets go of its target then;
+* no request overtakes an earlier one of the same caller on the same alias. A creation that was
+  acknowledged here may still be on its way to the canonical object (`Alias.early`). Until it has
+  arrived, nobody is told of the place of the value: neither the owners of this alias's aliases nor
+  the handles here, which could tell others. Later creations are acknowledged only once they have
+  arrived there. Requests passed on share one order with this endpoint's own requests on the
+  canonical object, as those may be held back (`names`).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 MAX_PATH = 32
-"""Ids that the way to a canonical object is told with; of longer ones the middle is left out."""
+"""The most ids that describe the way to a canonical object; a longer way loses its middle."""
 
 
 @dataclass(slots=True)
@@ -88,7 +89,7 @@ class Aliases:
     # ---- becoming an alias
 
     def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
-        """The function that makes *rref* returned a handle of *target*; the alias gets its own."""
+        """The function of *rref* returned a handle of *target*; the alias gets its own."""
         owner, target = self.state.owners[rref], self.names.whereabouts(target)
         if self.entries.is_lost(target):
             return [Lose(rref, Loss.OWNER)]
@@ -98,7 +99,7 @@ class Aliases:
         return [*self._ask(alias, target), *self.entries.after(owner, owner.settle())]
 
     def _ask(self, alias: Alias, about: RRefId) -> list[Effect]:
-        """Ask what *about* is, and have it know its alias."""
+        """Ask what *about* is, and have its owner list the alias."""
         call = self.entries.mint_pin(about)
         self.state.asking[call] = alias.rref
         alias.asked[call] = about
@@ -118,7 +119,7 @@ class Aliases:
     # ---- at the target
 
     def receive_alias_ref(self, sender: WorkerId, message: AliasRef) -> list[Effect]:
-        """*sender* asks what an object of this endpoint is."""
+        """*sender* asks what an object of this endpoint is: a value, or an alias."""
         if message.call.caller != sender:
             raise ProtocolError(f"{sender} asked by {message.call}, an id that is not its own")
         owner, lost = self.entries.own_or_await(message.rref)
@@ -128,10 +129,10 @@ class Aliases:
         return [*lost, *effects]
 
     def _hear(self, owner: Owner, label: RRefId) -> list[Effect]:
-        """The way leads to this object from an alias with id *label*."""
+        """An alias with id *label* is on a way to this object."""
         alias = owner.alias
         if alias is not None and alias.canonical is not None:
-            return []  # there is an end to it
+            return []  # the way has an end
         if alias is not None and label == owner.label:
             return self._break(alias, Loss.CYCLE)
         if label <= owner.label:
@@ -140,23 +141,24 @@ class Aliases:
         return self._ask(alias, alias.target) if alias is not None else []
 
     def answer_asking(self, owner: Owner) -> list[Effect]:
-        """It is known what this object is: tell the owners of its aliases."""
+        """The nature of this object is known: tell the owners of its aliases."""
         asking, owner.asking = owner.asking, []
         answers: list[Effect] = [
             Send(to, Canonical(call=call, rref=owner.rref, moved=self._moved(owner, to)))
             for to, call in asking
         ]
-        # Who asks too late is not counted any more, and the question alone has kept the object.
+        # A sender that asks too late does not count any more, and only its question has kept the
+        # object.
         return [*answers, *self.entries.after(owner, owner.settle())] if answers else []
 
     def _moved(self, owner: Owner, to: WorkerId) -> Moved | None:
-        """For *to*, if it lives: a fork of what this object stands for, if it is an alias."""
+        """If this object is an alias and *to* lives: a fork of the canonical object for *to*."""
         if owner.alias is None or owner.alias.shown is None or to in self.state.dead:
             return None
         return Moved(fork=self.references.fork(owner.alias.shown, to), path=owner.alias.path)
 
     def receive_alias_gone(self, sender: WorkerId, message: AliasGone) -> list[Effect]:
-        """An alias of *sender*'s does not stand for an object of this endpoint any more."""
+        """An alias of *sender* no longer stands for an object of this endpoint."""
         owner = self.state.owners.get(message.rref)
         if owner is not None and owner.aliases.get(message.alias) == sender:
             del owner.aliases[message.alias]
@@ -165,7 +167,7 @@ class Aliases:
     # ---- at the alias: its target is known
 
     def receive_canonical(self, sender: WorkerId, message: Canonical) -> list[Effect]:
-        """*sender* says what the target of an alias is."""
+        """*sender* answers the question about the target of an alias."""
         asked = self.state.asking.get(message.call)
         alias = self.state.aliases.get(asked) if asked is not None else None
         about = alias.asked.get(message.call) if alias is not None else None
@@ -189,7 +191,7 @@ class Aliases:
         return effects + self.entries.release(brought.descriptors)
 
     def _found(self, alias: Alias, canonical: RRefId, path: tuple[RRefId, ...]) -> list[Effect]:
-        """What *alias* stands for is known: tell whoever waits, and pass on what waits."""
+        """The canonical object is known: tell the askers, and pass the waiting requests on."""
         if self.entries.is_lost(canonical):
             return self._break(alias, Loss.OWNER)
         owner = self.state.owners[alias.rref]
@@ -204,7 +206,7 @@ class Aliases:
         return effects if alias.gone else effects + self.entries.after(owner, owner.settle())
 
     def _show(self, alias: Alias) -> list[Effect]:
-        """Unless something is early, everybody may know from now on what *alias* stands for."""
+        """Unless a creation is early, everybody may now know the canonical object of *alias*."""
         if alias.shown is None or alias.gone:
             return []
         effects = self.answer_asking(self.state.owners[alias.rref])
@@ -213,7 +215,7 @@ class Aliases:
     # ---- at the alias: requests on it
 
     def passes_on(self, rref: RRefId) -> bool:
-        """Whether requests on *rref* go elsewhere, and it is known where to."""
+        """Whether requests on *rref* go to another object, and that object is known."""
         owner = self.state.owners.get(rref)
         alias = owner.alias if owner is not None else None
         return alias is not None and alias.canonical is not None
@@ -225,7 +227,7 @@ class Aliases:
         request: ObjectRequest,
         acks: list[Effect],
     ) -> list[Effect]:
-        """*request* is for an alias whose canonical object is known; it gets these *acks* there."""
+        """Pass *request* on to the known canonical object; once there, it causes *acks*."""
         canonical = alias.canonical or alias.target
         to = self.names.owner_of(canonical)
         if isinstance(request, Fetch):
@@ -263,12 +265,12 @@ class Aliases:
         return entry is not None and call in entry.pending
 
     def _has_lost(self, cargo: Cargo) -> bool:
-        """Something in *cargo* can not be passed on any more."""
+        """Whether a reference in *cargo* is lost, so that the cargo cannot be passed on."""
         rrefs = (self.names.whereabouts(each.rref) for each in cargo.descriptors)
         return any(map(self.entries.is_lost, rrefs))
 
     def arrived(self, rref: RRefId) -> list[Effect]:
-        """The creation of *rref*, if it was passed on, has arrived."""
+        """The creation of *rref* has arrived; maybe it had been passed on."""
         on, acks = self.state.passed_on.pop(rref, (None, ()))
         alias = self.state.aliases.get(on) if on is not None else None
         if alias is None or rref not in alias.early:
@@ -277,7 +279,7 @@ class Aliases:
         return self._show(alias)
 
     def pass_back(self, relay: Relay, cargo: Cargo) -> list[Effect]:
-        """The answer of a request that was passed on goes to whoever made it."""
+        """Return to its caller the answer to a request that was passed on."""
         caller, call = relay.sender, relay.request.call
         del self.state.relayed[call]
         if caller in self.state.dead:
@@ -293,7 +295,8 @@ class Aliases:
         if alias is not None and moved is not None:
             alias.told.add(caller)
         waited = isinstance(relay.request, Fetch) and not relay.request.copy
-        # What comes with the answer to a wait is for who is near, as we are; its asker may not be.
+        # The forks in the answer to a wait are for an endpoint near the value, as this one is;
+        # the asker may not be near.
         answer = Cargo(payload=None if waited else cargo.payload, descriptors=shared)
         return self.requests.reply(call, answer, relayed=True, moved=moved)
 
@@ -305,12 +308,12 @@ class Aliases:
     # ---- the end
 
     def _break(self, alias: Alias, why: Loss) -> list[Effect]:
-        """It cannot stand for anything: an error takes the place of its value."""
+        """*alias* cannot stand for any object: an error takes the place of its value."""
         self.state.owners[alias.rref].alias = None
         return [*self.entries.let_go(alias), Lose(alias.rref, why)]
 
     def died(self, worker: WorkerId) -> list[Effect]:
-        """What *worker* was asked about, and what was passed on to it, is lost."""
+        """The questions to *worker*, and the requests passed on to it, are lost."""
         state, is_lost = self.state, self.entries.is_lost
         effects: list[Effect] = []
         for call in [call for call, ours in state.relayed.items() if ours not in state.waiting]:
@@ -325,7 +328,7 @@ class Aliases:
                 effects += self.entries.unlist(alias)
             elif is_lost(known):
                 effects += self._break(alias, Loss.OWNER)
-            elif is_lost(target):  # somebody else said in time what it is
+            elif is_lost(target):  # another endpoint answered in time
                 effects += self._found(alias, known, (known,))
         for made in list(state.passed_on):
             user = state.users.get(made)

@@ -1,39 +1,39 @@
 """Borrowing: reference counts settle on a task's reply, and the owner watches the borrowers.
 
-The borrowing note's protocol, made safe. A callee that still holds a reference when its
-call has run says so in the reply, and passes on the *table* of those who borrowed it further
-(``borrowers``). The lender adds both to its own table, until, reply by reply, they reach the
-owner; the owner asks each borrower once to be told of its end (`NotifyRefRemoved`), and the
-borrower answers when it has let go (`RefRemoved`), handing over its table::
+This is the borrowing note's protocol, made safe. A callee that still holds a reference after its
+call says so in the reply. With it the callee passes on its *table*: the endpoints that borrowed the
+reference further (``borrowers``). The lender adds both to its own table, until, reply by reply,
+they reach the owner. The owner asks each borrower once to report its end (`NotifyRefRemoved`). The
+borrower answers when it has let go (`RefRemoved`), and hands its table over::
 
     nothing --a loan--> guarded --its call has run, still in use--> reported --notice--> known
                            |                                                               |
                            +--its call has run, not in use--> nothing  <--RefRemoved, not in use
 
-What the note's text leaves open, and what keeps it right here:
+The note's text leaves six points open. These answers keep the protocol right:
 
-1. **One guardian.** Only the loan that came while the endpoint held nothing reports "held" and
-   carries the table; loans that come later are covered by it. So endpoints that lend to each
-   other in turn are not kept by each other alone. An entry that the owner counts (a fork, or a
-   loan it was notified of) reports nothing: its table goes to the owner when it ends.
-2. **Epochs.** A borrower's entry in a table is the fork id of its loan, so that a late answer
-   removes the borrow that it is about, and not a newer one of the same endpoint.
-3. **Announcing.** On any endpoint's death every borrower that the owner has not notified asks
-   to be counted: its own lender may live while the lender's lender died.
-4. **Taking back.** A table that was handed over to a lender who died before it acknowledged
-   the reply is taken back, and announced; so does an endpoint that holds nothing but a table.
+1. **One guardian.** Only one loan reports "held" and carries the table: the loan that came while
+   the endpoint held nothing. It covers later loans. So endpoints that lend to each other in turn
+   cannot keep only each other alive. An entry that the owner counts (by a fork, or by a loan with a
+   notice) reports nothing: its table goes to the owner when the entry ends.
+2. **Epochs.** The key of a borrower in a table is the fork id of its loan. So a late answer removes
+   exactly the borrow that it is about, and not a newer one of the same endpoint.
+3. **Announcing.** When any endpoint dies, every borrower without a notice from the owner asks to be
+   counted: its own lender may live while the lender's lender died.
+4. **Taking back.** If a lender dies before it has acknowledged a reply, the callee takes back the
+   table in that reply, and announces itself. An endpoint that holds only a table does so, too.
 5. **In use** means handles, messages being handled, calls on the object, loans passed on, and
-   unconfirmed children. A table counts for nothing unless its loan is outstanding; a notice
-   waits until nothing uses the reference, later loans included; an announcement that is not
-   acknowledged yet covers no other loan, but it has promised the table to the owner, so that
-   none goes to a lender who may stand in it.
-6. **An announcement is a `ForkRequest`** with a fork of its own, and one that comes after the
-   object is gone is acknowledged all the same: the object's place is taken by the
-   `RefLostError` that every use of it then gets (see `Context`).
+   unconfirmed children. A table counts only while its loan is outstanding. A notice waits until
+   nothing uses the reference, later loans included. An unacknowledged announcement covers no other
+   loan. But it has promised the table to the owner, so no table goes to a lender, which may itself
+   be listed in it.
+6. **An announcement is a `ForkRequest`** with a fork of its own. It is acknowledged even after the
+   object is gone: the `RefLostError` takes the object's place, and every use of the object gets
+   that error (see `Context`).
 
-A notice that finds no entry is answered at once. So a table that reaches the owner twice does
-no harm: the second time its borrower denies it. One that finds a newer loan's entry counts that
-one until it ends; its answer names all that the owner counts of it.
+A notice that finds no entry is answered at once. So a table may reach the owner twice without harm:
+the second time its borrower denies it. A notice that finds the entry of a newer loan counts that
+entry until its end; the answer then names all forks that the owner counts of it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Borrowers = Iterable[tuple["ForkId", "WorkerId"]]
 
 
 class BorrowingOwner(LendingOwner):
-    """An owner's view of an object whose borrowers it watches."""
+    """An owner's view of an object with watched borrowers."""
 
     __slots__ = ()
 
@@ -95,9 +95,10 @@ class BorrowingUser(User):
         self.reported: set[ForkId] = set()
         """Loans reported as held, of which the owner has not notified this endpoint yet."""
         self.borrowers: dict[ForkId, WorkerId] = {}
-        """The table: who borrowed it from here, or further down, and holds it still."""
+        """The table: the endpoints that borrowed from here, or further down, and still hold the
+        object."""
         self.announcing = False
-        """The outstanding request is an announcement, for which no parent is pinned."""
+        """The outstanding request is an announcement: it pins no parent."""
 
     # ---- at the lender
 
@@ -124,13 +125,13 @@ class BorrowingUser(User):
 
     @property
     def _covered(self) -> bool:
-        """Something keeps this entry that outlives this one loan."""
+        """Another hold outlives this one loan and keeps the entry."""
         if self.guardian is not None:
             return True
         return bool(self.reported or self.requested) and not self.announcing
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
-        """Only the guardian has anything to report."""
+        """Only the guardian has a report."""
         held, table = self._hold_on() if self.guardian == fork else (False, ())
         if held:
             self.reported.add(fork)
@@ -138,7 +139,7 @@ class BorrowingUser(User):
         return report if held or table or not replies else None, []
 
     def _hold_on(self) -> tuple[bool, tuple[tuple[ForkId, WorkerId], ...]]:
-        """The guardian's call has run: whether the entry is still in use, and its table."""
+        """The guardian's call has run: returns whether the entry is still in use, and its table."""
         self.guardian = None
         if self.known:
             return False, ()
@@ -151,7 +152,7 @@ class BorrowingUser(User):
         return table
 
     def notified(self, fork: ForkId) -> list[Effect]:
-        """The owner counts the loan *fork*, and wants to be told of this entry's end."""
+        """The owner counts the loan *fork*, and wants a report of this entry's end."""
         self.reported.discard(fork)
         return self._know(fork) + self.settle()
 
@@ -163,13 +164,13 @@ class BorrowingUser(User):
     # ---- death and the end
 
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
-        """Whoever it was, the way from the owner to here may be broken."""
+        """Whichever endpoint died, the way from the owner to here may be broken."""
         if self.guardian is not None and self.guardian.parent == worker:
-            self.guardian = None  # nobody will take its table; the announcement stands in for it
+            self.guardian = None  # no lender will take its table; the announcement replaces it
         return self._announce(mint)
 
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
-        """The lender to whom this table went died, maybe before it could pass it on."""
+        """The lender that got this table has died, maybe before it could pass the table on."""
         self.borrowers.update(borrowers)
         return self._announce(mint) + self.settle()
 
@@ -193,16 +194,17 @@ class BorrowingUser(User):
 
     @property
     def unused(self) -> bool:
-        """Whether it can go.
+        """Whether the entry can go.
 
-        A table waits for somebody to hand it over to, and a reported loan for its notice: else a
-        lender who lives long would have a new entry of this endpoint for each loan that it kept.
+        A table waits until it can be handed over, and a reported loan waits for its notice.
+        Otherwise a long-lived lender would list a new entry of this endpoint for each loan that it
+        kept.
         """
         waits = (self.reported or self.borrowers) and not self.known
         return not waits and super().unused
 
     def settle(self) -> list[Effect]:
-        """Whoever leaves hands its table over."""
+        """A leaving endpoint hands its table over."""
         if not self.unused or self.lost or not self.known:
             return []
         known = tuple(sorted(self.known))
@@ -211,12 +213,12 @@ class BorrowingUser(User):
 
 
 def removal(rref: RRefId, owner: WorkerId, fork: ForkId) -> Effect:
-    """The answer to a notice: nothing here is held by *fork* (any more)."""
+    """The answer to a notice: *fork* holds nothing here (any more)."""
     return Send(owner, RefRemoved(removed=(Delete(rref=rref, forks=(fork,)),)))
 
 
 def batched(effects: list[Effect]) -> list[Effect]:
-    """The same effects, with one notice and one answer for each peer, however many references."""
+    """The same effects, with at most one notice and one answer for each peer."""
     if len(effects) < 2:
         return effects
     notices: dict[WorkerId, list[tuple[RRefId, ForkId]]] = {}

@@ -1,12 +1,11 @@
-"""Everything that one endpoint knows about references: the machines, composed.
+"""All knowledge of one endpoint about references: the machines, composed.
 
-A `Context` routes every message to the machine that it is for. The machines share one `Tables` and
-each has the machines below it (the order is in the package's docstring); only the `Context` knows
-all of them. It is sans-IO: whatever happens to the endpoint is a method call, and the answer is a
-list of effects for the shell to carry out, in order. It is not thread-safe; the shell calls it
-under one lock.
+A `Context` routes every message to its machine. The machines share one `Tables`, and each has the
+machines below it (the package's docstring has the order); only the `Context` knows all of them. It
+is sans-IO: each event of the endpoint is a method call, and the answer is a list of effects for the
+shell to carry out, in order. It is not thread-safe; the shell calls it under one lock.
 
-How a reference travels, seen from both ends::
+The way of a reference, seen from both ends::
 
     sender                                      receiver
     fork(rref, to) -> Descriptor                receive(message) accepts every descriptor:
@@ -16,21 +15,21 @@ How a reference travels, seen from both ends::
       could not be pickled or sent                been handled, unpickled or not; those of a
                                                   request with its `reply` or `resolve`
 
-So a reference is held without a gap from the sender's handle, over the pin, to the
-receiver's (G4), and nothing depends on the receiver being able to unpickle (G5). What is in
-the arguments of a call is lent instead, as the system's discipline says (see `sharing`).
+So a reference is held without a gap, from the sender's handle over the pin to the receiver's handle
+(G4). Nothing depends on the receiver's ability to unpickle (G5). References in the arguments of a
+call are lent instead, by the system's discipline (see `sharing`).
 
-Death reaches a context in two steps. ``died(worker)`` fails what waits for the worker, at
-once (G6). ``bury(worker)``, an `orphan_grace` later, releases what it held: in between,
-endpoints that it had passed references to, and that the owner has not heard of, make
-themselves known. For one that comes too late the owner puts a placeholder in the place of the
-object, has it resolved to a `RefLostError` (`Lose`), and counts it as ever: so the late
-endpoint is answered like any other, and learns of the loss when it uses the reference (G6).
+Death reaches a context in two steps. ``died(worker)`` at once fails everything that waits for the
+worker (G6). ``bury(worker)``, an `orphan_grace` later, releases the worker's holds. In between, the
+endpoints that got references from the worker, and are unknown to the owner, announce themselves. If
+one comes too late, the owner puts a placeholder in the place of the object, has it resolved to a
+`RefLostError` (`Lose`), and counts the endpoint as usual. So the late endpoint gets an answer like
+any other, and learns of the loss when it uses the reference (G6).
 
-What a shell does with a context: it calls the public methods. It reads the tables (``state``, of
-which ``owners``, ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and
-fills ``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`,
-`Loans.borrowed`, `Loans.served`, `Rings.blocker` and `Entries.how`.
+A shell calls the public methods of a context. It reads the tables (``state``; ``owners``,
+``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and fills
+``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`, `Loans.borrowed`,
+`Loans.served`, `Rings.blocker` and `Entries.how`.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class Context:
     def __init__(
         self, me: WorkerId, sharing: Sharing = "lend", *, state: Tables | None = None
     ) -> None:
-        """With *state* the machines go on from there."""
+        """With *state* the machines continue from that state."""
         self.state = state = state or Tables(me, DISCIPLINES[sharing])
         self.me = me
         self.owners, self.users = state.owners, state.users
@@ -116,7 +115,7 @@ class Context:
     # ---- handles, and references on the way
 
     def own(self) -> RRefId:
-        """A new object, here, with its value and one handle: ``RRef(value)``."""
+        """Make a new object here, with its value and one handle: ``RRef(value)``."""
         rref = self.entries.mint_rref()
         owner = self.entries.begin(rref)
         owner.created = owner.resolved = True
@@ -128,7 +127,7 @@ class Context:
         self.entries.hold(rref)
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:
-        """One more handle, of a reference that arrived under a name and whose message holds it."""
+        """Count one more handle of a named reference that arrived; its message holds it."""
         return self._finish(self.names.take_up(descriptor))
 
     def drop(self, *rrefs: RRefId) -> list[Effect]:
@@ -153,15 +152,15 @@ class Context:
         return self._references.abandon(descriptors)
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
-        """A message or reply has been handled: its own hold on its references ends."""
+        """A message or reply has been handled: release its hold on its references."""
         return self._finish(self.entries.release(descriptors))
 
-    # ---- what the user's code asks for
+    # ---- requests of the user's code
 
     def create(
         self, to: WorkerId, cargo: Cargo, target: RRefId | None = None
     ) -> tuple[RRefId, list[Effect]]:
-        """A new object on *to*, made by running *cargo*, with one handle here: ``remote``.
+        """Create an object on *to* by running *cargo*, with one handle here: ``remote``.
 
         With *target* the function is a method of that object, which *to* owns.
         """
@@ -178,7 +177,8 @@ class Context:
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object: ``rref.rpc_sync().method()`` and its kin.
 
-        What is in *cargo* was lent to *to*. Raises `ElsewhereError` if that is not the owner.
+        The references in *cargo* were lent to *to*. Raises `ElsewhereError` if *to* is not the
+        owner.
         """
         return self._requests.invoke(rref, cargo, chain, to)
 
@@ -193,12 +193,13 @@ class Context:
     ) -> tuple[CallId, list[Effect]]:
         """Ask for a copy of the value (``to_here``), or only whether there is one (``wait``).
 
-        With *direct* an alias answers where the value is; with *follow* it is asked for there.
+        With *direct* an alias answers with the value's place; with *follow* the fetch is repeated
+        there.
         """
         return self._requests.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
 
     def cancel(self, call: CallId) -> list[Effect]:
-        """Ask that *call* is not started any more. Its reply still comes."""
+        """Ask the callee not to start *call*. Its reply still comes."""
         return self._requests.cancel(call)
 
     def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
@@ -206,10 +207,10 @@ class Context:
         self.entries.check_alive(to)
         return [Send(to, Tell(cargo=cargo))]
 
-    # ---- what the shell reports of requests, and of the objects that live here
+    # ---- reports of the shell on requests, and on the objects that live here
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
-        """Answer *call*, whose caller is named in its id; what its request held is let go."""
+        """Answer *call* (its id names the caller) and release its request's references."""
         return self._finish(self._requests.reply(call, cargo))
 
     def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
@@ -217,16 +218,16 @@ class Context:
         return self._finish(self._requests.reply(call, cargo, refused=True))
 
     def resolve(self, rref: RRefId) -> list[Effect]:
-        """The value of *rref*, or the error that takes its place, is there."""
+        """The value of *rref*, or the error in its place, is there."""
         owner = self.owners[rref]
         effects = self.loans.made(rref)
         effects += self.entries.after(owner, owner.resolve())
         return self._finish(effects + self.aliases.answer_asking(owner))
 
     def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
-        """The function that makes *rref* returned the reference *target*, of which it has a handle.
+        """The function that makes *rref* returned a handle of *target*: *rref* becomes an alias.
 
-        The handle stays the function's own: the alias gets one of its own.
+        The handle stays the function's own: the alias gets a handle of its own.
         """
         effects = self.loans.made(rref)
         return self._finish(effects + self.aliases.stand_for(rref, target))
@@ -237,20 +238,20 @@ class Context:
         return self.entries.after(owner, owner.done())
 
     def suspect(self, rref: RRefId) -> list[Effect]:
-        """Requests have been queued on *rref* for some time: look whether they wait in a ring."""
+        """Requests have been queued on *rref* for some time: check whether they wait in a ring."""
         return self._finish(self.rings.suspect(rref))
 
     def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
         """The answer to a `Look`: *run* waits for *call*, or (None) for no request.
 
-        *number* tells this wait of *run* from all its others; *what* is the wait in words.
+        *number* distinguishes this wait of *run* from its others; *what* is the wait in words.
         """
         return self._finish(self.rings.waits(run, call, number, what))
 
     # ---- messages
 
     def receive(self, sender: WorkerId, message: Message) -> list[Effect]:
-        """`take` one message of *sender*'s that may be anything at all.
+        """`take` one message of *sender* with unchecked content.
 
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
@@ -259,7 +260,7 @@ class Context:
         return self.take(sender, message)
 
     def take(self, sender: WorkerId, message: Message) -> list[Effect]:
-        """Take one message of *sender*'s; what a dead worker sent is ignored (fencing).
+        """Take one message of *sender*; messages of a dead worker are ignored (fencing).
 
         *message* is right in every field: it was decoded (see `packets`), or never left here.
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
@@ -284,7 +285,7 @@ class Context:
             case ChildAck():
                 found_user = self.users.get(message.rref)
                 if found_user is None or found_user.lost:
-                    return []  # the owner died meanwhile, and with it went the pin
+                    return []  # the owner died meanwhile, and the pin ended with it
                 return self.entries.after(found_user, found_user.child_ack(sender, message))
             case Cancel(call=call, rref=on):
                 return (
@@ -318,20 +319,20 @@ class Context:
             case Probe():
                 return self.rings.receive_probe(sender, message)
             case RoomAsked() | RoomGiven():
-                return []  # delivery has seen to it
+                return []  # delivery has handled it
             case _:
                 assert_never(message)
 
     def _receive_reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
         waiting = self._requests.check_reply(sender, message)
         effects = self._requests.receive_reply(sender, waiting, message)
-        if waiting.relay is not None:  # the loans of what was passed on have been settled first
+        if waiting.relay is not None:  # its loans have been settled first
             effects += self.aliases.pass_back(waiting.relay, message.cargo)
             effects += self.entries.release(message.cargo.descriptors)
         return effects
 
     def _finish(self, effects: list[Effect]) -> list[Effect]:
-        """All that a step asks for, in as few messages as it can be; what was held back is last."""
+        """All effects of a step, in as few messages as possible; held-back ones come last."""
         if self.state.held or self.state.fetching:
             effects += self.names.send_held()
         return batched(self.entries.sendable(effects))
@@ -344,9 +345,9 @@ class Context:
             dead.merge(spans)
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
-        """*worker* is dead: whatever waits for it fails now (G6), and it is fenced off.
+        """*worker* is dead: all waits for it fail now (G6), and it is fenced off.
 
-        *unacknowledged* are the messages of this endpoint that it may not have received.
+        *unacknowledged* are the messages of this endpoint that *worker* may not have received.
         """
         if worker in self.dead or worker == self.me:
             return []
@@ -375,7 +376,7 @@ class Context:
         return self._finish(effects)
 
     def bury(self, worker: WorkerId) -> list[Effect]:
-        """Release what the dead *worker* held, was sent, or was owed (G4 and G5)."""
+        """Release everything that the dead *worker* held, was sent, or was owed (G4 and G5)."""
         self.state.buried.add(worker)
         effects: list[Effect] = []
         for owner in list(self.owners.values()):

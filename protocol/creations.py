@@ -1,12 +1,11 @@
-"""Which creations an owner has seen: "not created yet" told from "freed", in bounded memory.
+"""The creations that an owner has seen: tells "not created yet" from "freed", in bounded memory.
 
-Messages come in any order, so an owner may hear of an object before the `Create` that makes
-it, and waits for that one. It may also hear of an object that is gone: from an endpoint that
-announces itself too late, after `orphan_grace`. Waiting for a creation that has long been
-would be for ever. So each `Create` carries a *watermark*: all that this creator had this
-owner make before that number has been acknowledged. An owner remembers the watermark and the
-numbers seen above it: where a link keeps its messages in order, no more than the creations
-that were in flight at once.
+Messages come in any order, so an owner may hear of an object before its `Create`; then it waits for
+that one. The owner may also hear of a freed object, from an endpoint that announces itself too
+late, after `orphan_grace`. To wait for a creation of long ago would be to wait for ever. So each
+`Create` carries a *watermark*: all of this creator's objects at this owner with smaller numbers
+have been acknowledged. An owner remembers the watermark and the numbers seen above it. Where a link
+keeps its messages in order, these are no more than the creations in flight at once.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ class Asked:
         self._waiting: dict[int, None] = {}
 
     def add(self, number: int) -> int:
-        """Note a creation that is asked for; the watermark to send with it."""
+        """Note a requested creation. Returns the watermark to send with it."""
         self._waiting[number] = None
         return next(iter(self._waiting))  # numbers only grow, so the first is the least
 
     def acknowledged(self, number: int) -> bool:
-        """The owner has it. Returns whether nothing is waited for any more."""
+        """The owner has it. Returns whether no creation is outstanding any more."""
         self._waiting.pop(number, None)
         return not self._waiting
 

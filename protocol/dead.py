@@ -1,22 +1,24 @@
 """The dead, for ever, in memory that grows with the living.
 
-No endpoint may forget who has died. A packet of one that was stopped for an hour may come still. A
-third endpoint may hand on a reference to an object of one that died long ago, or to one that it had
-asked for. A program may keep a `WorkerInfo` for days, even in a file, and call it. There is no
-moment after which none of this can happen, so no clock and no round of questions makes it safe.
+No endpoint may forget the dead. A packet of a process that was stopped for an hour may still come.
+A third endpoint may hand on a reference to an object of a worker that died long ago, or to an
+object that such a worker requested. A program may keep a `WorkerInfo` for days, even in a file, and
+call it. At no moment do these dangers end, so no clock and no round of questions makes it safe to
+forget.
 
-It need not be remembered one by one either. The registrar numbers the lives in its system (see
-`ids`): each number is one more than the last one, and none is given twice. All of them die some
-day, and everybody is told of each death, those who join later of all before them. So the dead are
-*every number that was given, but for those that live*. They are kept as spans of numbers.
+Nor must the dead be remembered one by one. The registrar numbers the lives in its system (see
+`ids`): each number is one more than the last one, and none is given twice. All lives end some day.
+Every endpoint is told of each death; one that joins later is told of all earlier deaths. So the
+dead are *all numbers given so far, except those of the living*. They are kept as spans of numbers.
 
 Invariants (`tests/protocol/test_dead.py` tries all sequences of small ones):
 
-* a number is in it exactly if it has been added: nothing is ever forgotten, so it is never unsafe;
-* spans never touch. Between two of them is one that lives, or is about to. So there are at most as
-  many spans as living endpoints, and one more, however many have been here before.
+* a number is in the set exactly if it has been added: no death is ever forgotten;
+* spans never touch. Between two of them is a number that lives, or is about to. So there is at most
+  one span more than there are living endpoints, however many have lived before.
 
-A number of another mint (an actor that ends before it was given one, a stranger) costs a span.
+A number of another mint (of a stranger, or of an actor that ended before it got its number) costs a
+span.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from .ids import WorkerId
 
 Span = tuple[Number, Number]
-"""The first and the last of some numbers in a row."""
+"""The first and the last of some consecutive numbers."""
 
 
 class Dead:
@@ -50,12 +52,12 @@ class Dead:
         return place > 0 and worker.incarnation <= self._lasts[place - 1]
 
     def __len__(self) -> int:
-        """How many spans there are: what it costs."""
+        """The number of spans: the cost of the set."""
         return len(self._firsts)
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """All of it, for `merge`."""
+        """All spans, for `merge`."""
         return tuple(zip(self._firsts, self._lasts, strict=True))
 
     def add(self, worker: WorkerId) -> None:
@@ -63,7 +65,7 @@ class Dead:
         self.merge([(worker.incarnation, worker.incarnation)])
 
     def merge(self, spans: Iterable[Span]) -> None:
-        """So have all of these."""
+        """Add all numbers of *spans*."""
         for first, last in spans:
             begin = bisect_left(self._lasts, first - 1)  # the first span that touches it, or more
             end = bisect_right(self._firsts, last + 1)

@@ -1,10 +1,9 @@
 """Messages between two endpoints: each exactly once, in order, over a link that may err.
 
-A `Channel` is one endpoint's half of the conversation with one peer. What it is given to
-send leaves in **packets**: all the messages that have not left yet, numbered, with a
-cumulative acknowledgement of what has come in (so acknowledgements ride on other traffic,
-and one mailbox turn sends one packet to each peer). The link may lose, repeat, delay and
-reorder packets::
+A `Channel` is one endpoint's half of the conversation with one peer. Messages leave it in
+**packets**. A packet holds all messages that have not left yet, numbered, with a cumulative
+acknowledgement of the peer's messages. (So acknowledgements ride on other traffic, and one mailbox
+turn sends one packet to each peer.) The link may lose, repeat, delay and reorder packets::
 
     sender      unsent --packet()--> in flight --acknowledged--> forgotten
                                ^         |
@@ -12,23 +11,23 @@ reorder packets::
     receiver    a number is handed over when all smaller ones have been; a number that came
                 before is dropped; one that is ahead waits, inside the window
 
-A message of the user's may have to wait before it gets a number, until the peer has room for it:
-see `room`. Then others overtake it, which need none. The questions and answers about room are
-messages of the conversation themselves, so that none is lost; the channel alone looks at them.
+A user message may have to wait for room at the peer before it gets a number: see `room`. Then
+messages that need no room overtake it. The questions and answers about room are messages of the
+conversation themselves, so none is lost; only the channel looks at them.
 
 Invariants (explored over every loss, repetition and order of small programs):
 
-* the messages handed over of one flow are a prefix of those that the peer sent in it: nothing
-  twice, nothing skipped, nothing reordered (G3);
-* while both ends live, the link delivers now and then, and the receiver takes messages now and
-  then, everything is handed over; messages that need no room, also if the receiver takes none;
-* memory is bounded: at most `WINDOW` messages are in flight, at most as many wait out of order,
-  and both ends forget what is acknowledged; the receiver is handed no more than the room that it
-  has given. What waits at the sender is the sender's own to limit (`load`).
+* the messages of one flow that were handed over are a prefix of those that the peer sent in it:
+  none twice, none skipped, none reordered (G3);
+* while both ends live, and the link delivers now and then, every message that needs no room is
+  handed over; and if the receiver takes messages now and then, every message is;
+* memory is bounded: at most `WINDOW` messages are in flight, at most as many wait out of order, and
+  both ends forget acknowledged messages. The receiver is handed no more messages than it has given
+  room for. The sender itself must limit the messages that wait there (`load`).
 
-A peer is one *incarnation* (`WorkerId`), so a restarted peer is another channel with
-numbers of its own, and nothing of the old conversation can be mistaken for the new one.
-Time is an argument, in seconds on any clock that does not go back.
+A peer is one *incarnation* (`WorkerId`). So a restarted peer has another channel with its own
+numbers, and no message of the old conversation can be mistaken for one of the new. Time is an
+argument, in seconds on any clock that does not go back.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 WINDOW = 1024
-"""Messages in flight at most, per channel and direction; and of one flow, without room given."""
+"""The most messages in flight, per channel and direction; and of one flow, without new room."""
 ACK_DELAY = 0.05
-"""Seconds that an acknowledgement waits for other traffic to ride on."""
+"""Seconds for which an acknowledgement waits for other traffic to ride on."""
 FIRST_RETRY = 1.0
-"""Seconds without an acknowledgement after which what is in flight is sent again."""
+"""Seconds without an acknowledgement until messages in flight are sent again."""
 LAST_RETRY = 15.0
 """The backoff doubles the pause between retransmissions up to this many seconds."""
 
@@ -92,17 +91,17 @@ class Channel:
         self._retry_at: float | None = None
         self._pause = FIRST_RETRY
         self._expects = 0
-        """The number of the next message to hand over: all smaller ones have been."""
+        """The number of the next message to hand over; all smaller ones have been handed over."""
         self._told = 0
-        """The last *expects* that the peer was told."""
+        """The last *expects* that was sent to the peer."""
         self._acknowledge_at: float | None = None
         self._ahead: dict[int, Message] = {}
         self._rooms: dict[Flow, Room] = {flow: Room() for flow in FLOWS}
-        """What the peer has room for."""
+        """The peer's room, for each flow."""
         self._released: list[tuple[Message, int]] = []
-        """Messages that had waited for room and have got their numbers; for `released`."""
+        """Messages that waited for room and have now got their numbers; for `released`."""
         self._owed: tuple[Flow, ...] = ()
-        """The flows for which the peer has asked for room, and was given none so far."""
+        """The flows for which the peer asked for room and has got none yet."""
         self.retransmissions = 0
         """Messages sent again so far."""
         self.duplicates = 0
@@ -110,13 +109,13 @@ class Channel:
 
     @property
     def backlog(self) -> int:
-        """Messages with a number that the peer has not acknowledged, sent or not."""
+        """The number of messages, sent or not, that have a number and are not acknowledged."""
         return len(self._unsent) + len(self._flight)
 
     def load(self, flow: Flow) -> tuple[int, int]:
-        """What the peer has not taken: messages in all, and bytes of *flow*.
+        """The outstanding load: the number of all messages, and the bytes of *flow*.
 
-        The messages are those that it has not acknowledged, or has no room for.
+        It counts messages that the peer has not acknowledged, and those that wait for its room.
         """
         room, waiting = self._rooms[flow], 0
         for each in self._rooms.values():
@@ -125,41 +124,41 @@ class Channel:
 
     @property
     def waits(self) -> bool:
-        """Whether anything waits for room."""
+        """Whether a message waits for room."""
         return any(room.waiting for room in self._rooms.values())
 
     @property
     def owed(self) -> tuple[Flow, ...]:
-        """The flows for which the peer has asked for room, and was given none so far."""
+        """The flows for which the peer asked for room and has got none yet."""
         return self._owed
 
     @property
     def in_flight(self) -> int:
-        """Messages that have left, and that the peer has not acknowledged."""
+        """The number of messages that have left and are not acknowledged."""
         return len(self._flight)
 
     @property
     def unacknowledged(self) -> list[Message]:
-        """Those messages, in the order in which they were sent, and those that wait for room."""
+        """The messages not acknowledged, in the order of sending, then those that wait for room."""
         waiting = [message for room in self._rooms.values() for message, _ in room.waiting]
         return [*self._flight, *self._unsent, *waiting]
 
     @property
     def deadline(self) -> float | None:
-        """When `tick` has something to do next; None while there is nothing to wait for."""
+        """The time of the next duty of `tick`; None while there is none."""
         times = [t for t in (self._retry_at, self._acknowledge_at) if t is not None]
         return min(times, default=None)
 
     @property
     def handed(self) -> int:
-        """How many of the peer's messages have been handed over."""
+        """How many messages of the peer have been handed over."""
         return self._expects
 
     def send(self, message: Message, flow: Flow | None = None, size: int = 0) -> int | None:
         """Take *message* for the peer; it leaves with the next `packet`. Returns its number.
 
-        One of *flow* that weighs *size* bytes may have to wait for room. Then it has no number so
-        far; see `released`.
+        A message of *flow*, of *size* bytes, may have to wait for room. Then it has no number yet;
+        see `released`.
         """
         if flow is not None:
             room = self._rooms[flow]
@@ -177,15 +176,15 @@ class Channel:
         return self._next + len(self._unsent) - 1
 
     def released(self) -> list[tuple[Message, int]]:
-        """Messages that had waited for room, and leave with the next `packet`; and their numbers.
+        """Messages that waited for room and leave with the next `packet`, with their numbers.
 
-        Each is told of once.
+        Each message is returned once.
         """
         released, self._released = self._released, []
         return released
 
     def press(self, flow: Flow) -> None:
-        """Whatever waits leaves now, as if there was room."""
+        """All waiting messages leave now, as if there were room."""
         room = self._rooms[flow]
         while room.waiting:
             self._release(room)
@@ -197,7 +196,7 @@ class Channel:
         self._unsent.append(RoomGiven(flow=flow))
 
     def _ask(self, flow: Flow, room: Room) -> None:
-        """Ask the peer, behind all that has been sent: has it room for more?"""
+        """Ask the peer, after all messages sent so far, whether it has room for more."""
         if room.asked is None:
             room.asked = room.messages, room.bytes
             self._unsent.append(RoomAsked(flow=flow))
@@ -208,7 +207,7 @@ class Channel:
         self._unsent.append(message)
 
     def _given(self, flow: Flow) -> None:
-        """The peer has room: messages that have waited leave, as many as it has room for."""
+        """The peer has room: as many waiting messages leave as it has room for."""
         room = self._rooms[flow]
         room.given()
         while room.waiting and room.messages < WINDOW and room.bytes < rooms.ROOM_BYTES:
@@ -217,7 +216,7 @@ class Channel:
             self._ask(flow, room)
 
     def packet(self, now: float) -> Packet | None:
-        """All that can leave now, in one packet; None if there is nothing new to say."""
+        """All messages that can leave now, in one packet; None if there is nothing new to say."""
         room = WINDOW - len(self._flight)
         batch = [self._unsent.popleft() for _ in range(min(room, len(self._unsent)))]
         if not batch:
@@ -230,12 +229,12 @@ class Channel:
         return self._make(first, batch)
 
     def receive(self, packet: Packet, now: float, full: Collection[Flow] = ()) -> list[Message]:
-        """Take a packet of the peer's; return what is to be handed over now, in order.
+        """Take a packet of the peer; return the messages to hand over now, in order.
 
-        No room is given for the flows that are *full*, until `give` is called. Messages about room
-        are handed over, too: they mean nothing to anybody else. The packet was decoded, so that
-        everything in it is of its type (see `packets`).
-        Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
+        The flows in *full* get no room until `give` is called. Messages about room are handed over,
+        too: they mean nothing to others. The packet was decoded, so everything in it has its type
+        (see `packets`). Raises `ProtocolError`, with nothing changed, if no correct peer sends the
+        packet.
         """
         self._check(packet)
         self._acknowledged(packet.expects, now)
@@ -262,7 +261,7 @@ class Channel:
             self._owed = (*self._owed, flow)
 
     def _put_in_order(self, packet: Packet) -> list[Message]:
-        """What can be handed over now, of this packet and of those that came too early."""
+        """The messages to hand over now, of this packet, and earlier ones that came too early."""
         self.duplicates += self._repeated(packet)
         handed: list[Message] = []
         for number, message in enumerate(packet.messages, packet.first):
@@ -303,7 +302,7 @@ class Channel:
         self._retry_at = now + self._pause if self._flight else None
 
     def tick(self, now: float) -> Packet | None:
-        """What is due at *now*: a retransmission, or an acknowledgement that found no ride."""
+        """The packet due at *now*: a retransmission, or an acknowledgement that found no ride."""
         if self._retry_at is not None and now >= self._retry_at:
             self._pause = min(2 * self._pause, LAST_RETRY)
             self._retry_at = now + self._pause

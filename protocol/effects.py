@@ -1,7 +1,7 @@
-"""What a machine asks its shell to do. Shells interpret effects and decide nothing.
+"""Effects: instructions of a machine to its shell. Shells carry them out and decide nothing.
 
-A machine takes one input and returns the effects in the order in which they must become
-visible. The actors are one shell. The endpoints in memory (`farref.world`) are the other one.
+A machine takes one input and returns the effects in the order in which they must become visible.
+The actors are one shell. The endpoints in memory (`farref.world`) are the other one.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Refusal(Enum):
 
 
 class Refuse(msgspec.Struct, frozen=True):
-    """Do not run *request* of *sender*: reply with the error that *why* names."""
+    """Do not run *request* of *sender*: reply with the error named by *why*."""
 
     sender: WorkerId
     request: Request
     why: Refusal
     ring: tuple[Hop, ...] = ()
-    """Of a ring: its waits. The last one is for *request*."""
+    """For a ring: its waits. The last wait is for *request*."""
 
 
 class Hand(msgspec.Struct, frozen=True):
@@ -60,14 +60,14 @@ class Hand(msgspec.Struct, frozen=True):
 
 
 class Settle(msgspec.Struct, frozen=True):
-    """The reply to a call of this endpoint's. Its references are held for it already."""
+    """The reply to a call of this endpoint. Its references are held for it already."""
 
     sender: WorkerId
     reply: Reply
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """No reply to *call* will ever come: *worker* died, and with it maybe object *rref*."""
+    """No reply to *call* will ever come: *worker* died, and maybe object *rref* with it."""
 
     call: CallId
     worker: WorkerId
@@ -75,14 +75,14 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Take back *call* of *sender* if it waits for a thread; `Cancel` asked for it."""
+    """Take *call* of *sender* back if it still waits for a thread; `Cancel` asked for it."""
 
     sender: WorkerId
     call: CallId
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Say by `Context.waits`, in this very step, which request *run*, which runs, waits for."""
+    """Say by `Context.waits`, in this very step, which request the running *run* waits for."""
 
     run: CallId
 
@@ -102,7 +102,7 @@ class Loss(Enum):
 
 
 class Lose(msgspec.Struct, frozen=True):
-    """*rref* will never get a value: store the error that *why* names in its place."""
+    """*rref* will never get a value: store the error named by *why* in its place."""
 
     rref: RRefId
     why: Loss = Loss.CREATOR

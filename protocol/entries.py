@@ -1,9 +1,9 @@
-"""One entry for each object that this endpoint knows: how it begins, what keeps it, when it ends.
+"""One entry for each object that this endpoint knows: its beginning, its holders, its end.
 
-An `Owner` for each object that lives here, a `User` for each that lives elsewhere, both of the
-system's discipline (see `sharing`). Handles, messages and calls keep an entry. An entry that
-nothing keeps leaves the tables, and an alias that leaves lets go of its target. Ids are minted
-here, and nothing is sent to the dead.
+There is an `Owner` for each object that lives here and a `User` for each object that lives
+elsewhere, both of the system's discipline (see `sharing`). Handles, messages and calls keep an
+entry. An entry that nothing keeps leaves the tables, and an alias that leaves lets go of its
+target. This module also mints ids, and drops messages to the dead.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Entries:
         return entry
 
     def is_lost(self, rref: RRefId) -> bool:
-        """Whether the owner of *rref*, which is used here, died."""
+        """Whether *rref* is used here and its owner has died."""
         user = self.state.users.get(rref)
         return user is not None and user.lost
 
@@ -67,21 +67,21 @@ class Entries:
         return self.state.me if isinstance(entry, Owner) else entry.owner
 
     def owner(self, rref: RRefId) -> Owner:
-        """The entry of *rref*, which a message says lives here."""
+        """The entry of *rref*, which lives here according to a message."""
         owner = self.state.owners.get(rref)
         if owner is None:
             raise ProtocolError(f"{self.state.me} does not own {rref}")
         return owner
 
     def user(self, rref: RRefId) -> User:
-        """The entry of *rref*, which a message says is used here."""
+        """The entry of *rref*, which is used here according to a message."""
         user = self.state.users.get(rref)
         if user is None:
             raise ProtocolError(f"{self.state.me} holds no fork of {rref}")
         return user
 
     def name(self, rref: RRefId) -> Name | None:
-        """What handles of *rref* count for, if that is known to be an alias."""
+        """The name under which handles of *rref* count, if *rref* is known to be an alias."""
         name = self.state.names.get(rref)
         if name is None:
             owner = self.state.owners.get(rref)
@@ -92,7 +92,7 @@ class Entries:
     # ---- the begin
 
     def use(self, rref: RRefId, owner: WorkerId) -> User:
-        """The user entry, a new one if there is none."""
+        """The user entry; a new one if there is none."""
         state = self.state
         user = state.users.get(rref)
         if user is None:
@@ -102,7 +102,7 @@ class Entries:
         return user
 
     def begin(self, rref: RRefId) -> Owner:
-        """The entry of an object that lives here, from now on."""
+        """Begin the entry of an object that lives here."""
         owner = self.state.owners[rref] = self.state.discipline.owner(rref)
         owner.born = self.state.now
         return owner
@@ -116,9 +116,9 @@ class Entries:
     def own_or_await(
         self, rref: RRefId, *, created_here: bool = False
     ) -> tuple[Owner, list[Effect]]:
-        """The owner entry: a placeholder, if the creation is still on its way, or has long been.
+        """The owner entry; a placeholder if the object is not created yet, or is gone.
 
-        In the second case the placeholder is resolved at once, to the loss.
+        If the object is gone, the placeholder is resolved at once, to the loss.
         """
         if not created_here:
             self.check_mine(rref)
@@ -129,13 +129,13 @@ class Entries:
         return owner, [] if created_here or not self._is_gone(rref) else [Lose(rref)]
 
     def _is_gone(self, rref: RRefId) -> bool:
-        """Whether an object that is not here has been here, or can not come any more."""
+        """Whether an absent object has been here before, or can no longer come."""
         creator, seen = rref.creator, self.state.seen
         if creator == self.state.me or creator in self.state.dead:
             return True
         return creator in seen and rref.number in seen[creator]
 
-    # ---- what keeps it
+    # ---- keeping
 
     def hold(self, rref: RRefId) -> None:
         """One more handle of *rref* lives in this process."""
@@ -159,7 +159,7 @@ class Entries:
         return self.after(entry, entry.settle())
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
-        """A message has been handled, and lets go of its references."""
+        """A message has been handled: release its references."""
         effects: list[Effect] = []
         for descriptor in descriptors:
             entry = self.entry(descriptor.rref)
@@ -170,7 +170,7 @@ class Entries:
         return effects
 
     def answered(self, rref: RRefId, request: CallId) -> list[Effect]:
-        """The answer to *request*, which was about *rref*, is there."""
+        """The answer to *request*, which was about *rref*, has come."""
         entry = self.find(rref)
         if entry is None or request not in entry.pending:
             return []
@@ -180,7 +180,7 @@ class Entries:
     # ---- the end
 
     def sendable(self, effects: list[Effect]) -> list[Effect]:
-        """Nothing is sent to the dead."""
+        """*effects* without messages to the dead."""
         dead = self.state.dead
         if not dead:
             return effects
@@ -192,12 +192,12 @@ class Entries:
             raise WorkerDiedError(f"worker {worker} died{self.how(worker)}; choose another one")
 
     def how(self, worker: WorkerId) -> str:
-        """How *worker* died, in brackets, for an error; empty if that is not known."""
+        """The cause of *worker*'s death, in brackets, for an error; empty if unknown."""
         cause = self.state.causes.get(worker)
         return f" ({cause})" if cause else ""
 
     def after(self, entry: Owner | User, effects: list[Effect]) -> list[Effect]:
-        """Take *entry* out of the tables when its machine has come to its end."""
+        """Take *entry* out of the tables if nothing keeps it any more."""
         effects = self.sendable(effects)
         if entry.unused:
             if isinstance(entry, User):
@@ -210,13 +210,13 @@ class Entries:
         return effects
 
     def let_go(self, alias: Alias) -> list[Effect]:
-        """*alias* stands for nothing any more, and does not hold its target."""
+        """*alias* no longer stands for its target, and releases it."""
         alias.gone = True
         effects = self.unlist(alias)
         return effects + self.drop(alias.target)
 
     def unlist(self, alias: Alias) -> list[Effect]:
-        """Tell those who have *alias* on their lists and need not any more."""
+        """Tell the owners that list *alias* and no longer need to."""
         if alias.gone and not alias.asked:
             self.state.aliases.pop(alias.rref, None)
         needed = set(alias.asked.values())
@@ -243,7 +243,7 @@ class Entries:
         return ForkId(self.state.me, self.state.forks)
 
     def mint_pin(self, rref: RRefId | None) -> CallId:
-        """A new call's id; it pins the object that it is called on until it is answered."""
+        """Mint the id of a call; it pins the object that it is called on until it is answered."""
         self.state.calls += 1
         call = CallId(self.state.me, self.state.calls)
         if rref is not None:

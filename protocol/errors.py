@@ -4,13 +4,13 @@
 
     FarrefError
     ├── ProtocolError           a message that no correct peer sends; nothing was changed
-    ├── ReferenceLostError      the reference is valid, what it refers to is gone
+    ├── ReferenceLostError      the reference is valid, but its object is gone
     │   ├── OwnerDiedError      the process that held the value died, and the value with it
     │   ├── AliasCycleError     an alias that stands for itself, by way of others
     │   └── RefLostError        never created, or freed before this reference was announced
     │       └── GivenUpError    this endpoint was silent for too long, and counts as dead
     ├── WorkerDiedError         the callee died before it replied
-    │   └── SenderDiedError     ... and what it sent is gone (an `OwnerDiedError`, too)
+    │   └── SenderDiedError     ... and its data is gone (an `OwnerDiedError`, too)
     ├── WorkerNotFoundError     no worker of that name, id or address in this system
     ├── RemoteError             a remote exception whose own type cannot be rebuilt here
     ├── FetchTimeoutError       the wait ended first (also a `TimeoutError`)
@@ -26,7 +26,7 @@
     │   ├── RendezvousClosedError        the run was closed, for everybody
     │   ├── RendezvousGracefulExitError  the run was closed, and this node was a spare: all is well
     │   ├── RendezvousTimeoutError       too few nodes came in time (also a `TimeoutError`)
-    │   ├── RendezvousStateError         the shared state is corrupt, or not what this node expects
+    │   ├── RendezvousStateError         the shared state is corrupt, or contradicts this node
     │   └── RendezvousConnectionError    the service or the backend cannot be reached
     └── SystemDownError         the actor system could not be started, found, or has ended
         └── VersionError        it runs on another version of Python, farref or cloudpickle
@@ -42,11 +42,11 @@ class FarrefError(Exception):
 
 
 class ProtocolError(FarrefError):
-    """A message that no correct peer sends. It was refused and nothing has changed."""
+    """A message that no correct peer sends. It was refused, and nothing has changed."""
 
 
 class ReferenceLostError(FarrefError):
-    """The reference is valid, but what it refers to is gone."""
+    """The reference is valid, but its object is gone."""
 
 
 class OwnerDiedError(ReferenceLostError):
@@ -65,10 +65,10 @@ class RefLostError(ReferenceLostError):
 
 
 class GivenUpError(RefLostError):
-    """The endpoint that this code runs in was silent for too long, and counts as dead.
+    """The endpoint of this code was silent for too long, and counts as dead.
 
-    It was stopped or cut off. Everything that it held has been released, so all its
-    references are gone, and nothing that it says is believed any more.
+    It was stopped or cut off. The others have released everything that it held, so all its
+    references are gone. They no longer believe its messages.
     """
 
 
@@ -77,9 +77,9 @@ class WorkerDiedError(FarrefError):
 
 
 class SenderDiedError(WorkerDiedError, OwnerDiedError):
-    """A message came, but its sender died before what it left in shared memory was taken over.
+    """A message came, but its sender died before the receiver took over its shared memory.
 
-    It may have been the reply of a callee, or the value that an owner was asked for.
+    The message may have been the reply of a callee, or a value from its owner.
     """
 
 
@@ -90,7 +90,7 @@ class WorkerNotFoundError(FarrefError):
 class RemoteError(FarrefError):
     """A remote exception whose own type could not be rebuilt in this process.
 
-    The text names that type, its message, and carries the remote traceback (G7).
+    The text names that type and its message, and carries the remote traceback (G7).
     """
 
 
@@ -99,13 +99,14 @@ class FetchTimeoutError(FarrefError, TimeoutError):
 
 
 class WouldBlockError(FarrefError):
-    """A blocking call where it would stop the endpoint; the text names the await form."""
+    """A blocking call that would stop its endpoint; the text names the await form."""
 
 
 class SelfWaitError(WouldBlockError):
     """A call that would wait for itself: it is queued behind the call that made it.
 
-    Or behind one that waits for it by way of others: the text names each wait of such a ring.
+    Or it is queued behind a call that waits for it through others: the text names each wait of that
+    ring.
     """
 
 
@@ -118,11 +119,11 @@ class OverloadedError(FarrefError):
 
 
 class SerializationError(FarrefError):
-    """Something in a message cannot be pickled, or not be unpickled where it arrived."""
+    """Something in a message cannot be pickled, or cannot be unpickled at the receiver."""
 
 
 class SharedMemoryFullError(FarrefError, MemoryError):
-    """There is not enough memory to share a large value. Nothing was sent, and nothing shared."""
+    """Memory is too short to share a large value. Nothing was sent, and nothing was shared."""
 
 
 class NotAnEndpointError(FarrefError):
@@ -130,7 +131,7 @@ class NotAnEndpointError(FarrefError):
 
 
 class ForeignReferenceError(FarrefError):
-    """A reference was used in another system than the one that it belongs to."""
+    """A reference was used in a system other than its own."""
 
 
 class SystemDownError(FarrefError):
@@ -138,7 +139,7 @@ class SystemDownError(FarrefError):
 
 
 class VersionError(SystemDownError):
-    """The system runs on other versions than this program: they could not understand each other.
+    """The system runs on other versions than this program, so the two could not talk to each other.
 
     The text names both. Python's minor version, farref's version and cloudpickle's minor version
     must be the same in all of a system.
@@ -146,23 +147,23 @@ class VersionError(SystemDownError):
 
 
 class RendezvousError(FarrefError):
-    """The root of what can go wrong while a group forms, or once it has formed."""
+    """The root of the errors of a group that forms, or has formed."""
 
 
 class RendezvousClosedError(RendezvousError):
-    """The run was closed: nobody joins it any more, and no further round will be formed."""
+    """The run was closed: no node can join it, and no further round will form."""
 
 
 class RendezvousGracefulExitError(RendezvousError):
-    """The run was closed while this node stood by as a spare. It was not needed: end, in peace."""
+    """The run was closed while this node was a spare. The node can end: no fault."""
 
 
 class RendezvousTimeoutError(RendezvousError, TimeoutError):
-    """The round was not formed in time, and this node has left it. Trying again will not help."""
+    """The round did not form in time, and this node has left it. Trying again will not help."""
 
 
 class RendezvousStateError(RendezvousError):
-    """The shared state is corrupt, or it says something else than what this node relies on."""
+    """The shared state is corrupt, or it contradicts this node's expectations."""
 
 
 class RendezvousConnectionError(RendezvousError):

@@ -1,6 +1,6 @@
-"""What others ask of the objects that live here: to make them, to run their methods, to cancel.
+"""The requests of others on the objects that live here: creations, method calls, cancellations.
 
-A request waits for its turn on its object (see `owner`), or is passed on if that is an alias.
+A request waits for its turn on its object (see `owner`), or is passed on if the object is an alias.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Hosting:
-    """The requests of others on objects here."""
+    """The requests of others on the objects here."""
 
     state: Tables
     entries: Entries
@@ -47,7 +47,7 @@ class Hosting:
         self.references.check(sender, message.cargo, lendable=True)
         owner, _ = entries.own_or_await(message.rref, created_here=True)
         effects = owner.create(sender, message, state.me)
-        # Acknowledged now, when it is accepted, not when it has run.
+        # Acknowledged now, when the creation is accepted, not when it has run.
         ack = Ack(rref=message.rref, fork=message.fork)
         acks: list[Effect] = [] if sender == state.me else [Send(sender, ack)]
         if message.target is None or not self.aliases.passes_on(message.target):

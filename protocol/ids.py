@@ -1,15 +1,15 @@
-"""Who is meant: workers, references, forks and calls, named without coordination.
+"""Ids of workers, references, forks and calls, made without coordination.
 
-Every id is minted by one endpoint alone, from its own `WorkerId` and a counter, so no
-two endpoints can ever mint the same one and nobody is asked. A `WorkerId` carries a
-number, its *incarnation*, besides the name that people read: a restarted worker, or another one
-that got a recycled address, has another incarnation and so can never be mistaken for the
-first (the fencing that guarantees G1 and G4 rest on). The registrar gives these numbers, to all
-endpoints of its system, in a row that begins at a random one: so the dead can be remembered for
-ever (see `dead`), and two systems do not mistake each other's endpoints either.
+One endpoint alone mints each id, from its own `WorkerId` and a counter. So no two endpoints can
+mint the same id, and no endpoint has to ask another. Besides the name that people read, a
+`WorkerId` carries a number, its *incarnation*. A restarted worker, or another worker at a recycled
+address, has another incarnation, so it can never be mistaken for the first one. (Guarantees G1 and
+G4 rest on this fencing.) The registrar gives consecutive incarnations to all endpoints of its
+system, beginning at a random number. So the dead can be remembered for ever (see `dead`), and two
+systems do not mistake each other's endpoints either.
 
-The ids are named tuples because they are hashed and compared on every protocol step; the
-static types keep a `RRefId` from being used where a `ForkId` is meant.
+The ids are named tuples because every protocol step hashes and compares them. The static types keep
+an `RRefId` from being used in the place of a `ForkId`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 Number = Annotated[int, msgspec.Meta(ge=0)]
-"""No id and no sequence number is less; what comes over the wire is refused if it is."""
+"""Ids and sequence numbers are never negative; the decoder refuses a negative one."""
 
 
 class WorkerId(NamedTuple):
@@ -33,7 +33,7 @@ class WorkerId(NamedTuple):
 
 
 class RRefId(NamedTuple):
-    """One shared object, named by the endpoint that asked for it (its creator).
+    """One shared object, named by the endpoint that requested it (its creator).
 
     The creator need not be the owner: ``remote("B", f)`` called on A mints ``A/1`` for an
     object that B will own.
@@ -67,7 +67,7 @@ class CallId(NamedTuple):
 
 
 def is_name(name: object) -> bool:
-    """Whether an endpoint can be called so: text, no lone surrogates, which no packet can hold."""
+    """Whether *name* is text without lone surrogates: no packet can hold those."""
     if not isinstance(name, str) or not name:
         return False
     try:

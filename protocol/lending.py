@@ -1,28 +1,28 @@
-"""Lending: a loan for a call is a fork whose request waits for the reply, and is mostly spared.
+"""Lending: a loan for a call is a fork that asks the owner only if the callee keeps it.
 
-The lender pins the loan as it would a child; the callee and the owner say nothing to each
-other. What happens when the call has run, at the callee::
+The lender pins the loan as it would pin a child; the callee and the owner exchange no message. When
+the call has run, the callee has four cases::
 
-    nothing there needs the reference             the reply returns the loan; no message
-    it is still used, and the owner counts it     the same: the entry needs this loan no more
-    it is used, and another loan keeps it,        the same: that lender stays counted and
+    not needed there any more                     the reply returns the loan; no message
+    in use, and the owner counts the callee       the same: the entry needs this loan no more
+    in use, covered by another loan               the same: that lender stays counted and
       whose lender the owner counts                 pinned until its own call has run
-    it is used otherwise: *held*                  `ForkRequest` now; `ChildAck` as for a fork
+    in use otherwise: *held*                      `ForkRequest` now; `ChildAck` as for a fork
 
-A loan of the owner's own is registered with it when it is lent, so the callee is counted from
-the start and a held one needs no request. The lender unpins when it has the reply, and for a
-held loan the `ChildAck` too, whichever comes first. A creation has no reply: its loans come
-back in a `Returned`, except that a held one's `ChildAck` says enough, and the owner does not
-lend at all but forks, which then costs less.
+A loan by the owner itself is registered with it when it is lent. So the callee is counted from the
+start, and a held loan needs no request. Another lender unpins when it has the reply. For a held
+loan it needs the `ChildAck` as well; the two come in any order. A creation has no reply: its loans
+come back in a `Returned`. There are two exceptions: for a held loan of a creation the `ChildAck` is
+enough, and the owner never lends for a creation but forks, which costs less.
 
-A borrower whose lender dies asks at once, under the fork of the loan.
+If its lender dies, a borrower sends its `ForkRequest` at once, under the fork of the loan.
 
-Why nothing is freed early (G4): follow from any borrower the loans to their lenders. The
-path ends at a lender that the owner counts, since a loan is covered by another one only if
-*that* lender was counted when it lent, and whoever is counted stays so while a child pins
-it: an entry in use gives up its last known fork to no loan. So no two endpoints can be kept
-by each other alone. Nor does an entry that has asked to be counted and waits for the answer:
-it may have told the parent for whom it asked that it is counted by another fork.
+Why nothing is freed early (G4): follow the loans from any borrower to their lenders. The path ends
+at a lender that the owner counts. One loan covers another only if its lender was counted when it
+lent. A counted lender stays counted while a child pins it: an entry in use does not give up its
+last known fork at the end of a loan. So two endpoints can never keep only each other alive. An
+entry with an outstanding request to be counted keeps its last known fork, too: it may have told the
+parent of that request that another fork already counts it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LendingOwner(Owner):
     def __init__(self, rref: RRefId) -> None:
         super().__init__(rref)
         self.lent: dict[ForkId, WorkerId] = {}
-        """Loans for calls that have not been answered."""
+        """Loans for calls without an answer so far."""
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         self.fork(fork, to)
@@ -84,7 +84,7 @@ class Loan(NamedTuple):
     """A loan to this endpoint, for a call that runs here."""
 
     lender: WorkerId | None
-    """None once it died."""
+    """None once the lender has died."""
     counted: bool
     """The owner counts the lender until the loan ends."""
 
@@ -97,9 +97,10 @@ class LendingUser(User):
     def __init__(self, rref: RRefId, owner: WorkerId) -> None:
         super().__init__(rref, owner)
         self.made = False
-        """This endpoint created the object, so the owner counts it as soon as it knows of it."""
+        """This endpoint created the object, so the owner counts it as soon as it knows of the
+        object."""
         self.lent: dict[ForkId, bool] = {}
-        """Children that are loans for unanswered calls, and whether the `ChildAck` was first."""
+        """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
         self.loans: dict[ForkId, Loan] = {}
         """Loans that brought the reference here, for calls that still run."""
 
@@ -124,7 +125,7 @@ class LendingUser(User):
         return super().abandon(fork)
 
     def child_ack(self, sender: WorkerId, message: ChildAck) -> list[Effect]:
-        """What is lent stays pinned: the reply may give it back."""
+        """A loan stays pinned: the reply may give it back."""
         fork = message.fork
         if fork not in self.lent:
             return super().child_ack(sender, message)
@@ -134,7 +135,7 @@ class LendingUser(User):
         return []
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
-        """A held loan waits for its `ChildAck` unless that was first."""
+        """A held loan stays pinned until its `ChildAck`, unless that came first."""
         if self.children.get(fork) == sender:
             acknowledged = self.lent.pop(fork, False)
             if acknowledged or report is None or not report.held:
@@ -146,7 +147,7 @@ class LendingUser(User):
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         fork, lender = descriptor.fork, descriptor.parent
         if fork in self.children:
-            return []  # lent to itself: its own pin would look like use, and have it ask
+            return []  # lent to itself: its own pin would look like use, and it would ask the owner
         by_owner = lender == self.owner
         self.loans[fork] = Loan(lender, by_owner or descriptor.counted)
         return self._know(fork) if by_owner else []
@@ -154,7 +155,8 @@ class LendingUser(User):
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         loan = self.loans.pop(fork, None)
         held, effects = self._hold_on(fork, loan) if loan is not None else (False, [])
-        # A reply returns what it does not name; without one, a held loan's `ChildAck` follows.
+        # A reply returns all loans that it does not name; without one, a held loan's `ChildAck`
+        # follows.
         report = (
             Report(rref=self.rref, fork=fork, owner=self.owner, held=held)
             if held == replies
@@ -163,7 +165,7 @@ class LendingUser(User):
         return report, effects + self.settle()
 
     def _hold_on(self, fork: ForkId, loan: Loan) -> tuple[bool, list[Effect]]:
-        """Whether the entry cannot do without the ending loan, and what must be asked then."""
+        """Whether the entry still needs the ending loan, and the request to send then."""
         if loan.lender == self.owner:
             if self.known == {fork} and (self.in_use or self.requested is not None):
                 return True, []
@@ -207,5 +209,5 @@ class LendingUser(User):
         return not self.loans and super().unused
 
     def settle(self) -> list[Effect]:
-        """Without a known fork there is nobody to tell."""
+        """Without a known fork there is no owner to tell."""
         return super().settle() if self.known else []

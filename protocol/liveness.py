@@ -1,13 +1,12 @@
-"""Who is silent for too long: deaths that nobody witnesses.
+"""Endpoints that are silent for too long: deaths that nobody witnesses.
 
-A process that is stopped, or cut off, is not seen to exit; it only says nothing any more.
-Whoever watches others (the registrar) counts *turns* of its own clock in which nothing was
-heard of each. It does not compare times: if the watcher itself was stopped, starved or
-suspended, it has missed turns like everybody else, and does not find all others dead when it
-wakes up.
+A stopped or cut-off process is not seen to exit; it only falls silent. A watcher (the registrar)
+counts the *turns* of its own clock in which it heard nothing of an endpoint. It does not compare
+times: a watcher that was itself stopped, starved or suspended has missed turns like everybody else,
+and does not find all others dead when it wakes up.
 
-A silent one is *given up*: it counts as dead from then on, whatever it does later. If it
-comes back it is told so (fencing), and never believed.
+A silent endpoint is *given up*: it counts as dead from then on, whatever it does later. If it comes
+back it is told so (fencing), and nobody believes its messages.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Liveness:
-    """Counts the silent turns of those who promised to be heard of at least every few turns."""
+    """Counts the silent turns of endpoints that promised a sign of life every few turns."""
 
     def __init__(self, patience: int) -> None:
-        """Give up who is silent for *patience* turns in a row (1 or more)."""
+        """Give an endpoint up after *patience* silent turns in a row (1 or more)."""
         if patience < 1:
             raise ValueError(f"nobody can be heard of within {patience} turns")
         self._patience = patience
@@ -37,14 +36,14 @@ class Liveness:
         self._silent.pop(worker, None)
 
     def heard(self, worker: WorkerId) -> bool:
-        """*worker* said something. False if it is not expected: it was given up, say."""
+        """*worker* said something. False if it is not expected: perhaps it was given up."""
         if worker not in self._silent:
             return False
         self._silent[worker] = 0
         return True
 
     def turn(self) -> list[WorkerId]:
-        """A turn has passed: who is given up now, in the order in which they were watched."""
+        """A turn has passed: returns the endpoints given up now, in the order of `watch`."""
         for worker in self._silent:
             self._silent[worker] += 1
         given_up = [w for w, turns in self._silent.items() if turns >= self._patience]

@@ -1,10 +1,10 @@
-"""The loans of one endpoint: those it gave with its calls, those that came with others'.
+"""The loans of one endpoint: the loans in its own calls, and the loans in calls to it.
 
-The disciplines decide what a loan costs (see `sharing`); here is when they are asked. At the
-callee a loan ends when its request has been handled: the message lets go of its references,
-each discipline says what is left to report, and the report rides on the reply. At the lender
-it ends when that reply has been taken: after the references in it, so that one which comes
-back finds the lender's own pin still there.
+The disciplines decide the cost of a loan (see `sharing`); this module decides when to ask them. At
+the callee a loan ends when its request has been handled: the message releases its references, each
+discipline says what is left to report, and the report rides on the reply. At the lender the loan
+ends after the lender has taken the references in that reply. So a reference that comes back finds
+the lender's own pin still there.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
-    """Those that are lent for a call."""
+    """The descriptors that are lent for a call."""
     return tuple([each for each in descriptors if each.passing is Passing.LOAN])
 
 
 @dataclass(slots=True)
 class Loans:
-    """What happens to loans."""
+    """The beginnings and ends of loans."""
 
     state: Tables
     entries: Entries
@@ -67,7 +67,7 @@ class Loans:
         return None
 
     def end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
-        """A request has been handled: let go of its references, and settle the loans in it."""
+        """A request has been handled: release its references, and settle the loans in it."""
         descriptors = self.state.serving.pop(call, ())
         if not descriptors:
             return (), []
@@ -78,7 +78,7 @@ class Loans:
             if user is not None:
                 report, settled = user.end_loan(loan.fork, replies=replies)
                 effects += self.entries.after(user, settled)
-            else:  # it came home, its owner died, or nothing here needs it any more
+            else:  # it came home, its owner died, or this endpoint does not need it any more
                 back = Report(rref=loan.rref, fork=loan.fork, owner=loan.owner, held=False)
                 report = None if replies else back
             if report is not None:
@@ -86,7 +86,7 @@ class Loans:
         return tuple(reports), effects
 
     def made(self, rref: RRefId) -> list[Effect]:
-        """The function that makes *rref* has run: settle what was lent for it."""
+        """The function that makes *rref* has run: settle the loans for it."""
         call = self.state.making.pop(rref, None)
         if call is None:
             return []
@@ -106,10 +106,10 @@ class Loans:
             report = replace(report, borrowers=self._unburied(report.borrowers))
         return self.entries.after(entry, entry.loan_ended(sender, fork, report))
 
-    # ---- between the owner and those who borrow
+    # ---- between the owner and the borrowers
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
-        """*sender* uses an object of this endpoint's no more; if it comes back it is told anew."""
+        """*sender* no longer uses an object here; if it returns, it is told of an alias anew."""
         alias = self.state.aliases.get(message.rref)
         if alias is not None:
             alias.told.discard(sender)
@@ -118,7 +118,7 @@ class Loans:
         return self.entries.after(owner, owner.delete(sender, message))
 
     def removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> list[Effect]:
-        """*sender* has let go. All of them are right, before the first is taken."""
+        """*sender* has let go. All removals are checked before the first is carried out."""
         forks = [fork for each in removed for fork in each.forks]
         if len(set(forks)) < len(forks):
             raise ProtocolError(f"{sender} removed one fork twice")
@@ -144,7 +144,7 @@ class Loans:
         return self.entries.after(user, user.notified(fork))
 
     def take_back(self, message: Message) -> list[Effect]:
-        """The receiver of *message* died, and nobody knows whether it had passed the tables on."""
+        """The receiver of *message* died; nobody knows whether it had passed the tables on."""
         effects: list[Effect] = []
         for report in message.loans if isinstance(message, Reply | Returned) else ():
             borrowers = self._unburied(report.borrowers)
@@ -158,6 +158,6 @@ class Loans:
     def _unburied(
         self, borrowers: tuple[tuple[ForkId, WorkerId], ...]
     ) -> tuple[tuple[ForkId, WorkerId], ...]:
-        """Who counts: the dead do until their orphans had time to announce (G4)."""
+        """The borrowers that count: a dead one until its orphans had time to announce (G4)."""
         buried = self.state.buried
         return tuple([each for each in borrowers if each[1] not in buried])

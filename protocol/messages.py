@@ -1,14 +1,14 @@
-"""What endpoints say to each other about references.
+"""The messages between endpoints about references.
 
-Two families. **Control messages** carry the protocol alone; the user's code never sees
-them. **User messages** carry something of the user's (a function, arguments, a value) in
-a `Cargo`, and beside it one `Descriptor` for every reference inside. The descriptors
-travel *beside* the bytes, never only inside them, so an endpoint that cannot unpickle a
-message, or does not live long enough to, still settles every fork in it (G5).
+There are two families. **Control messages** carry only the protocol; the user's code never sees
+them. **User messages** carry the user's data (a function, arguments, a value) in a `Cargo`, with
+one `Descriptor` for every reference inside. The descriptors travel *beside* the bytes, never only
+inside them. So an endpoint that cannot unpickle a message, or dies too early to do so, still
+settles every fork in it (G5).
 
-The reference machines assume that each message takes effect at most once and in **any
-order**, also between one pair of endpoints; `delivery` gives more than that. There is no
-message that only makes sense after another one between the same two endpoints.
+The reference machines assume that each message takes effect at most once and in **any order**, also
+between one pair of endpoints; `delivery` guarantees more than that. No message depends on an
+earlier one between the same two endpoints.
 
 ====================  ====================  ============================================
 message               from -> to            in the notes' words
@@ -26,19 +26,19 @@ message               from -> to            in the notes' words
                       owner                 object store that ref is an alias for c_ref"
 `AliasGone`           alias's -> target's   the reverse map "when we ... deallocate an object"
                       owner
-`Probe`               who waits -> who is   (not in the notes)
-                      asked
+`Probe`               waiter -> endpoint    (not in the notes)
+                      it asked
 `RoomAsked`           sender -> receiver    (not in the notes)
 `RoomGiven`           receiver -> sender    (not in the notes)
 ====================  ====================  ============================================
 
-`NotifyRefRemoved` and `RefRemoved` are the borrowing discipline's alone; see `sharing` for the
-three disciplines, `aliases` for those about aliases, `rings` for `Probe`, and `room` for the last
-two, which are about messages, not about references: delivery keeps them to itself.
+Only the borrowing discipline uses `NotifyRefRemoved` and `RefRemoved`. See `sharing` for the three
+disciplines, `aliases` for the messages about aliases, `rings` for `Probe`, and `room` for the last
+two. Those two are about messages, not about references: delivery keeps them to itself.
 
-A call's *chain* names the objects whose methods, further up, wait for this very call. An
-object that finds itself in the chain would wait for itself, and refuses instead (G6). Along several
-chains `rings` finds it.
+A call's *chain* names the objects whose methods, further up, wait for this very call. An object
+that finds itself in the chain would wait for itself, so it refuses the call (G6). `rings` finds
+calls that wait for each other along several chains.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FLOWS: tuple[Flow, ...] = get_args(Flow)
 class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """A part of a message; on the wire (see `packets`) its fields are a row without names.
 
-    Nothing that it refers to refers back to it, so the collector need not know of it.
+    Its references form no circle, so the garbage collector need not track it.
     """
 
 
@@ -75,17 +75,18 @@ class Passing(Enum):
     """How a reference in a message is shared with the receiver."""
 
     FORK = "fork"
-    """For good: the receiver becomes a user that the owner counts."""
+    """For good: the receiver becomes a user, and the owner counts it."""
     LOAN = "loan"
     """For a call: the sender keeps it alive until the callee has replied."""
     BACK = "back"
-    """A loan in the reply to its call: the lender, who kept it alive, gets it back."""
+    """A loan in the reply to its call: the lender, which kept the object alive, gets it back."""
 
 
 class Descriptor(Part, frozen=True, kw_only=True):
-    """A child reference on its way: which object, which fork, whose, and from whom.
+    """A child reference in a message: its object, its fork, its owner and its parent.
 
-    *parent* minted *fork*, and sends it, except that a loan comes back under the lender's own.
+    *parent* minted *fork* and sends it. One exception: a loan comes back under the lender's own
+    fork.
     """
 
     rref: RRefId
@@ -94,50 +95,52 @@ class Descriptor(Part, frozen=True, kw_only=True):
     parent: WorkerId
     passing: Passing = Passing.FORK
     counted: bool = False
-    """Of a loan: the owner counts the lender, and does so as long as the loan lasts."""
+    """For a loan: the owner counts the lender as long as the loan lasts."""
     name: RRefId | None = None
-    """What the handles in the message call it: the alias that turned out to be *rref*, if any."""
+    """The name of the handles in the message: the alias that turned out to be *rref*, if there is
+    one."""
 
 
 class Report(Part, frozen=True, kw_only=True):
-    """What became of a loan when its call had run: the callee tells the lender."""
+    """The fate of one loan after its call has run; the callee reports it to the lender."""
 
     rref: RRefId
     fork: ForkId
     owner: WorkerId
     held: bool
-    """The callee still holds the reference, and is held by this loan."""
+    """The callee still holds the reference, and this loan covers it."""
     borrowers: tuple[tuple[ForkId, WorkerId], ...] = ()
-    """To whom the callee lent it on, and who still hold it: the lender's to count from now on."""
+    """The endpoints that borrowed it from the callee and still hold it: the lender counts them from
+    now on."""
 
 
 class Cargo(Part, frozen=True, kw_only=True):
-    """Something of the user's: an opaque payload and the references that are in it."""
+    """A piece of the user's data: an opaque payload and the references in it."""
 
     payload: object = None
     descriptors: tuple[Descriptor, ...] = ()
 
 
 class Moved(Part, frozen=True, kw_only=True):
-    """An alias is another object: here is a fork of that, and which way it goes there."""
+    """An alias stands for another object: a fork of that object, and the path to it."""
 
     fork: Descriptor
     path: tuple[RRefId, ...]
-    """From the alias's target, alias by alias, to the canonical object. Long ones are cut."""
+    """From the alias's target, alias by alias, to the canonical object. Long paths are cut."""
 
 
 # ---- control messages
 
 
 class ForkRequest(Said, frozen=True, kw_only=True):
-    """Child user -> owner: *fork* of *rref* lives with me; count it and tell me so."""
+    """Child user -> owner: *fork* of *rref* lives here; count it and confirm."""
 
     rref: RRefId
     fork: ForkId
 
 
 class Ack(Said, frozen=True, kw_only=True):
-    """Owner -> user: *fork* is counted. Answers a `ForkRequest` and a `Create` alike."""
+    """Owner -> user: *fork* is counted. It answers a `ForkRequest` or a `Create`."""
 
     rref: RRefId
     fork: ForkId
@@ -156,13 +159,14 @@ class Delete(Said, frozen=True, kw_only=True):
     rref: RRefId
     forks: tuple[ForkId, ...]
     borrowers: tuple[tuple[ForkId, WorkerId], ...] = ()
-    """Who borrowed it from me and still holds it: the owner's to count from now on."""
+    """The endpoints that borrowed it from me and still hold it: the owner counts them from now
+    on."""
 
 
 class Returned(Said, frozen=True, kw_only=True):
-    """Callee -> lender: a creation has run, and this is what became of the loans in it.
+    """Callee -> lender: a creation has run; this is the fate of the loans in it.
 
-    Only a creation needs it, for other calls have replies for this to ride on.
+    Only a creation needs this message: the reports of other calls ride on their replies.
     """
 
     loans: tuple[Report, ...]
@@ -175,16 +179,16 @@ class NotifyRefRemoved(Said, frozen=True, kw_only=True):
 
 
 class RefRemoved(Said, frozen=True, kw_only=True):
-    """Borrower -> owner: these are gone, as you asked to be told."""
+    """Borrower -> owner: these forks are gone; you asked me to report it."""
 
     removed: tuple[Delete, ...]
 
 
 class AliasRef(Said, frozen=True, kw_only=True):
-    """Owner of an alias -> owner of its target: *alias* stands for *rref*; what is that?
+    """Owner of an alias -> owner of its target: *alias* stands for *rref*; what is *rref*?
 
-    Answered by one `Canonical`, once it is known. *label* is the greatest id of an alias from
-    which the way leads here, so far; it is said again when a greater one is heard of.
+    One `Canonical` answers it, as soon as the answer is known. *label* is the greatest id, so far,
+    of an alias on a way to this one. When a greater one becomes known, the message is sent again.
     """
 
     call: CallId
@@ -194,7 +198,7 @@ class AliasRef(Said, frozen=True, kw_only=True):
 
 
 class Canonical(Said, frozen=True, kw_only=True):
-    """Owner of a target -> owner of an alias of it: it has a value, or stands for what has."""
+    """Owner of a target -> owner of its alias: the target has a value, or stands for its holder."""
 
     call: CallId
     rref: RRefId
@@ -210,21 +214,21 @@ class AliasGone(Said, frozen=True, kw_only=True):
 
 
 class Hop(Part, frozen=True, kw_only=True):
-    """A wait that a `Probe` has followed: *run* goes on when *call* has been answered."""
+    """One wait that a `Probe` has followed: *run* goes on when *call* has been answered."""
 
     run: CallId
     call: CallId
     number: Number = 0
-    """Tells this wait of *run* from all its others."""
+    """Distinguishes this wait of *run* from all its other waits."""
     what: str = ""
     """The wait in words, for people."""
 
 
 class Probe(Said, frozen=True, kw_only=True):
-    """Who waits -> who is asked: I wait for *call*, on *rref*; does that wait for *start*?
+    """Waiter -> endpoint that it asked: I wait for *call*, on *rref*; does *call* wait for *start*?
 
-    *start* is the object on which requests have been queued for long. *path* is the way from
-    there, and *before*, in the second lap of a ring, the way of the first.
+    *start* is the object on which requests have been queued for long. *path* is the way from there.
+    In the second lap of a ring, *before* is the way of the first lap.
     """
 
     start: RRefId
@@ -235,10 +239,10 @@ class Probe(Said, frozen=True, kw_only=True):
 
 
 class Cancel(Said, frozen=True, kw_only=True):
-    """Caller -> callee: do not start *call* if you have not yet; answer it all the same.
+    """Caller -> callee: if *call* has not started, do not start it; reply in any case.
 
-    It always follows its call. One that is cancelled before it has left says so itself.
-    *rref* is the object in whose queue the call waits, if it is a call on an object.
+    It always follows its call. A call that is cancelled before it leaves carries a mark instead. If
+    it is a call on an object, *rref* is the object in whose queue it waits.
     """
 
     call: CallId
@@ -246,13 +250,13 @@ class Cancel(Said, frozen=True, kw_only=True):
 
 
 class RoomAsked(Said, frozen=True, kw_only=True):
-    """Sender -> receiver: have you room for more of *flow*? Answered by `RoomGiven`."""
+    """Sender -> receiver: have you room for more of *flow*? `RoomGiven` answers it."""
 
     flow: Flow
 
 
 class RoomGiven(Said, frozen=True, kw_only=True):
-    """Receiver -> sender: I have room for as much of *flow* as I had before you asked."""
+    """Receiver -> sender: I have as much room for *flow* as before you asked."""
 
     flow: Flow
 
@@ -261,13 +265,13 @@ class RoomGiven(Said, frozen=True, kw_only=True):
 
 
 class Tell(Said, frozen=True, kw_only=True):
-    """Actor -> actor: a one-way message of the user's."""
+    """Actor -> actor: a one-way message of the user."""
 
     cargo: Cargo
 
 
 class Call(Said, frozen=True, kw_only=True):
-    """Caller -> callee: run this function and reply with what it returns."""
+    """Caller -> callee: run this function and reply with its result."""
 
     call: CallId
     cargo: Cargo
@@ -275,11 +279,12 @@ class Call(Said, frozen=True, kw_only=True):
 
 
 class Create(Said, frozen=True, kw_only=True):
-    """Creator -> owner: run this, own the result as *rref*; *fork* is my user of it.
+    """Creator -> owner: run this and own the result as *rref*; *fork* is the creator's own fork.
 
-    With *target* the function is a method of that object and waits for its turn there.
-    All objects that the creator had this owner make before number *settled* have been
-    acknowledged: the owner knows one of them that it does not have to be freed.
+    With *target* the function is a method of that object and waits for its turn there. *settled* is
+    a watermark: all earlier objects that the creator requested from this owner, with numbers below
+    *settled*, have been acknowledged. By it the owner tells a freed object from one not created
+    yet.
     """
 
     call: CallId
@@ -293,8 +298,8 @@ class Create(Said, frozen=True, kw_only=True):
 class Invoke(Said, frozen=True, kw_only=True):
     """User -> owner: run this method of the object *rref* and reply.
 
-    With *cancelled* do not run it, and reply all the same: its caller took it back while it waited
-    there to be sent.
+    With *cancelled* the owner does not run it, but replies: the caller took it back before it was
+    sent.
     """
 
     call: CallId
@@ -307,9 +312,9 @@ class Invoke(Said, frozen=True, kw_only=True):
 class Fetch(Said, frozen=True, kw_only=True):
     """User -> owner: reply with a copy of the value of *rref*, once there is one.
 
-    With *copy* false the reply says that there is one: that is how ``wait`` asks. With
-    *direct* an alias does not pass the request on but answers where the value is: so a value
-    travels once, and by no detour. *cancelled* is as in `Invoke`.
+    With *copy* false the reply only says that there is a value; ``wait`` asks in this way. With
+    *direct* an alias does not pass the request on but answers with the place of the value, so a
+    value travels only once and without a detour. *cancelled* is as in `Invoke`.
     """
 
     call: CallId
@@ -321,22 +326,22 @@ class Fetch(Said, frozen=True, kw_only=True):
 
 
 class Reply(Said, frozen=True, kw_only=True):
-    """Callee -> caller: the outcome of *call*, and what became of the loans in it.
+    """Callee -> caller: the outcome of *call*, and the fate of the loans in it.
 
-    A loan of the call that *loans* does not name was returned, with nothing to say about it.
+    A loan of the call that *loans* does not name was simply returned.
     """
 
     call: CallId
     cargo: Cargo
     loans: tuple[Report, ...] = ()
     relayed: bool = False
-    """The object that was called is an alias, whose owner passed the call on."""
+    """The called object is an alias, and its owner passed the call on."""
     refused: bool = False
-    """It was not run, so the object may be an alias, or become one, all the same."""
+    """The call did not run. So the object may nevertheless be an alias, or become one."""
     moved: Moved | None = None
-    """The object that was called is an alias, and where the caller finds its value from now on.
+    """The called object is an alias; from now on the caller finds its value there.
 
-    If the call was not passed on this is the whole answer: there is a value, and it is there.
+    If the call was not passed on, this is the whole answer: there is a value, in that place.
     """
 
 
@@ -362,7 +367,7 @@ UserMessage = Tell | Reply | Request
 Message = Control | UserMessage
 
 KINDS: tuple[type[Message], ...] = get_args(Message)
-"""All of them."""
+"""All kinds of messages."""
 BY_NAME: dict[str, type[Message]] = {kind.__name__: kind for kind in KINDS}
 
 WORDS: dict[type[Message], tuple[str, ...]] = {
@@ -385,22 +390,22 @@ WORDS: dict[type[Message], tuple[str, ...]] = {
     Invoke: ("method call",),
     Fetch: ("to_here",),
 }
-"""What people call a message that they do not call by the name of its class; then the ways in which
-a trace says it, the longest first, with its fields in braces."""
+"""For a message that people do not call by its class name: its usual name first, then its forms in
+a trace, the longest first, with its fields in braces."""
 
 
 def word_for(kind: type[Message]) -> str:
-    """What people call a message of *kind*."""
+    """The usual name of a message of *kind*."""
     return WORDS.get(kind, (kind.__name__.lower(),))[0]
 
 
 def ways_for(kind: type[Message]) -> tuple[str, ...]:
-    """How a trace says a message of *kind*, the longest first."""
+    """The forms of a message of *kind* in a trace, the longest first."""
     return WORDS.get(kind, ())[1:] or (word_for(kind),)
 
 
 def check_message(message: object) -> None:
-    """Raise `ProtocolError` unless *message* is one of these, and right in every field."""
+    """Raise `ProtocolError` unless *message* is a `Message` with correct fields."""
     check(message, KINDS, "message between endpoints")
 
 
@@ -433,18 +438,18 @@ FLOW_OF: dict[type, Flow] = {
     **dict.fromkeys((Call, Create, Invoke, Fetch, Cancel), "requests"),
     Reply: "results",
 }
-"""The flows of the messages that need room (see `room`); the rest is control."""
+"""The flow of each message that needs room (see `room`); all others are control messages."""
 ABOUT_ROOM = frozenset({RoomAsked, RoomGiven})
-"""What delivery says to delivery: nothing else is to be done about these."""
+"""Messages of delivery to delivery: nothing else has to handle them."""
 
 NAMING = frozenset({Reply, Returned, RefRemoved, Canonical})
-"""The kinds of messages that `strangers_in` finds somebody in."""
+"""The kinds of messages in which `strangers_in` finds endpoints."""
 
 
 def strangers_in(message: Message) -> Iterator[WorkerId]:
-    """Whom *message* names beside its payload, and its receiver may never have heard of.
+    """The endpoints that *message* names beside its payload, and that may be new to its receiver.
 
-    Those are borrowers that it hands over, and the owner of what an alias turned out to be.
+    These are the borrowers that it hands over, and the owner of an alias's canonical object.
     """
     match message:
         case Reply(loans=reports) | Returned(loans=reports):

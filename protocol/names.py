@@ -1,26 +1,27 @@
-"""What handles are called, and where their object is: an alias's handles move to its target.
+"""The names of handles, and the place of their object: an alias's handles move to its target.
 
-A handle keeps the id that it was made with. When that turns out to be an alias, the endpoint
-*learns* the canonical object: all its handles count for that one from then on, each still under
-its own name (`Tables.names`), and the hop is dropped: the alias's own entry ends like that of
-any reference that nobody uses::
+A handle keeps the id that it was made with. When that id turns out to be an alias, the endpoint
+*learns* the canonical object. From then on all handles of the alias count for the canonical object,
+each still under its own name (`Tables.names`). The hop is dropped: the alias's own entry ends like
+that of any unused reference::
 
     handles of h --learned: h is f--> name h: f, and as many handles of f; h is deleted
 
-A reference shared under such a name is a fork of the canonical object, and says its name, so
-that the receiver's handle equals every other handle of h.
+A reference shared under such a name is a fork of the canonical object and carries its name, so the
+receiver's handle equals every other handle of h.
 
-Order (a call never overtakes another one on the same reference): requests made before went to
-the owner of the alias, which passes them on. Those made after could be faster on the direct way.
-So they are *held* until all the earlier ones have been answered. And what is asked after a direct
-fetch is held until that one has its value: the fetch may have to be asked again elsewhere.
+Order (a call never overtakes another one on the same reference): earlier requests went to the owner
+of the alias, which passes them on. Later ones could be faster on the direct way. So they are *held*
+until all earlier ones have been answered. Requests after a direct fetch are held until the fetch
+has its value, as the fetch may have to be asked again elsewhere.
 
 A request on an object of its own chain is never held. The earlier requests may wait for that
-object, and the object waits for this one. Its owner refuses it (see `owner`): it overtakes nothing.
+object, and the object waits for this request. Its owner refuses the request (see `owner`), so it
+overtakes no other.
 
-Cancelling: a `Cancel` always follows its call. It could not take back a call that comes with it or
-after it, and nobody would know how long to remember it. So a call that is cancelled while held is
-marked as *cancelled*. It goes out in its turn, is not run, and is answered, which settles its
+Cancelling: a `Cancel` always follows its call. An earlier `Cancel` could not take the call back,
+and the receiver would not know how long to remember it. So a call that is cancelled while held is
+marked as *cancelled*. It goes out in its turn, does not run, and is answered, which settles its
 loans. A direct fetch that is cancelled is not asked again elsewhere.
 """
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Names:
-    """What handles are called, and the order of what is asked by them."""
+    """The names of handles, and the order of requests on them."""
 
     state: Tables
     entries: Entries
@@ -86,7 +87,7 @@ class Names:
     # ---- learning
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:
-        """One more handle, of a reference that arrived under a name and whose message holds it."""
+        """Count one more handle of a named reference that arrived; its message holds it."""
         rref = descriptor.name or descriptor.rref
         effects = self.learn(rref, descriptor.rref, (descriptor.rref,))
         if rref not in self.state.names and rref != descriptor.rref:
@@ -95,7 +96,7 @@ class Names:
         return effects
 
     def learn(self, rref: RRefId, canonical: RRefId, path: tuple[RRefId, ...]) -> list[Effect]:
-        """*rref* is an alias of *canonical*, which something here holds: move its handles."""
+        """*rref* is an alias of *canonical*, which is held here: move its handles."""
         entry = self.entries.find(rref)
         if rref == canonical or rref in self.state.names or entry is None or not entry.handles:
             return []
@@ -107,7 +108,7 @@ class Names:
     # ---- requests, in order
 
     def dispatch(self, rref: RRefId, send: Send, *, first: bool = False) -> list[Effect]:
-        """Send a request made on the handle *rref*, after those that were made before."""
+        """Send a request made on the handle *rref*, after all earlier ones."""
         if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):
             return [send]
         held = self.state.held.setdefault(rref, deque())
@@ -119,7 +120,7 @@ class Names:
         return self._send_on(rref)
 
     def dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
-        """Take back *call*; if that has not gone yet, it says so itself when it goes."""
+        """Take *call* back; if it has not left yet, mark it as cancelled instead."""
         for held in self.state.held.values() if call in self.state.held_calls else ():
             for place, each in enumerate(held):
                 if isinstance(each.message, Invoke | Fetch) and each.message.call == call:
@@ -128,7 +129,7 @@ class Names:
         return [send]
 
     def send_held(self) -> list[Effect]:
-        """What was held and is not any more."""
+        """Send the requests that no longer have to be held."""
         state = self.state
         for rref, call in list(state.fetching.items()):
             if call not in state.waiting:
@@ -136,7 +137,7 @@ class Names:
         return [effect for rref in list(state.held) for effect in self._send_on(rref)]
 
     def _send_on(self, rref: RRefId) -> list[Effect]:
-        """Send what was made on the handle *rref*, as far as it has not to wait."""
+        """Send the requests held on the handle *rref*, up to the first that must wait."""
         state = self.state
         held = state.held[rref]
         effects: list[Effect] = []
@@ -146,7 +147,8 @@ class Names:
             state.held_calls -= calls_in([send])
             unsure = held or self.canonical(rref) is None
             if unsure and isinstance(message, Fetch) and message.direct and not message.cancelled:
-                # It may have to be asked again, elsewhere; or was, and others go by the alias.
+                # The fetch may have to be asked again elsewhere; or it is the repeated one, and
+                # other requests go by way of the alias.
                 state.fetching[rref] = message.call
             effects.append(send)
         if not held:
@@ -154,7 +156,7 @@ class Names:
         return effects
 
     def _must_wait(self, rref: RRefId, message: Message) -> bool:
-        """Something on its way, or to be asked again, could be overtaken by *message*."""
+        """*message* could overtake a request on its way, or one to be asked again."""
         state = self.state
         if rref in state.fetching:
             return True
@@ -167,5 +169,5 @@ class Names:
 
 
 def calls_in(held: Iterable[Send]) -> set[CallId]:
-    """The calls that have not been sent yet."""
+    """The calls among *held*, which have not been sent yet."""
     return {call for each in held if (call := getattr(each.message, "call", None)) is not None}

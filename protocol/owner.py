@@ -1,38 +1,37 @@
-"""The owner's view of one object: who holds it, who waits for it, when it is freed.
+"""The owner's view of one object: its holders, the requests that wait for it, and its end.
 
-A fork is, in the owner's view, *unknown*, then *known*, then *deleted*::
+In the owner's view a fork is *unknown*, then *known*, then *deleted*::
 
     unknown --ForkRequest, Create, or forked by the owner itself--> known
     known   --Delete, the child's death, or the reference came home--> deleted
 
-`Owner.forks` holds exactly the known ones. A deleted fork needs no tombstone: a user
-deletes only after the owner confirmed it (see `user`), and every message takes effect at
-most once, so nothing about a fork can arrive after its `Delete`.
+`Owner.forks` holds exactly the known forks. A deleted fork needs no tombstone: a user deletes only
+after the owner has confirmed it (see `user`), and every message takes effect at most once. So no
+message about a fork can arrive after its `Delete`.
 
-The object itself goes through three stages of its own::
+The object itself goes through three stages::
 
     placeholder --Create--> created --resolve--> resolved --nobody holds it--> freed
 
-A *placeholder* stands for an object whose creation is still on its way: messages come in
-any order, so a fork request, a fetch, a call, even a delete (the note's A -> Y -> Z) may
-overtake it. Forks of a placeholder are counted at once, since counting needs no value;
-fetches and calls wait, as they do for any value that is not there yet. A placeholder is
-never freed: its creator holds it, though the owner does not know it yet. That is why the
-dangerous case of the note (some forks unknown, others deleted) does no harm: while one
-fork is unknown its parent is pinned (G2), so along the fork tree some known ancestor
-remains, or the creation itself is still outstanding.
+A *placeholder* stands for an object before its creation arrives. Messages come in any order, so a
+fork request, a fetch, a call, even a delete (the note's A -> Y -> Z) may overtake the creation.
+Forks of a placeholder are counted at once, since counting needs no value. Fetches and calls wait,
+as they do for any missing value. A placeholder is never freed: its creator holds it, though the
+owner does not know it yet. Therefore the dangerous case of the note (some forks unknown, others
+deleted) does no harm: while one fork is unknown its parent is pinned (G2). So some known ancestor
+remains along the fork tree, or the creation itself is still outstanding.
 
 Invariants:
 
 * the object is freed exactly when it is resolved, or an alias, and ``handles``, ``messages``,
   ``forks``, ``pending``, ``asking``, the queue and the running request are all empty (G4, G5);
-* at most one request runs on an object at a time, in the order of arrival (fetches too):
-  an object behind a reference behaves like an actor;
-* a request whose chain shows that it would wait for itself is refused, never queued (G6); one that
-  waits in a ring with requests of other chains is taken out of the queue later (see `rings`).
+* at most one request (fetches included) runs on an object at a time, in the order of arrival: an
+  object behind a reference behaves like an actor;
+* a request is refused, never queued, if its chain shows that it would wait for itself (G6); a
+  request in a ring with requests of other chains is taken out of the queue later (see `rings`).
 
-An owner entry of this class shares in calls by forking; `lending` and `borrowing` have
-entries of their own (see `sharing`).
+An owner entry of this class shares in calls by forking; `lending` and `borrowing` have their own
+entries (see `sharing`).
 """
 
 from __future__ import annotations
@@ -50,13 +49,14 @@ if TYPE_CHECKING:
     from .messages import Create, Delete, Descriptor, ForkRequest, Hop, ObjectRequest, Report
 
 MAX_QUEUED = 100_000
-"""Requests that wait for their turn on one object; a further one is refused."""
+"""The most requests that may wait for their turn on one object; a further one is refused."""
 NO_QUEUE: deque[tuple[WorkerId, ObjectRequest]] = deque(maxlen=0)
-"""Where nothing waits, as for most objects: an empty deque of its own is 760 bytes for each."""
+"""The queue of an object where no request waits, as on most objects: an empty deque of its own
+takes 760 bytes."""
 
 
 class Owner:
-    """One object that this endpoint owns, from its first mention to `Free`."""
+    """One object that this endpoint owns, from the first message about it to `Free`."""
 
     __slots__ = (
         "alias",
@@ -89,29 +89,29 @@ class Owner:
         self.messages = 0
         """Messages that hold the object until they have been handled."""
         self.forks: dict[ForkId, WorkerId] = {}
-        """The known forks and the endpoint that has, or will have, each."""
+        """The known forks, and the present or future holder of each."""
         self.pending: set[CallId] = set()
-        """Requests of this endpoint on its own object that are not answered yet."""
+        """This endpoint's own unanswered requests on the object."""
         self.queue = NO_QUEUE
         self.running: CallId | None = None
-        """The request that runs on it."""
+        """The request that runs on the object."""
         self.alias: Alias | None = None
-        """What it stands for, if the function that made it returned a reference (see `aliases`)."""
+        """The object's target, if its function returned a reference (see `aliases`)."""
         self.aliases: dict[RRefId, WorkerId] = {}
-        """The reverse map: the objects that stand for this one, and who owns each."""
+        """The reverse map: the objects that stand for this one, and the owner of each."""
         self.asking: list[tuple[WorkerId, CallId]] = []
-        """Owners of those that wait to be told what this one is."""
+        """The owners of aliases that wait to be told what this object is, and their questions."""
         self.label = rref
-        """The greatest id of an alias from which the way leads here."""
+        """The greatest id of an alias on a way to this object."""
 
-    # ---- what holds the object
+    # ---- holding the object
 
     def fork(self, fork: ForkId, to: WorkerId) -> None:
         """Share with *to*: the owner is the parent, so the fork is known at once (G2)."""
         self.forks[fork] = to
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        """Share with *to* for a call, of which a reply comes or (*replies* false) none."""
+        """Share with *to* for a call; with *replies* false the call has no reply."""
         self.fork(fork, to)
         return Passing.FORK
 
@@ -130,12 +130,12 @@ class Owner:
         return self.settle()
 
     def arrive(self, descriptor: Descriptor, me: WorkerId) -> list[Effect]:
-        """The reference comes home: its message holds the owner's own entry."""
+        """The reference comes home: its message holds the owner's own entry from now on."""
         self.messages += 1
         if descriptor.passing is not Passing.FORK:
             return []  # the lender keeps its own pin until the reply
         if descriptor.parent == me:
-            # The owner shared with itself: its own fork ends here.
+            # The owner shared with itself: its fork ends here.
             del self.forks[descriptor.fork]
             return []
         return [Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.fork))]
@@ -156,7 +156,7 @@ class Owner:
         return self.settle()
 
     def check_delete(self, sender: WorkerId, message: Delete) -> None:
-        """Raise `ProtocolError` if *sender* does not hold what it deletes."""
+        """Raise `ProtocolError` if *sender* deletes forks that it does not hold."""
         if len(set(message.forks)) < len(message.forks):
             raise ProtocolError(f"{sender} deleted a fork of {self.rref} twice")
         for fork in message.forks:
@@ -177,7 +177,7 @@ class Owner:
         return self._refuse_self_waits()
 
     def _refuse_self_waits(self) -> list[Effect]:
-        """Look again at what overtook the creation: only now the target is known."""
+        """Check again the requests that overtook the creation: only now the target is known."""
         effects: list[Effect] = []
         queue, self.queue = self.queue, NO_QUEUE
         for sender, request in queue:
@@ -203,20 +203,20 @@ class Owner:
         return self._next()
 
     def _line_up(self, sender: WorkerId, request: ObjectRequest) -> None:
-        if self.queue.maxlen == 0:  # a snapshot may hold a copy of the one that says so
+        if self.queue.maxlen == 0:  # a snapshot may hold a copy of `NO_QUEUE`
             self.queue = deque()
         self.queue.append((sender, request))
 
     def _waits_for_itself(self, request: ObjectRequest) -> bool:
         chain = getattr(request, "chain", ())
         if self.alias is not None:
-            return False  # nothing makes it any more, and nothing runs on it
+            return False  # no function makes it any more, and no request runs on it
         if self.rref in chain and (self.running or not self.resolved):
             return True
         return not self.resolved and self.target is not None and self.target in chain
 
     def resolve(self) -> list[Effect]:
-        """created -> resolved: the value (or the error that takes its place) is there."""
+        """created -> resolved: the value, or the error in its place, is there."""
         if self.resolved:
             raise AssertionError(f"{self.rref} was resolved twice")
         self.created = self.resolved = True
@@ -224,14 +224,14 @@ class Owner:
         return self._next() or self.settle()
 
     def stand_for(self, alias: Alias) -> None:
-        """created -> alias: its value is another object's."""
+        """created -> alias: its value is that of another object."""
         self.created = True
         self.target = None
         self.alias = alias
 
     @property
     def settled(self) -> bool:
-        """It is known where its value is, and may be told: here, or with what it stands for."""
+        """The place of its value is known and may be told: here, or at its canonical object."""
         return self.resolved or (self.alias is not None and self.alias.shown is not None)
 
     def done(self) -> list[Effect]:
@@ -248,7 +248,7 @@ class Owner:
         why: Refusal = Refusal.CANCELLED,
         ring: tuple[Hop, ...] = (),
     ) -> list[Effect]:
-        """Take a request of *sender*'s that has not started out of the queue."""
+        """Take a request of *sender* out of the queue, if it has not started."""
         for index, (caller, request) in enumerate(self.queue):
             if caller == sender and getattr(request, "call", None) == call:
                 del self.queue[index]
@@ -267,7 +267,7 @@ class Owner:
     # ---- the end
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        """Release what the dead *worker* held, once its orphans had time to announce."""
+        """Release the dead *worker*'s holds, once its orphans have had time to announce."""
         self.forks = {fork: to for fork, to in self.forks.items() if to != worker}
         self.aliases = {rref: owner for rref, owner in self.aliases.items() if owner != worker}
         self.asking = [each for each in self.asking if each[0] != worker]
@@ -275,7 +275,7 @@ class Owner:
 
     @property
     def unused(self) -> bool:
-        """Nobody holds the object and nothing is on its way to it or runs on it."""
+        """Nobody holds the object, no message about it is on its way, and no request runs on it."""
         return (
             (self.resolved or self.alias is not None)
             and not self.handles

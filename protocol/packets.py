@@ -1,14 +1,14 @@
-"""Packets as bytes, and back: MessagePack, typed, and never believed unseen.
+"""Packets as bytes, and back: MessagePack, typed, and validated on decode.
 
-A packet is a row: the number of its first message, what it acknowledges, the messages. A message
-is the row of its fields, after the name of its class; so are the parts of messages. What is the
-user's travels *beside* these bytes, pickled already: a cargo on the wire holds the number of its
-payload. So that is never copied into the packet, however large it is, and whatever carries a packet
-sees to the addresses in it in a way of its own.
+A packet is a row: the number of its first message, its acknowledgement, its messages. A message is
+the row of its fields, after the name of its class. Parts of messages are rows, too. The user's data
+is pickled before and travels *beside* these bytes: a cargo on the wire holds only the number of its
+payload. So even a large payload is never copied into the packet, and the carrier of a packet
+handles the addresses in a payload by its own means.
 
-Decoding makes each message by its class's annotations, in C, and refuses what is no such thing: a
-message that comes out of here needs no `wellformed.check`. What is wrong with one message takes no
-other with it: in its place is a `Malformed`, so that those behind it keep their numbers.
+Decoding builds each message by the annotations of its class, in C, and refuses anything else: a
+decoded message needs no `wellformed.check`. One malformed message spoils no other: a `Malformed`
+takes its place, so the messages behind it keep their numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """What came in the place of a message, and why it is none."""
+    """Stands in the place of a malformed message, and says why it is malformed."""
 
     why: str
 
@@ -39,7 +39,7 @@ class _Row(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """The same, with messages that are not looked at yet."""
+    """The same, with messages that are not decoded yet."""
 
     first: Number
     expects: Number
@@ -52,7 +52,7 @@ _loose = msgspec.msgpack.Decoder(_Rows)
 _messages = msgspec.msgpack.Decoder(Message)
 
 LONGEST = 200
-"""Characters of what the decoder says of a malformed message that are kept."""
+"""The decoder's text about a malformed message is cut to this many characters."""
 
 
 def encode(packet: Packet) -> tuple[bytes, tuple[object, ...]]:
@@ -74,22 +74,22 @@ def encode(packet: Packet) -> tuple[bytes, tuple[object, ...]]:
 
 
 def row_of(packet: Packet) -> tuple[int, int, tuple[Message, ...]]:
-    """*packet* as the row that it is on the wire, with its payloads in it."""
+    """*packet* as its row on the wire, with the payloads inside."""
     return packet.first, packet.expects, packet.messages
 
 
 def size_of(descriptors: tuple[Descriptor, ...]) -> int:
-    """How many bytes of a packet these take."""
+    """How many bytes of a packet *descriptors* take."""
     return len(_encoder.encode(descriptors)) if descriptors else 0
 
 
 def decode(
     data: bytes, payloads: Sequence[object], check: Callable[[object], None] = lambda _: None
 ) -> Packet:
-    """The packet that *data* is, with *payloads* in its messages again.
+    """The packet in *data*, with *payloads* put back into its messages.
 
-    *check* raises `ProtocolError` for a payload that no message may have. Raises it if *data* is no
-    packet.
+    *check* raises `ProtocolError` for a payload that no message may have. This function raises
+    `ProtocolError` if *data* is no packet.
     """
 
     def load(number: object) -> object:
@@ -102,9 +102,9 @@ def decode(
 
 
 def decode_row(data: bytes | msgspec.Raw, load: Callable[[object], object]) -> Packet:
-    """The packet whose `row_of` *data* is; *load* makes a payload of what is in its place.
+    """The packet with the `row_of` in *data*; *load* returns the payload for its placeholder.
 
-    Raises `ProtocolError` if it is none.
+    Raises `ProtocolError` if *data* is no packet.
     """
     try:
         first, expects, messages = _packets.decode(data)
@@ -114,7 +114,7 @@ def decode_row(data: bytes | msgspec.Raw, load: Callable[[object], object]) -> P
 
 
 def _loaded(message: Message, load: Callable[[object], object]) -> Message:
-    """*message* with its payload in it."""
+    """*message* with its payload put back."""
     cargo: Cargo | None = getattr(message, "cargo", None)
     if cargo is None or cargo.payload is None:
         return message
@@ -122,13 +122,13 @@ def _loaded(message: Message, load: Callable[[object], object]) -> Message:
         payload = load(cargo.payload)
     except ProtocolError as error:
         return _malformed(str(error))
-    # Nobody has seen it yet, frozen as it is.
+    # Nobody has seen the cargo yet, so changing the frozen object is safe.
     msgspec.structs.force_setattr(cargo, "payload", payload)
     return message
 
 
 def _one_by_one(data: bytes | msgspec.Raw) -> tuple[int, int, tuple[Message, ...]]:
-    """The same for a packet with something wrong in it."""
+    """The same for a packet with an error in it: each message is decoded on its own."""
     try:
         first, expects, rows = _loose.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -145,5 +145,5 @@ def _message(row: msgspec.Raw) -> Message:
 
 
 def _malformed(why: str) -> Message:
-    # It passes through a `Channel`, which looks at no message, as what it stands for.
+    # It passes through a `Channel` in the message's place: a `Channel` looks at no message.
     return Malformed(why[:LONGEST])  # type: ignore[return-value]

@@ -1,10 +1,10 @@
-"""References in messages: how they leave, and how they arrive.
+"""References in messages: leaving and arriving.
 
 A reference that leaves is forked for good, lent for a call, or given back to its lender.
 
-What arrives is taken over before anybody unpickles it. Each descriptor beside a payload makes its
-entry here be held once by the message, until the message has been handled. What no correct peer
-sends is refused before anything has changed.
+A receiver takes the references of a message over before it unpickles the message. Each descriptor
+beside a payload makes the message hold the entry here, until the message has been handled. The
+receiver refuses any descriptor that no correct peer sends, before anything has changed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NOTHING_LENT: Mapping[ForkId, RRefId] = MappingProxyType({})
 
 @dataclass(slots=True)
 class References:
-    """What the message that brings a reference says of it, and what is checked of that."""
+    """The descriptors of references in messages, and the checks on them."""
 
     state: Tables
     entries: Entries
@@ -92,7 +92,7 @@ class References:
         return replace(loan, passing=Passing.BACK, name=None if found == rref else rref)
 
     def lend_on(self, cargo: Cargo, to: WorkerId, *, replies: bool) -> Cargo:
-        """Lend *to* whatever is in *cargo*, which this endpoint got for a call and passes on."""
+        """Lend *to* all references in *cargo*, which came here with a call that is passed on."""
         lent = tuple(
             replace(self.lend(each.rref, to, replies=replies), name=each.name)
             for each in cargo.descriptors
@@ -105,7 +105,7 @@ class References:
         for descriptor in descriptors:
             entry = self.entries.find(descriptor.rref)
             children = entry.forks if isinstance(entry, Owner) else entry.children if entry else {}
-            back = descriptor.passing is Passing.BACK  # the lender's fork, and none of ours
+            back = descriptor.passing is Passing.BACK  # the fork is the lender's, not ours
             if entry is not None and descriptor.fork in children and not back:
                 effects += self.entries.after(entry, entry.abandon(descriptor.fork))
         return effects
@@ -113,7 +113,7 @@ class References:
     # ---- how they arrive
 
     def accept_request(self, sender: WorkerId, call: CallId, cargo: Cargo) -> list[Effect]:
-        """Take over every reference in *cargo*; they are held until *call* has been handled."""
+        """Take over every reference in *cargo* and hold them until *call* has been handled."""
         if not cargo.descriptors:
             return []
         effects = self.accept(sender, cargo, lendable=True)
@@ -149,9 +149,9 @@ class References:
         lendable: bool = False,
         lent: Mapping[ForkId, RRefId] = _NOTHING_LENT,
     ) -> None:
-        """*lendable*: it is a request; *lent*: it is a reply, to a call that lent these."""
+        """Check *cargo* of a request (*lendable*), or of a reply to a call that lent *lent*."""
         me, owners, users = self.state.me, self.state.owners, self.state.users
-        # A loan comes back as often as the reply has handles of it.
+        # A loan comes back once for each handle of it in the reply.
         new = [each.fork for each in cargo.descriptors if each.passing is not Passing.BACK]
         if len(set(new)) < len(new):
             raise ProtocolError(f"{sender} sent one fork twice")

@@ -1,10 +1,10 @@
-"""What an endpoint asks of others, and what it answers: creations, calls, fetches, replies.
+"""The requests that an endpoint makes and answers: creations, calls, fetches, and their replies.
 
-Each request is minted here, pins the object that it is about until it is answered, and is
-answered once: by its `Reply`, a creation by its `Ack`, or by the death of its receiver.
+An endpoint mints the ids of its requests here. A request pins its object until it is answered. It
+is answered once: by its `Reply` (a creation by its `Ack`), or by the death of its receiver.
 
-A fetch that may not be passed on (`Fetch.direct`) is answered by the owner of an alias with
-where the value is, and asked again there under the same id.
+A fetch that may not be passed on (`Fetch.direct`) gets the place of the value from the owner of an
+alias. The endpoint then asks again there, under the same id.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class ElsewhereError(FarrefError):
-    """The request was packed for another endpoint than it must go to by now: pack it again."""
+    """The request was packed for another endpoint than its present owner: pack it again."""
 
 
 @dataclass(slots=True)
 class Requests:
-    """What waits for answers."""
+    """The requests that wait for answers."""
 
     state: Tables
     entries: Entries
@@ -47,12 +47,12 @@ class Requests:
     names: Names
     references: References
 
-    # ---- what the user's code asks for
+    # ---- requests of the user's code
 
     def create(
         self, to: WorkerId, cargo: Cargo, target: RRefId | None
     ) -> tuple[RRefId, list[Effect]]:
-        """A new object on *to*, made by running *cargo*, with one handle here."""
+        """Create an object on *to* by running *cargo*, with one handle here."""
         state, entries = self.state, self.entries
         entries.check_alive(to)
         where = None if target is None else self._at(target, to)[0]
@@ -110,25 +110,25 @@ class Requests:
         cargo: Cargo = NOTHING,
         relay: Relay | None = None,
     ) -> CallId:
-        """The id of a new call of this endpoint, which *to* has to answer."""
+        """Mint the id of a new call of this endpoint, for *to* to answer."""
         call = self.entries.mint_pin(rref)
         loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
         self.state.waiting[call] = Waiting(to, rref, loans, relay=relay)
         return call
 
     def _whole(self, chain: tuple[RRefId, ...], rref: RRefId) -> tuple[RRefId, ...]:
-        """*chain*, of a request on *rref*; and *rref*, if a method of one in *chain* is to make it.
+        """*chain* for a request on *rref*; with *rref*, if a method of *chain* is to make it.
 
-        Its owner knows of that, unless the creation is held back here.
+        The owner of *rref* knows that by itself, unless this endpoint holds the creation back.
         """
         state = self.state
         target, creation = state.creating.get(rref, (None, None))
         return (*chain, rref) if target in chain and creation in state.held_calls else chain
 
     def _at(self, rref: RRefId, to: WorkerId | None = None) -> tuple[RRefId, WorkerId]:
-        """The object that *rref* stands for, and its owner, which has to be *to*, if that is said.
+        """The object that *rref* stands for, and its owner, which has to be *to* if *to* is given.
 
-        Raises `ElsewhereError`, and `OwnerDiedError`.
+        Raises `ElsewhereError` and `OwnerDiedError`.
         """
         where = self.names.whereabouts(rref)
         owner = self.entries.home(self.entries.living(where))
@@ -137,16 +137,16 @@ class Requests:
         return where, owner
 
     def cancel(self, call: CallId) -> list[Effect]:
-        """Ask that *call* is not started any more. Its reply still comes."""
+        """Ask the callee not to start *call*. Its reply still comes."""
         waiting = self.state.waiting.get(call)
         if waiting is None:
             return []
-        if waiting.fetch is not None:  # nor is it asked again elsewhere
+        if waiting.fetch is not None:  # nor is the fetch asked again elsewhere
             self.state.waiting[call] = replace(waiting, fetch=None)
         send = Send(waiting.to, Cancel(call=call, rref=waiting.rref))
         return self.names.dispatch_cancel(send, call)
 
-    # ---- what it answers
+    # ---- answers to others
 
     def reply(
         self,
@@ -157,17 +157,17 @@ class Requests:
         refused: bool = False,
         moved: Moved | None = None,
     ) -> list[Effect]:
-        """Answer *call*, whose caller is named in its id; what its request held is let go."""
+        """Answer *call* (its id names the caller) and release its request's references."""
         loans, effects = self.loans.end(call, replies=True)
         answer = Reply(
             call=call, cargo=cargo, loans=loans, relayed=relayed, refused=refused, moved=moved
         )
         return [*effects, Send(call.caller, answer)]
 
-    # ---- what it is answered
+    # ---- answers from others
 
     def created(self, rref: RRefId, owner: WorkerId) -> list[Effect]:
-        """*owner* has the creation: the object it was called on needs no more holding."""
+        """*owner* has the creation, so the object that it was called on needs no more holding."""
         state = self.state
         asked = state.asked.get(owner)
         if asked is not None and rref.creator == state.me and asked.acknowledged(rref.number):
@@ -176,7 +176,7 @@ class Requests:
         return self.entries.answered(*creating) if creating is not None else []
 
     def check_reply(self, sender: WorkerId, message: Reply) -> Waiting:
-        """The call that *message* answers. Raises `ProtocolError` if *sender* was asked no such."""
+        """The call that *message* answers. Raises `ProtocolError` if *sender* was not asked it."""
         waiting = self.state.waiting.get(message.call)
         if waiting is None or waiting.to != sender:
             raise ProtocolError(f"{sender} replied to {message.call}, which it was not asked")
@@ -188,7 +188,7 @@ class Requests:
         return waiting
 
     def receive_reply(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
-        """The answer to a call of this endpoint, that of *waiting*, is there."""
+        """Take the answer to the call of *waiting*, which this endpoint made."""
         moved = (message.moved.fork,) if message.moved else ()
         lent = {loan.fork: loan.rref for loan in waiting.loans}
         brought = Cargo(descriptors=(*message.cargo.descriptors, *moved))
@@ -198,7 +198,7 @@ class Requests:
             target = message.moved.fork.rref
             effects += self.names.learn(waiting.rref, target, message.moved.path)
         elsewhere = message.moved is not None and not message.relayed
-        # What was passed on is answered in turn, not settled here.
+        # A request that was passed on is answered in turn, not settled here.
         if waiting.relay is None and (not elsewhere or waiting.fetch is None):
             effects += self._settled(sender, waiting, message)
         if waiting.rref is not None:
@@ -212,7 +212,7 @@ class Requests:
         return effects
 
     def _settled(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
-        """The answer is there; a further one will not come."""
+        """Settle the call: no further answer will come."""
         user = self.state.users.get(waiting.rref) if waiting.rref is not None else None
         aside = message.relayed or message.refused
         if user is not None and not aside and message.moved is None:
@@ -220,7 +220,7 @@ class Requests:
         return [Settle(sender, message)]
 
     def _fetch_there(self, fetch: Fetch, target: RRefId) -> list[Effect]:
-        """The value is elsewhere: ask there, in turn with what else is asked of the alias."""
+        """The value is elsewhere: ask there, in order with the other requests on the alias."""
         entry = self.entries.entry(target)
         if isinstance(entry, User) and entry.lost:
             return [Fail(fetch.call, entry.owner, target)]

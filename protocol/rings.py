@@ -1,55 +1,55 @@
 """Rings: requests that wait for each other along several objects, found and broken.
 
-The chain in a request finds a request that would wait for itself (see `owner`). Two methods that
-call each other's objects at the same time are in no common chain. Neither can end before the other
-one does: they wait in a *ring*, and would do so until their timeouts.
+A request that would wait for itself is found by its chain (see `owner`). But two methods that call
+each other's objects at the same time have no common chain. Neither can end before the other: they
+wait in a *ring*, until their timeouts end it.
 
-**Who waits for whom.** The nodes are requests. A request that runs waits for one other request at
-most: the one that its code is blocked in, which only the shell knows (`Look`). A request that is
-queued waits for the request that *blocks* its object: the one that runs there, or the one that
-makes the object. A request on an alias waits for the answer to the `AliasRef` of the alias's owner,
-or for the request that this owner passed on. So each request has one way out, and two rings have
-nothing in common. Two things are no waits: a call by ``rpc_async`` before somebody asks for its
-result, and a wait that ends with any one of several answers.
+**Waits.** The nodes are requests. A running request waits for at most one other request: the one
+that its code is blocked in, which only the shell knows (`Look`). A queued request waits for the
+request that *blocks* its object: the one that runs there, or the one that makes the object. A
+request on an alias waits for the answer to the `AliasRef` of the alias's owner, or for the request
+that this owner passed on. So each request has one way out, and two rings have nothing in common.
+Two situations are no waits: a call by ``rpc_async`` before somebody asks for its result, and a wait
+that any one of several answers ends.
 
-A request that its caller, or the owner of an alias, *holds back* (see `names`) waits for an
-earlier one on the same handle. So does a request on an object, if its caller holds the creation
-back. The probe goes on with the earlier one. Nobody refuses that: maybe no code waits for it, and
-the one that was held back would only take its place in the ring. So a queue to which a probe comes
-in this way is none in which the ring stands.
+A caller, or the owner of an alias, may *hold back* a request (see `names`). Such a request waits
+for an earlier one on the same handle. A request on an object waits in the same way if its caller
+holds the creation back. The probe goes on with the earlier request. That request is never refused:
+maybe no code waits for it, and the request that was held back would only take its place in the
+ring. So if a probe comes to a queue in this way, the queue is not part of the ring.
 
-**Probes.** When requests have been queued on an object for some time, the shell says so
+**Probes.** When requests have been queued on an object for some time, the shell reports it
 (`Context.suspect`). A `Probe` follows the way out of that queue, one message for each endpoint::
 
     owner of x                                    owner of y
-        | what blocks x waits for a call on y         |
-        | -- Probe(start=x, [x's run -> call]) ----> |   the call is queued on y; what blocks y
-        | <- Probe(start=x, [..., y's run -> call]) - |   waits for a call on x
+        | the blocker of x waits for a call on y      |
+        | -- Probe(start=x, [x's run -> call]) ----> |   the call is queued on y; the blocker
+        | <- Probe(start=x, [..., y's run -> call]) - |   of y waits for a call on x
         | the call is queued on x, where it started   |
 
-A probe that comes to a request which waits for nothing ends there. It keeps no state anywhere, so a
-death costs nothing: a probe that is lost is sent again, as long as anything is queued.
+A probe that comes to a request without a wait ends there. It keeps no state anywhere, so a death
+costs nothing: a lost probe is sent again, as long as a request is queued.
 
 **Never without a ring.** A probe looks at each wait at another moment, and a wait may end by its
-timeout in between. So it goes round twice. Each wait has a number, and the second lap has to meet
-the same waits as the first one (`Probe.before`). Every one of them lasted from its look in the
-first lap to its look in the second, and all the looks of the first lap were over when the second
-began. So at that moment the ring was there, whole. The queues, creations and aliases in between
+timeout in between. So the probe goes round twice. Each wait has a number, and the second lap has to
+meet the same waits as the first one (`Probe.before`). Each of these waits lasted from its look in
+the first lap to its look in the second, and all looks of the first lap were over when the second
+lap began. So at that moment the whole ring existed. The queues, creations and aliases in between
 need no number: no request comes back to a place that it has left.
 
-**Exactly one victim.** The request that is refused is the one in the ring that is queued where the
-probe began. A ring may stand in the queues of several objects. Only the greatest of these finds it:
-a probe that comes to the queue of a greater object than the one where it began, begins anew there.
-When the request has been refused, the run that made it goes on, and the ring is no more.
+**Exactly one victim.** The refused request is the one of the ring in the queue where the probe
+began. A ring may stand in the queues of several objects. Only the greatest of these objects finds
+it: when a probe comes to the queue of a greater object than its start, it begins anew there. When
+the request has been refused, the run that made it goes on, and the ring is gone.
 
-**Eventually.** A ring in which a request is queued that somebody waits for is found. (There may be
-others: of only such waits as are for what is held back, or for functions that run.) The shell
-suspects each object that has a queue again and again. A ring that nobody leaves stays as it is, so
-each probe in it becomes that of the greatest of its objects, and comes round twice, unless the ring
-is longer than `MAX_HOPS`.
+**Eventually.** Every ring is found that contains a queued request with a waiter. (Other rings are
+possible: they consist only of waits for requests that are held back, or for functions that run.)
+The shell suspects each object that has a queue again and again. An unbroken ring stays as it is, so
+each probe in it becomes one of its greatest object, and comes round twice, unless the ring is
+longer than `MAX_HOPS`.
 
-A probe that meets itself on the way, and not where it started, has come into a ring from outside.
-It ends, as those inside send their own.
+A probe that meets itself on the way, and not at its start, has come into a ring from outside. It
+ends, as the requests inside cause probes of their own.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 MAX_HOPS = 100
-"""Waits that a probe follows at most; of a longer ring each wait ends by its timeout."""
+"""The most waits that a probe follows; in a longer ring each wait ends by its timeout."""
 
 
 @dataclass(slots=True)
@@ -82,10 +82,10 @@ class Rings:
     state: Tables
     entries: Entries
 
-    # ---- what the shell says and asks
+    # ---- calls of the shell
 
     def blocker(self, rref: RRefId) -> CallId | None:
-        """The request that has to end before one that is queued on *rref* can go on, if any."""
+        """The request that has to end before one in the queue of *rref* can go on, if any."""
         owner = self._foremost(rref)
         if owner is None:
             return None
@@ -109,7 +109,7 @@ class Rings:
     # ---- on its way
 
     def receive_probe(self, sender: WorkerId, probe: Probe) -> list[Effect]:
-        """*sender* waits for a request; *probe* goes on to what that waits for."""
+        """*sender* waits for a request; *probe* goes on to that request's own wait."""
         call, rref = probe.call, probe.rref
         if call is None or call.caller != sender:
             raise ProtocolError(f"{sender} waits for {call}, which is not its own")
@@ -132,7 +132,7 @@ class Rings:
     def _follow(
         self, probe: Probe, call: CallId, to: WorkerId, rref: RRefId | None
     ) -> list[Effect]:
-        """*probe* goes to where *call*, of this endpoint, waits, or what it is held back behind."""
+        """Send *probe* to the place where *call* waits, or to the request that holds it back."""
         first = self._in_front(call, rref)
         waiting = self.state.waiting.get(first)
         if first != call and waiting is not None:
@@ -142,7 +142,7 @@ class Rings:
         return [Send(to, replace(probe, call=call, rref=rref))]
 
     def _leave(self, rref: RRefId, probe: Probe) -> list[Effect]:
-        """*probe* is in the queue on *rref*, and goes on to what blocks that."""
+        """*probe* leaves the queue on *rref* and goes on to the request that blocks it."""
         call = self.blocker(rref)
         asking = self.state.asking
         alias = self.state.aliases.get(asking[call]) if call in asking else None
@@ -162,17 +162,17 @@ class Rings:
     def _came_round(
         self, owner: Owner, sender: WorkerId, call: CallId, probe: Probe
     ) -> list[Effect]:
-        """All the requests on the way wait, the last one in the queue where *probe* began."""
+        """The way is complete: its last request is in the queue where *probe* began."""
         if not probe.before:
             return self._leave(owner.rref, Probe(start=probe.start, before=probe.path))
         if probe.path != probe.before:
             return []
         return self.entries.after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
 
-    # ---- what is in the way
+    # ---- obstacles
 
     def _in_front(self, call: CallId, rref: RRefId | None) -> CallId:
-        """The request that has to be answered before *call*, or its object's creation, leaves.
+        """The request to be answered before *call*, or the creation of its object, can leave.
 
         It is *call* itself if both have left.
         """
@@ -187,9 +187,9 @@ class Rings:
         return call
 
     def _foremost(self, rref: RRefId) -> Owner | None:
-        """The object whose turn a request on *rref* waits for.
+        """The object in whose queue a request on *rref* waits.
 
-        It is another one if *rref* is to be made by a method that is still queued there.
+        It is not *rref* itself if *rref* is to be made by a method that is still queued elsewhere.
         """
         seen: set[RRefId] = set()
         owner = self.state.owners.get(rref)
@@ -204,12 +204,12 @@ class Rings:
 
 
 def _has_met(probe: Probe, run: CallId) -> bool:
-    """Whether *probe* has been there, or has come too far."""
+    """Whether *probe* has met *run* before, or has come too far."""
     return len(probe.path) >= MAX_HOPS or any(hop.run == run for hop in probe.path)
 
 
 def _holds_back(hop: Hop) -> bool:
-    """Whether it is no wait of a run or an alias, but of a request that is held back."""
+    """Whether *hop* is a wait of a held-back request, not of a run or an alias."""
     return not hop.number and hop.run != hop.call
 
 

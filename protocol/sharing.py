@@ -1,24 +1,25 @@
-"""How references in the arguments of calls are shared: three disciplines, one interface.
+"""Sharing references in the arguments of calls: three disciplines, one interface.
 
-A reference in a one-way message, a reply or a value forks, always (see `user`). One in the
-arguments of a call is *lent*, and the discipline of the system says what that costs:
+A reference in a one-way message, a reply or a value always forks (see `user`). A reference in the
+arguments of a call is *lent*. The discipline of the system decides the messages of a loan:
 
-==========  ===================================  ========================================
-discipline  while the call runs                  if the callee keeps it
-==========  ===================================  ========================================
-`fork`      the callee is a user like any other  it is one already
-`lend`      the lender pins; nothing is sent     it asks the owner when it replies
-`borrow`    the lender pins; nothing is sent     the reply says so, and the owner asks it
-==========  ===================================  ========================================
+==========  =====================================  =======================================
+discipline  while the call runs                    if the callee keeps the reference
+==========  =====================================  =======================================
+`fork`      the callee is a user like any other    it is a user already
+`lend`      the lender pins; no message is sent    it asks the owner when it replies
+`borrow`    the lender pins; no message is sent    its reply says so; the owner asks it
+==========  =====================================  =======================================
 
-Each is a pair of classes, an owner's view and a user's, with these methods beyond forking:
+A discipline is a pair of classes, an owner's view and a user's view. Beyond forking they have these
+methods:
 
 ========================  =========================================================
 `lend`                    lender: share *fork* with the callee
 `loan_ended`              lender: the call has run, and this is the callee's report
 `borrow`                  callee: a loan arrived
-`end_loan`                callee: the call has run; what to report of the loan
-`died`                    callee: somebody died; is the owner to be told of us?
+`end_loan`                callee: the call has run; the report of the loan
+`died`                    callee: a worker died; must the owner be told of us?
 ========================  =========================================================
 """
 
@@ -35,14 +36,14 @@ Sharing = Literal["lend", "fork", "borrow"]
 
 
 class Discipline(NamedTuple):
-    """The two views of a reference, and what they are made of."""
+    """The two views of a reference."""
 
     owner: type[Owner]
     user: type[User]
 
     @property
     def lends(self) -> bool:
-        """References in calls are lent, and do not fork like all others."""
+        """Whether references in calls are lent; if not, they fork like all others."""
         return self.user is not User
 
 

@@ -1,6 +1,6 @@
-"""All that one endpoint knows, as plain data. `Context` composes what reads and changes it.
+"""All knowledge of one endpoint, as plain data. `Context` composes its readers and writers.
 
-Tables are filled and emptied in place and never replaced, so a shell may keep one to read it.
+Tables are filled and emptied in place and never replaced, so a shell may keep a table to read it.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ NOTHING = Cargo()
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A call that this endpoint made: who has to answer it, on which object, and its loans."""
+    """A call that this endpoint made: its receiver, its object, and its loans."""
 
     to: WorkerId
     rref: RRefId | None
     loans: tuple[Descriptor, ...] = ()
     fetch: Fetch | None = None
-    """What to ask again where the value is, if it turns out to be elsewhere."""
+    """The fetch to repeat where the value is, if the value turns out to be elsewhere."""
     relay: Relay | None = None
     """The request that this call passes on, if it is not this endpoint's own."""
 
@@ -49,7 +49,7 @@ class Relay(msgspec.Struct, frozen=True):
 
 
 class Name:
-    """What an alias's handles here stand for."""
+    """The canonical object behind an alias's handles here."""
 
     __slots__ = ("canonical", "handles", "path")
 
@@ -68,7 +68,7 @@ class Tables:
     me: WorkerId
     discipline: Discipline
     now: float = 0.0
-    """The time by the shell's clock, for those who look at how old an entry is."""
+    """The time by the shell's clock, to tell the age of an entry."""
     owners: dict[RRefId, Owner] = field(default_factory=dict)
     """The objects that live here."""
     users: dict[RRefId, User] = field(default_factory=dict)
@@ -77,9 +77,10 @@ class Tables:
     """The calls of this endpoint that are not answered yet."""
     dead: Dead = field(default_factory=Dead)
     buried: Dead = field(default_factory=Dead)
-    """Those of the dead whose grace is over: they hold nothing any more."""
+    """The dead whose grace is over: they hold nothing any more."""
     causes: dict[WorkerId, str] = field(default_factory=dict)
-    """How those ended who died lately, or owned an object that is used here. For errors."""
+    """How workers died, for errors: those that died lately, and those that owned an object that is
+    used here."""
     asked: dict[WorkerId, Asked] = field(default_factory=dict)
     seen: dict[WorkerId, Seen] = field(default_factory=dict)
     rrefs: int = 0
@@ -88,24 +89,24 @@ class Tables:
     serving: dict[CallId, tuple[Descriptor, ...]] = field(default_factory=dict)
     """Requests that run or wait here: the references in each."""
     names: dict[RRefId, Name] = field(default_factory=dict)
-    """Aliases that are known to be one: what their handles here stand for."""
+    """For each known alias, the canonical object behind its handles here."""
     asking: dict[CallId, RRefId] = field(default_factory=dict)
-    """Unanswered `AliasRef`s: the alias that each is about. They are in nobody's way."""
+    """Unanswered `AliasRef`s, each with its alias. No request has to wait for them."""
     held: dict[RRefId, deque[Send]] = field(default_factory=dict)
-    """Requests on a handle that wait for earlier ones on it, by what the handle is called."""
+    """Requests on a handle that wait for earlier ones on it, by the name of the handle."""
     held_calls: set[CallId] = field(default_factory=set)
-    """The calls of all these."""
+    """The calls of all these requests."""
     fetching: dict[RRefId, CallId] = field(default_factory=dict)
-    """Direct fetches under way, which all later requests on the handle wait for."""
+    """Direct fetches under way; all later requests on the handle wait for them."""
     creating: dict[RRefId, tuple[RRefId, CallId]] = field(default_factory=dict)
     """Objects being created by a method call: the object it is called on, and its pin there."""
     making: dict[RRefId, CallId] = field(default_factory=dict)
-    """Objects that live here and are being made, and by which request."""
+    """Objects that are being made here, and the request that makes each."""
     aliases: dict[RRefId, Alias] = field(default_factory=dict)
-    """The aliases that live here, and those that are gone and have an answer to wait for."""
+    """The aliases that live here, and those that are gone but still expect an answer."""
     passed_on: dict[RRefId, tuple[RRefId, tuple[Effect, ...]]] = field(default_factory=dict)
-    """Creations passed on: for which alias, and the acknowledgement that waits for them."""
+    """Creations passed on: the alias of each, and the acknowledgements that wait for it."""
     relayed: dict[CallId, CallId] = field(default_factory=dict)
-    """Other requests passed on, by their callers' ids: under which id of our own."""
+    """Other requests passed on: the caller's id of each, and our own id."""
     looking: dict[CallId, Probe] = field(default_factory=dict)
-    """Probes that wait, within a step, for the shell to say what a request waits for."""
+    """Probes that wait, within a step, for the shell to tell what a request waits for."""

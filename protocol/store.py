@@ -1,14 +1,14 @@
-"""The store of a round: keys and values, and what each operation does to them.
+"""The store of a round: keys and values, and the effect of each operation.
 
-The names and the meaning are those of `torch.distributed.Store`, with what was measured there:
-`compare_set` of a missing key creates it if "" is expected, and otherwise returns what was
-*expected*; `add` keeps decimal digits. Nothing here waits: who wants a key that is not there yet
-asks again when a `changed` key is among those it wants.
+Names and meaning are those of `torch.distributed.Store`, with details measured there: `compare_set`
+of a missing key creates it if "" is expected, and otherwise returns the *expected* value; `add`
+keeps decimal digits. Nothing here waits: a caller that wants a missing key asks again when a
+`changed` key is among its wanted keys.
 
-Exactly once: an operation that is sent again, because its answer was lost with the one that gave
-it, must not take effect twice. So each has its caller and a number, and the answer is kept until
-the caller says that it has come (`settled`: it waits for no smaller number). A standby that repeats
-the operations in their order has the same keys, and the same answers.
+Exactly once: a caller repeats an operation if the answer was lost, together with its sender. The
+operation must not take effect twice. So each operation has its caller and a number, and the answer
+is kept until the caller says that it has come (`settled`: it waits for no smaller number). A
+standby that repeats the operations in their order has the same keys and the same answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Change = Literal["set", "add", "append", "compare_set", "delete"]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One change. *values* are the keys'; of `compare_set` what is expected, and desired."""
+    """One change. *values* belong to the keys; for `compare_set`: expected and desired value."""
 
     caller: WorkerId
     number: int
@@ -37,7 +37,7 @@ class Op:
 
 
 Answer = bytes | int | bool | str | None
-"""A `str` is why it could not be done."""
+"""A `str` says why the operation could not be done."""
 
 
 class Table:
@@ -54,7 +54,7 @@ class Table:
         return all(key in self.values for key in keys)
 
     def do(self, op: Op) -> Answer:
-        """Make a change, once; its answer, also when it is asked again."""
+        """Make a change, once. Returns its answer, also when it is asked again."""
         answers = self._answers.setdefault(op.caller, {})
         if op.number not in answers:
             answers[op.number] = self._change(op)
@@ -64,7 +64,7 @@ class Table:
         return answer
 
     def callers(self) -> tuple[WorkerId, ...]:
-        """The callers that have an answer here, in case that they ask again."""
+        """The callers that have an answer here, in case they ask again."""
         return tuple(self._answers)
 
     def forget(self, caller: WorkerId) -> None:

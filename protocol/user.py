@@ -1,15 +1,15 @@
-"""A user's view of one reference: confirmed or not, whom it shared it with, when to delete.
+"""A user's view of one reference: whether it is confirmed, its children, and its `Delete`.
 
-However many forks of one object reach an endpoint, it keeps **one** user entry. The entry
-is *confirmed* as soon as the owner counts one fork of it (`User.known` is not empty), and
-while it is not, exactly one request is outstanding (`User.requested`: the `Create` that
-made it, or a `ForkRequest`)::
+An endpoint keeps **one** user entry of an object, however many forks reach it. The entry is
+*confirmed* as soon as the owner counts one fork of it (`User.known` is not empty). While it is not,
+exactly one request is outstanding (`User.requested`: the `Create` that made it, or a
+`ForkRequest`)::
 
     (none) --remote(), or a fork from another user--> unconfirmed --Ack--> confirmed
     (none) --a fork from the owner------------------------------------> confirmed
     confirmed, and nothing uses it, and no child pins it --Delete--> (none)
 
-What happens to a fork that arrives:
+The effects of a fork's arrival:
 
 ===================  =========================  =========================================
 the entry is         the parent is the owner    the parent is another user
@@ -21,16 +21,16 @@ confirmed            known, no message          `ChildAck` at once: this entry i
 
 Invariants:
 
-* **G2** a fork passed on is pinned in ``children`` until its `ChildAck`, and a child sends
-  that only once the owner counts its endpoint;
-* **G1** the entry ends with one `Delete` that names every known fork, and only when no
-  request is outstanding: so the `Delete` can overtake nothing it depends on, and the
-  owner needs no tombstones;
+* **G2** a fork that was passed on is pinned in ``children`` until its `ChildAck`, and a child sends
+  its `ChildAck` only once the owner counts its endpoint;
+* **G1** the entry ends with one `Delete` that names every known fork, and only when no request is
+  outstanding: so the `Delete` overtakes no message that it depends on, and the owner needs no
+  tombstones;
 * an unanswered fetch or call on the object (``pending``) keeps the entry: its message may
   still be on its way to the owner, and a `Delete` must not overtake it.
 
-A user entry of this class shares in calls by forking; `lending` and `borrowing` have
-entries of their own (see `sharing`).
+A user entry of this class shares in calls by forking; `lending` and `borrowing` have their own
+entries (see `sharing`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class User:
-    """One reference that this endpoint holds to an object of another endpoint's."""
+    """One reference of this endpoint to an object of another endpoint."""
 
     __slots__ = (
         "born",
@@ -80,13 +80,13 @@ class User:
         self.requested: ForkId | None = None
         """The fork whose `Ack` is outstanding."""
         self.owed: dict[ForkId, WorkerId] = {}
-        """Forks whose parents wait for a `ChildAck`, until the owner confirms."""
+        """Forks with parents that wait for a `ChildAck` until the owner confirms."""
         self.children: dict[ForkId, WorkerId] = {}
-        """Forks passed on, with the endpoint that each went to, not confirmed yet (G2)."""
+        """Forks passed on and not confirmed yet, with the receiver of each (G2)."""
         self.pending: set[CallId] = set()
         """Requests on the object that the owner has not answered yet."""
         self.canonical = False
-        """The owner has answered a request itself: the object is no alias."""
+        """The owner has answered a request on the object itself: the object is no alias."""
         self.lost = False
         """The owner died."""
 
@@ -95,10 +95,10 @@ class User:
         """The owner counts this endpoint."""
         return bool(self.known)
 
-    # ---- what holds the reference
+    # ---- holding the reference
 
     def create(self, fork: ForkId) -> None:
-        """This endpoint asked for the object: its own fork goes with the `Create`."""
+        """This endpoint requested the object: its own fork goes with the `Create`."""
         self.requested = fork
 
     def fork(self, fork: ForkId, to: WorkerId) -> None:
@@ -109,11 +109,11 @@ class User:
 
     @property
     def counted(self) -> bool:
-        """The owner counts this endpoint, or is bound to when its creation arrives."""
+        """The owner counts this endpoint, or surely will when the creation arrives."""
         return self.confirmed
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        """Share with *to* for a call, of which a reply comes or (*replies* false) none."""
+        """Share with *to* for a call; with *replies* false the call has no reply."""
         self.fork(fork, to)
         return Passing.FORK
 
@@ -127,15 +127,15 @@ class User:
         raise ProtocolError(f"{sender} returned {fork} of {self.rref}, which was not lent")
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
-        """The reference came as a loan, whose message holds the entry."""
+        """The reference came as a loan; its message holds the entry."""
         raise AssertionError(f"{descriptor.fork} of {self.rref} is no loan: this system forks")
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
-        """The call for which *fork* was lent to this endpoint has run here: what to report."""
+        """The call for which *fork* was lent to this endpoint has run here: returns the report."""
         raise AssertionError(f"{fork} of {self.rref} is no loan; a reply: {replies}")
 
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
-        """*worker* is dead: does the owner have to be told of this entry? *mint* makes a fork."""
+        """*worker* is dead: the owner may have to be told of this entry. *mint* makes a fork."""
         return []
 
     # ---- references on the way
@@ -165,7 +165,7 @@ class User:
     # ---- control messages
 
     def ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
-        """unconfirmed -> confirmed: the parents that wait may unpin."""
+        """unconfirmed -> confirmed: the waiting parents may unpin."""
         if sender != self.owner or message.fork != self.requested:
             raise ProtocolError(f"{sender} acknowledged fork {message.fork} of {self.rref} unasked")
         self.requested = None
@@ -192,7 +192,7 @@ class User:
     # ---- the end
 
     def lose(self) -> None:
-        """The owner died: nobody counts any more, and nobody is owed anything."""
+        """The owner died: it counts no fork any more, and no parent is owed a `ChildAck`."""
         self.lost = True
         self.requested = None
         self.owed.clear()
@@ -200,14 +200,14 @@ class User:
         self.pending.clear()
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        """Release what is pinned for, or owed to, the dead *worker*."""
+        """Release all that is pinned for, or owed to, the dead *worker*."""
         self.children = {fork: to for fork, to in self.children.items() if to != worker}
         self.owed = {fork: parent for fork, parent in self.owed.items() if parent != worker}
         return self.settle()
 
     @property
     def in_use(self) -> bool:
-        """Something in this process, or a child, needs the reference."""
+        """A part of this process, or a child, needs the reference."""
         return bool(self.handles or self.messages or self.pending or self.children)
 
     @property

@@ -1,13 +1,13 @@
-"""Whether a message is made of what its class says, all the way down.
+"""Checks that every part of a message has the type that its class says.
 
-Type annotations bind nobody who writes to a mailbox: a message may come from another program, or
-another version, with anything in any field. The machines take a message apart while they change
-their tables, so what it is made of is looked at first, once, at the door: what is wrong is
-refused by a `ProtocolError`, and has changed nothing.
+Type annotations do not bind a writer to a mailbox: a message may come from another program, or
+another version, with any value in any field. The machines take a message apart while they change
+their tables. So the receiver checks it first, once. A malformed message is refused by a
+`ProtocolError` and has changed nothing.
 
 The checks are made from the annotations of the structs, dataclasses and named tuples themselves, so
-a new message, or a new field, needs nothing here. A whole number is one of 0 to 2**64 - 1: ids and
-sequence numbers are no other, and nothing here shall grow with the digits of one.
+a new message or a new field needs no change here. A whole number must be from 0 to 2**64 - 1, like
+all ids and sequence numbers; the cost of a check must not grow with the digits of a number.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 LARGEST = (1 << 64) - 1
 _NONE = object()
-"""What is in a slot that was never filled; it is right nowhere."""
+"""The value of a slot that was never filled; it is right nowhere."""
 
 
 def check(thing: object, family: Collection[type], what: str, but: str = "") -> None:
     """Raise `ProtocolError` unless *thing* is one of *family*, and right in every field.
 
-    *what* says in the error what it should have been; the field named *but* is not looked at. The
-    error's text holds no more of *thing* than the name of its class: anything else could be
-    large, or have a ``__str__`` of its own.
+    *what* names the expected kind in the error. The field named *but* is not checked. Of *thing*,
+    the error's text holds only the name of its class: anything else could be large, or have a
+    ``__str__`` of its own.
     """
     kind: Any = type(thing)
     if kind not in family:
@@ -117,7 +117,7 @@ def _row_of(args: tuple[Any, ...], kind: Any = tuple) -> Check:
     checks = tuple(enumerate(map(_check_of, args)))
     size = len(checks)
 
-    # Loops, here and below: a generator for each of the many small things is most of the time.
+    # Loops, here and below: a generator for each small thing would take most of the time.
     def row(value: Any) -> bool:
         if type(value) is not kind or len(value) != size:
             return False

@@ -1,9 +1,10 @@
-"""Rendezvous: nodes that meet, agree who they are, and meet again when that changes.
+"""Rendezvous: nodes meet, agree on their members and ranks, and meet again when those change.
 
-One machine for two shells. `State` is a plain value and `State.apply` its only transitions; it
-holds no times. Whoever looks at it does so with an `Observer`, which has a clock: there is one in
-the service, an actor that keeps the states of its runs (`Run`), and one at each node where the
-state is shared by compare-and-set (`Attendant`). `encode` and `decode` are how a state travels.
+One machine serves two shells. `State` is a plain value without times, and `State.apply` is its only
+transition. An `Observer` has a clock and looks at the state. The service, an actor that keeps the
+states of its runs (`Run`), has one observer for each run. If the nodes share the state by
+compare-and-set instead, each node has an observer (`Attendant`). `encode` and `decode` turn a state
+into bytes and back.
 """
 
 from .attendant import Attendant, Decision

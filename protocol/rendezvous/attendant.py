@@ -1,15 +1,15 @@
 """One node, where the state of the run is shared by compare-and-set.
 
-There is no service: each node looks at the stored state, decides what it should be, and tries to
-store that. If another was faster, it looks again. So a decision is a function of what was seen,
-and counts only once it is stored: then it was made about the state as it was.
+There is no service. Each node looks at the stored state, decides on the next state, and tries to
+store that. If another node was faster, it looks again. So a decision depends only on the state
+seen, and counts only once it is stored; then the state has not changed in between.
 
     look at the stored state -> `Decision.state` -> store it, if nobody stored another since
          ^                                             |              |
          +---------------- another was faster ---------+              +-> `Decision.outcome` holds
 
-Every node is an `Observer` with a clock of its own, and so removes those that are silent and
-finishes the last call; whoever does so first does it for all.
+Every node is an `Observer` with its own clock. So each one removes silent nodes and finishes the
+last call; the first one to do so does it for all.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What should be stored, and what holds once it is (at once, if it is stored already)."""
+    """The state to store, and the outcome once it is stored (at once, if it is stored already)."""
 
     state: State
     outcome: Membership | RendezvousError | None = None
-    """The round is formed; or it failed for this node; or it goes on: look again later."""
+    """The membership, if the round has formed; the error, if it failed here; None: look again
+    later."""
 
 
 class Attendant:
-    """What one node does about one run."""
+    """Acts for one node in one run."""
 
     __slots__ = (
         "_after",
@@ -71,15 +72,15 @@ class Attendant:
         self._join = Join(node=node, limits=limits, address=address, order=order)
         self._after = -1
         self._said: tuple[int, float] | None = None
-        """The beat that this node last wanted to store, and when."""
+        """The last beat that this node tried to store, and the time of that."""
         self._lived = now
-        """When it wanted to store the last beat that was stored."""
+        """The time when it tried to store the last beat that was stored."""
         self._deadline: float | None = None
-        """When the round must be formed; None while this node wants none."""
+        """The round must form by this time; None while this node wants no round."""
 
     @property
     def joining(self) -> bool:
-        """Whether this node waits for a round to be formed."""
+        """Whether this node waits for a round to form."""
         return self._deadline is not None
 
     def begin(self, now: float, *, address: str | None = None) -> None:
@@ -89,13 +90,13 @@ class Attendant:
         self._deadline = now + self._timeouts.join
 
     def look(self, stored: State | None, now: float) -> Decision:
-        """What this node makes of the *stored* state; None if nothing is stored yet."""
+        """This node's decision on the *stored* state (None: no state is stored yet)."""
         state = stored or State(self._join.limits)
         seat = state.seat(self.node)
         if seat is not None and self._said is not None and self._said[0] == seat.beat:
             self._lived = self._said[1]
         for command in self._observer.look(state, now):
-            if isinstance(command, Leave):  # whoever looks is alive
+            if isinstance(command, Leave):  # a node that looks is alive
                 command = Leave(tuple(n for n in command.nodes if n != self.node))  # noqa: PLW2901
             state = state.apply(command)
         if self._deadline is not None:
@@ -116,7 +117,7 @@ class Attendant:
             there = state.seat(self.node) is not None
             unsure = not (state.empty or there or self._observer.lively) and now < deadline
             if isinstance(error, RendezvousClosedError) and unsure:
-                # Perhaps all who closed it are dead, and its id is free once they are given up.
+                # Perhaps all who closed it are dead; once they are given up, its id is free.
                 return Decision(state)
             return Decision(self.leave(state) if there else state, error)
         membership = joined.membership(self.node)
@@ -131,15 +132,15 @@ class Attendant:
             self._after = outcome.round
 
     def leave(self, stored: State) -> State:
-        """What should be stored for this node to be gone."""
+        """The state to store so that this node is gone."""
         return stored.apply(Leave((self.node,)))
 
     def close(self, stored: State | None) -> State:
-        """What should be stored for the run to be closed."""
+        """The state to store so that the run is closed."""
         return (stored or State(self._join.limits)).apply(Close())
 
     def pause(self, now: float) -> float:
-        """Seconds after which to look again, if nothing else makes one look sooner."""
+        """Seconds until this node must look again, if no event makes it look sooner."""
         beat = self._lived + self._timeouts.keep_alive - now
         observed = self._observer.pause()
         return max(0.0, beat if observed is None else min(beat, observed))

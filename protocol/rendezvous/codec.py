@@ -1,8 +1,8 @@
-"""A state as bytes, and back: compact, readable, and never believed unseen.
+"""A state as bytes, and back: compact, readable, and validated on decode.
 
 It is JSON, a list without names: ``[VERSION, min, max, round, complete, closed, call, members,
-participants, waiting, spares]``. What comes back from a backend may have been written by anything:
-every field, and every invariant that the transitions rely on, is checked.
+participants, waiting, spares]``. Any program may have written the bytes that a backend returns: so
+every field is checked, and every invariant that the transitions rely on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSION = "farref rendezvous 1"
 
 
 def encode(state: State) -> bytes:
-    """*state* as bytes: equal states, in which everybody came in the same order, are equal."""
+    """*state* as bytes: equal states, with the same order of arrival, give equal bytes."""
     row = [
         VERSION,
         state.limits.min_nodes,
@@ -45,10 +45,10 @@ def _rows(seats: Seats) -> list[list[object]]:
 
 
 def decode(data: bytes) -> State:
-    """The state that `encode` made *data* of.
+    """The state that `encode` turned into *data*.
 
     Raises:
-        RendezvousStateError: it is none; nothing of it can be used.
+        RendezvousStateError: *data* is no valid state, and no part of it can be used.
     """
     try:
         return _state(json.loads(bytes(data).decode("ascii")))
@@ -89,7 +89,7 @@ def _check(state: State, rows: int) -> None:
     if present > limits.max_nodes:
         raise ValueError("more nodes are in it than a round may have")
     if state.closed:
-        return  # nobody moves up any more
+        return  # no spare moves up any more
     if state.spares and present < limits.max_nodes:
         raise ValueError("a spare stands by though there is room")
     if not state.complete and (state.waiting or present >= limits.max_nodes):

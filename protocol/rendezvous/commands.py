@@ -1,7 +1,7 @@
-"""What can happen to a run. `State.apply` says what comes of each.
+"""The commands that change a run. `State.apply` carries each one out.
 
-Applied to equal states, equal commands make equal states: there is no clock, chance or order of
-sets in them. So a standby that is sent the commands has the state.
+Equal commands turn equal states into equal states: they depend on no clock, no chance and no order
+of sets. So a standby that gets the commands has the state.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """*node* wants to be in a round after number *after*, the last one that it was a member of.
+    """*node* wants a round with a number above *after*, its last round as a member.
 
-    It may be said again and again. A member of the completed round that wants a later one leaves
-    that round by it, and waits for the next.
+    It may be repeated. A member of the completed round that wants a later one leaves its round by
+    this command, and waits for the next.
     """
 
     node: WorkerId
     limits: Limits
     address: str = ""
-    """Where the others reach it; they see it in the members of the round."""
+    """The node's address for the others, who see it among the round's members."""
     order: int | None = None
     """Newcomers get their ranks in this order; those without one follow, in natural order."""
     after: int = -1
@@ -46,7 +46,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """*node* is alive. Only where nodes are heard of through the state."""
+    """*node* is alive. Used only where nodes give signs of life through the state."""
 
     node: WorkerId
 

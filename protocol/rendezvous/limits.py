@@ -1,4 +1,4 @@
-"""What the nodes of a run agree on, and for how long each of them waits."""
+"""The numbers and timeouts that the nodes of a run agree on."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long things may take, in seconds by the clock of whoever waits.
+    """How long things may take, in seconds by the waiter's clock.
 
     Raises:
         ValueError: one of them is not positive.
     """
 
     join: float = 600.0
-    """For a round to be formed, from the moment that a node joins."""
+    """From a node's joining until its round has formed."""
     last_call: float = 30.0
-    """For further nodes to come, from the moment that the smallest number is there."""
+    """From the arrival of the smallest number of nodes until the round closes to further ones."""
     close: float = 30.0
-    """For a run to be closed."""
+    """Until a run is closed."""
     heartbeat: float = 5.0
-    """For one keep-alive to arrive."""
+    """Until one keep-alive arrives."""
     keep_alive: float = 5.0
-    """Between two keep-alives of a node."""
+    """From one keep-alive of a node to the next."""
     attempts: int = 3
-    """Keep-alives that a node may miss; with the last it is given up for dead."""
+    """A node may miss this many keep-alives; with the last it is given up for dead."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -61,5 +61,5 @@ class Timeouts:
 
     @property
     def silence(self) -> float:
-        """Seconds without a word after which a node is given up for dead."""
+        """A node that is silent for this many seconds is given up for dead."""
         return self.keep_alive * self.attempts

@@ -1,14 +1,13 @@
-"""Whoever looks at a state has a clock: who was silent for too long, and is the last call over?
+"""An observer of a state has a clock: it finds silent nodes, and the end of the last call.
 
-Times are measured by the observer's own clock, from the moment that *it* saw something: that a
-node's count of beats grew, that a last call opened. Nothing that another clock said is compared
-with it, so clocks may differ by any amount, and go at other speeds. What two observers see at
-different times they judge at different times; whoever is first changes the state, and the other
-sees that.
+An observer measures times by its own clock, from the moment that *it* saw an event: a node's count
+of beats grew, or a last call opened. It compares these times with no other clock, so clocks may
+differ by any amount, and run at different speeds. Two observers may see an event at different times
+and then judge at different times. The first to judge changes the state, and the other sees that.
 
-A look credits at most one interval of keep-alives, however long the last one is ago. An observer
-that was stopped, starved or suspended (maybe with all others) has missed their beats: it does not
-find everybody dead when it wakes up.
+A look counts at most one interval of keep-alives as silence, however long ago the last look was. An
+observer that was stopped, starved or suspended (maybe with all others) has missed the others'
+beats: it does not find everybody dead when it wakes up.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """One who looks at one run, with the times that it measured."""
+    """One observer of one run, with the times that it measured."""
 
     __slots__ = ("_beats", "_call", "_called", "_last", "_quiet", "_timeouts", "lively")
 
@@ -32,17 +31,18 @@ class Observer:
         self._timeouts = timeouts
         self._last = now
         self._quiet: dict[WorkerId, float] = {}
-        """Seconds since something was heard of each."""
+        """For each node, the seconds since its last sign of life."""
         self._beats: dict[WorkerId, int] = {}
         self.lively = False
-        """Whether anybody's beats ever grew: they are not all dead since before it looked."""
+        """Whether the beats of any node ever grew: so they did not all die before this one
+        looked."""
         self._call: tuple[int, int] | None = None
         """The last call that is open: its round and number."""
         self._called = 0.0
         """Seconds for which it has been open."""
 
     def look(self, state: State, now: float) -> list[Leave | Finish]:
-        """What is to be done about *state* at *now*, in this order."""
+        """The commands that *state* needs at *now*, in this order."""
         passed = self._passed(now)
         self._last = now
         self._see(state, passed)
@@ -70,15 +70,15 @@ class Observer:
             self._call, self._called = call, 0.0
 
     def heard(self, node: WorkerId, now: float) -> None:
-        """Something else than the state told of *node*."""
-        if node in self._quiet:  # the next look credits what passed before, too
+        """*node* gave a sign of life outside the state."""
+        if node in self._quiet:  # the next look also counts the time before this
             self._quiet[node] = -self._passed(now)
 
     def _passed(self, now: float) -> float:
         return min(max(0.0, now - self._last), self._timeouts.keep_alive)
 
     def pause(self) -> float | None:
-        """Seconds from the last look to the next that is needed; None while nobody is there."""
+        """Seconds from the last look to the next necessary one; None while nobody is there."""
         if not self._quiet:
             return None
         dues = [self._timeouts.silence - max(self._quiet.values()), self._timeouts.keep_alive]

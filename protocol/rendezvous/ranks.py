@@ -1,4 +1,4 @@
-"""Who gets which rank: members keep theirs, and newcomers fill the gaps in natural order."""
+"""Ranks: members keep theirs, and newcomers fill the gaps in natural order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """A key that sorts ``node2`` before ``node10``."""
-    # Digits as their value's length and text: no number is too long for it.
+    # Digits sort by their value's length and text: no number is too long for that.
     parts = _DIGITS.split(name)
     return tuple(
         (len(part.lstrip("0")), part.lstrip("0")) if place % 2 else (-1, part)
@@ -24,11 +24,11 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
 
 
 def ranked(orders: Mapping[WorkerId, int | None], before: Sequence[WorkerId]) -> list[WorkerId]:
-    """The nodes of *orders* by rank. *before*: the members of the round before this one, by rank.
+    """The nodes of *orders* by rank. *before*: the members of the previous round, by rank.
 
-    A node that was there keeps its rank, unless the group has become too small for it. A node that
-    has the name of one that is gone is taken for its successor. Those whose rank is no more come
-    next, then the newcomers, first by the order they ask for, then by name.
+    A node that was there keeps its rank, unless the group has become too small for it. A node with
+    the name of a node that is gone counts as its successor. Next come the nodes that lost their
+    rank, then the newcomers, first by the order they ask for, then by name.
     """
     size = len(orders)
     claims = {node: rank for rank, node in enumerate(before) if node in orders}

@@ -1,7 +1,7 @@
-"""One run, where a service keeps its state: an `Observer` that is told of everything at once.
+"""One run in a service that keeps its state: its `Observer` is told of every event at once.
 
-Nodes are heard of by messages, not through the state, so a keep-alive costs no transition. Every
-command that changed the state is noted in `log`, for a standby to repeat.
+Nodes give signs of life by messages, not through the state, so a keep-alive costs no transition.
+`log` notes every command that changed the state, for a standby to repeat.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """The state of one run, and who watches it. Time is the service's own clock."""
+    """The state of one run and its observer. Time is the service's own clock."""
 
     __slots__ = ("_observer", "log", "state")
 
     def __init__(self, state: State, timeouts: Timeouts, now: float) -> None:
         self.state = state
         self.log: list[Command] = []
-        """Commands that changed the state; whoever repeats them takes them out."""
+        """The commands that changed the state; the code that sends them on takes them out."""
         self._observer = Observer(timeouts, now)
         self._observer.look(state, now)
 
@@ -39,15 +39,15 @@ class Run:
                 self.tick(now)  # the last call is measured from its opening
 
     def heard(self, node: WorkerId, now: float) -> bool:
-        """*node* is alive. False if it is not there (any more): it was given up, say."""
+        """*node* is alive. False if it is not there (any more): perhaps it was given up."""
         self._observer.heard(node, now)
         return self.state.seat(node) is not None
 
     def tick(self, now: float) -> None:
-        """Do what is due."""
+        """Do everything that is due."""
         for command in self._observer.look(self.state, now):
             self.do(command, now)
 
     def pause(self) -> float | None:
-        """Seconds after which `tick` has something to do; None while nobody is there."""
+        """Seconds until `tick` has a duty; None while nobody is there."""
         return None if self.state.empty else self._observer.pause() or 0.0

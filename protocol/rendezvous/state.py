@@ -6,24 +6,24 @@ come, or when at least `min_nodes` have and the last call for others is over::
               join                     max nodes, or last call over
     forming --------> more nodes there ----------------------------> complete
        ^                                                                 |
-       |   every participant left, died, or joined again                 | those who come now wait;
-       +-----------------------------------------------------------------+ when full, as spares
+       |   every participant left, died, or joined again                 | later nodes wait; if it
+       +-----------------------------------------------------------------+ is full, as spares
 
 A node is in one of three lists: *participants* of this round; *waiting* for the next one; or
-*spares* (the redundancy list), for whom there is no room now. There are no times in it: `Observer`
-has the clock. Invariants (explored):
+*spares* (the redundancy list), while there is no room for them. The state contains no times:
+`Observer` has the clock. Invariants (explored):
 
-* **exclusivity**: a round begins only when the one before it has no participant left: each of its
+* **exclusivity**: a round begins only when the previous one has no participant left: each of its
   members has left, is dead, or has joined again. So there is one group at a time;
-* **consistency**: the members of a completed round, with their ranks, never change, whoever dies;
-  nobody else is ever a member of it;
-* participants and waiting together are at most `max_nodes`; a spare waits only while they are just
-  as many, and steps in as soon as a place frees;
+* **consistency**: the members of a completed round, and their ranks, never change, even if one
+  dies; no other node ever becomes a member;
+* participants and waiting nodes together are at most `max_nodes`; a spare waits only while they are
+  exactly that many, and steps in as soon as a place is free;
 * the last call is open while at least `min_nodes` and fewer than `max_nodes` are there. Each
-  opening has a number, so that who saw one begin does not take a later one for it;
+  opening has a number, so that an observer cannot mistake a later one for the one that it saw;
 * **rank 0 stays while it lives**, and everybody keeps their rank while the group is large enough;
-* **closed is final** for all who are there. When the last of them has left, the run is over, and
-  its id is free for another, with rounds of later numbers.
+* **closed is final** for all nodes that are there. When the last of them has left, the run is over,
+  and its id is free for a new run, with later round numbers.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from .ranks import ranked
 
 
 class Seat(NamedTuple):
-    """What is known of a node that is there."""
+    """What the state knows of a present node."""
 
     address: str = ""
     order: int | None = None
     beat: int = 0
-    """It grows with each keep-alive. Whoever sees it grow, knows that the node lives."""
+    """Grows with each keep-alive: an observer that sees it grow knows that the node lives."""
 
 
 class Member(NamedTuple):
@@ -60,7 +60,7 @@ class Member(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """What a node has of a completed round that it is a member of."""
+    """A completed round, as one of its members sees it."""
 
     round: int
     rank: int
@@ -76,13 +76,13 @@ class State:
 
     limits: Limits
     round: int = 0
-    """The number of the round that is being formed or, when *complete*, that is on."""
+    """The number of the present round, which is forming or, when *complete*, is on."""
     complete: bool = False
     closed: bool = False
     call: int = 0
-    """How many last calls were opened so far."""
+    """How many last calls have opened so far."""
     members: tuple[Member, ...] = ()
-    """Those of this round, if it is complete; else of the one before it. By rank."""
+    """By rank: the members of this round if it is complete, else those of the previous one."""
     participants: Seats = field(default_factory=dict)
     waiting: Seats = field(default_factory=dict)
     spares: Seats = field(default_factory=dict)
@@ -104,7 +104,7 @@ class State:
         return not (self.participants or self.waiting or self.spares)
 
     def seat(self, node: WorkerId) -> Seat | None:
-        """Where *node* sits; None if it is not there (any more)."""
+        """The seat of *node*; None if it is not there (any more)."""
         return self.participants.get(node) or self.waiting.get(node) or self.spares.get(node)
 
     def seats(self) -> dict[WorkerId, Seat]:
@@ -112,14 +112,14 @@ class State:
         return {**self.participants, **self.waiting, **self.spares}
 
     def membership(self, node: WorkerId) -> Membership | None:
-        """What *node* has of this round, if it is complete and *node* is in it still."""
+        """The membership of *node*, if this round is complete and *node* is still in it."""
         if not self.complete or node not in self.participants:
             return None
         rank = next(rank for rank, member in enumerate(self.members) if member.node == node)
         return Membership(self.round, rank, self.members)
 
     def lost(self) -> list[WorkerId]:
-        """Members of the completed round who left or died: it will not be whole again."""
+        """Members of the completed round that left or died: the round will not be whole again."""
         if not self.complete:
             return []
         here = (self.participants, self.waiting)
@@ -140,10 +140,10 @@ class State:
         return None
 
     def waiting_for(self, node: WorkerId, number: int) -> int:
-        """How many wait for the next round; if above 0, *node* should meet the others again.
+        """How many nodes wait for the next round; if above 0, *node* should meet the others again.
 
-        So it is at least 1 if round *number*, of which it is a member, is not what it was (-1: it
-        is in none); and 0 once the run is closed, as there will be no further round.
+        *number* is the round of which *node* is a member (-1: of none). If that round has changed,
+        the result is at least 1. It is 0 once the run is closed, as no further round will come.
         """
         if self.closed:
             return 0
@@ -153,9 +153,9 @@ class State:
     # ---- transitions
 
     def apply(self, command: Command) -> State:
-        """The state after *command*; this very one if it changes nothing.
+        """The state after *command*; this very object if it changes nothing.
 
-        Raises `RendezvousError`, and there is no other state then.
+        Raises `RendezvousError`; then the state stays as it is.
         """
         match command:
             case Join():
@@ -199,7 +199,7 @@ class State:
     def _join_again(self, join: Join) -> State:
         node = join.node
         if not self.complete or self.round > join.after:
-            return self  # it is said again
+            return self  # the command was repeated
         seat = Seat(join.address, join.order, self.participants[node].beat)
         return replace(
             self,
@@ -239,10 +239,10 @@ class State:
             return replace(self, waiting={**self.waiting, **beaten})
         return replace(self, spares={**self.spares, **beaten})
 
-    # ---- what follows of itself
+    # ---- changes without a command
 
     def _settled(self, before: State) -> State:
-        """This state once what nobody needs to be asked for has happened."""
+        """This state after all changes that follow without a command."""
         if self.closed:
             return self
         state = self
@@ -262,7 +262,7 @@ class State:
         return state
 
     def _filled(self) -> State:
-        """Spares step in where there is room, in the order in which they came."""
+        """Spares step in where there is room, in the order of their arrival."""
         room = self.limits.max_nodes - len(self.participants) - len(self.waiting)
         if not self.spares:
             return self

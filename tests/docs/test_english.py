@@ -22,7 +22,7 @@ LIMITS = {
     "serialization": AIM,
     "actors/base": AIM,
     "actors": 13,
-    "protocol": 15,
+    "protocol": AIM,
     "src": 14,
     "tests": 26,
 }

@@ -1,6 +1,6 @@
 """A small in-memory world that runs the shipped machines, and the explorer that walks it.
 
-Read in this order: `script` (what programs can do), `endpoint` (the shell), `world` (the
-network and death), `explorer` (breadth-first search), `always`, `rest` and `never` (the
-properties), `programs`, `mutants`. `wire` is the world of two delivery channels.
+Read in this order: `script` (the actions of programs), `endpoint` (the shell), `world` (the network
+and death), `explorer` (breadth-first search), `always`, `rest` and `never` (the properties),
+`programs`, `mutants`. `wire` is the world of two delivery channels.
 """

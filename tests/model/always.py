@@ -1,8 +1,8 @@
-"""What holds in every state: of one endpoint, of one step, and of the whole world.
+"""Properties that hold in every state: of one endpoint, of one step, and of the whole world.
 
-Each property is a function that returns what is wrong, or None. `ALWAYS_HERE` judges an
-endpoint, `ALWAYS_STEP` a step of one, `ALWAYS` a state of the world; the name under which
-each is listed is what reports and mutants quote.
+Each property is a function that returns a description of the fault, or None. `ALWAYS_HERE` judges
+an endpoint, `ALWAYS_STEP` a step of an endpoint, `ALWAYS` a state of the world. Reports and mutants
+quote the name under which a property is listed.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from .world import Envelope, Taken
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A state of the world, as the properties see it."""
+    """A state of the world, prepared for the properties."""
 
     living: dict[WorkerId, Facts]
     flying: list[Envelope]
     deaths: bool = False
 
     def descriptors(self) -> Iterator[tuple[Envelope, Descriptor]]:
-        """The references on their way to somebody who will accept them."""
+        """The references on their way to an endpoint that will accept them."""
         for envelope in self.flying:
             receiver = self.living.get(envelope.to)
             if receiver is not None and envelope.sender not in receiver.dead:
@@ -68,7 +68,7 @@ def references_in(message: Message) -> tuple[Descriptor, ...]:
 
 
 def deletes_in(message: Message) -> tuple[Delete, ...]:
-    """The deletes that *message* is, or brings."""
+    """The deletes in *message*; maybe it is one itself."""
     match message:
         case Delete():
             return (message,)
@@ -82,7 +82,7 @@ def deletes_in(message: Message) -> tuple[Delete, ...]:
 
 
 def counts_are_right(endpoint: Endpoint) -> str | None:
-    """The machines' counts of handles and messages are those of the shell's own books."""
+    """The machines' counts of handles and messages agree with the shell's own books."""
     entries: list[Owner | User] = [
         *endpoint.context.owners.values(),
         *endpoint.context.users.values(),
@@ -95,7 +95,7 @@ def counts_are_right(endpoint: Endpoint) -> str | None:
 
 
 def one_request_runs(endpoint: Endpoint) -> str | None:
-    """At most one request runs per object, and the object knows."""
+    """At most one request runs on an object, and the object knows it."""
     running = Counter(task.occupies for task in endpoint.tasks if task.occupies is not None)
     for rref, number in running.items():
         if number > 1:
@@ -120,7 +120,7 @@ def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
 
 
 def names_are_right(endpoint: Endpoint) -> str | None:
-    """Each name counts its own handles, and is there as long as it has any, or holds requests."""
+    """Each name counts its own handles, and exists while it has any, or holds requests."""
     named, context = endpoint.named(), endpoint.context
     for rref, name in context.state.names.items():
         if name.handles != named[rref]:
@@ -133,7 +133,7 @@ def names_are_right(endpoint: Endpoint) -> str | None:
 
 
 def notices_end_reports(endpoint: Endpoint) -> str | None:
-    """By borrowing, what the owner has notified of is no more waited for."""
+    """By borrowing, a loan that the owner has notified of is no longer awaited."""
     for user in endpoint.context.users.values():
         if isinstance(user, BorrowingUser) and not user.reported.isdisjoint(user.known):
             return f"{endpoint.me} waits for a notice of {user.reported & user.known}"
@@ -153,7 +153,7 @@ ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
 
 
 def confirmed_asks_nothing(taken: Taken) -> str | None:
-    """A further fork of what is held confirmed, or requested, costs no fork request."""
+    """A further fork of a confirmed or requested reference costs no fork request."""
     for _, _, message in taken.sent:
         if isinstance(message, ForkRequest):
             user = taken.before.context.users.get(message.rref)
@@ -163,7 +163,7 @@ def confirmed_asks_nothing(taken: Taken) -> str | None:
 
 
 def a_loan_costs_nothing(taken: Taken) -> str | None:
-    """By lending, a loan that is not kept costs no message beside the call and its reply.
+    """By lending, a loan that is not kept costs no message besides the call and its reply.
 
     (A creation has no reply, and has one `Returned` for all its loans. A death costs more.)
     """
@@ -182,9 +182,10 @@ def a_loan_costs_nothing(taken: Taken) -> str | None:
 
 
 def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
-    """By lending, nobody asks who has another loan from one whom the owner counts.
+    """By lending, an endpoint with another loan from a counted lender does not ask the owner.
 
-    Such a lender is the creator, even before it is confirmed. Nor does one who lent to itself.
+    The creator is such a lender, even before it is confirmed. An endpoint that lent to itself does
+    not ask, either.
     """
     if taken.before.context.dead or not isinstance(taken.step, Act):
         return None
@@ -200,7 +201,7 @@ def a_covered_loan_asks_nothing(taken: Taken) -> str | None:
 
 
 def who_asks_was_lent_by_the_dead(taken: Taken) -> str | None:
-    """By lending, a death makes those ask the owner who borrow from the dead, and no others."""
+    """By lending, after a death exactly the borrowers of the dead lender ask the owner."""
     if isinstance(taken.step, Notice) and taken.before.sharing == "lend":
         for _, _, message in taken.sent:
             if isinstance(message, ForkRequest) and message.fork.parent != taken.step.worker:
@@ -209,7 +210,7 @@ def who_asks_was_lent_by_the_dead(taken: Taken) -> str | None:
 
 
 def the_counted_report_nothing(taken: Taken) -> str | None:
-    """By borrowing, who is counted, or lent to itself, has nothing to report."""
+    """By borrowing, an endpoint that is counted, or that lent to itself, reports nothing."""
     for _, to, message in taken.sent:
         if isinstance(message, Reply | Returned):
             for report in message.loans:
@@ -222,7 +223,7 @@ def the_counted_report_nothing(taken: Taken) -> str | None:
 
 
 def tables_are_of_borrowers(taken: Taken) -> str | None:
-    """By borrowing, who returned a loan gets into no table by it."""
+    """By borrowing, an endpoint that returns a loan does not get into a table by it."""
     if isinstance(taken.step, Deliver) and isinstance(taken.step.message, Reply | Returned):
         for report in taken.step.message.loans:
             user = taken.after.context.users.get(report.rref)
@@ -245,7 +246,7 @@ def delete_is_earned(taken: Taken) -> str | None:
 
 
 def a_notice_is_answered_for(taken: Taken) -> str | None:
-    """The owner notifies only of loans that were unpacked: else it would be denied too early."""
+    """The owner notifies only of unpacked loans; otherwise the denial would come too early."""
     match taken.step:
         case Deliver(sender=sender, message=NotifyRefRemoved(loans=loans)):
             early = {fork for _, fork in loans} - taken.before.borrowed
@@ -257,7 +258,7 @@ def a_notice_is_answered_for(taken: Taken) -> str | None:
 
 
 def the_dead_are_left_alone(taken: Taken) -> str | None:
-    """Nothing is sent to those who are known to be dead."""
+    """No message goes to an endpoint that is known to be dead."""
     for _, to, message in taken.sent:
         if to in taken.after.context.dead:
             return f"{taken.before.me} sent {message} to {to}, which is dead"
@@ -265,7 +266,7 @@ def the_dead_are_left_alone(taken: Taken) -> str | None:
 
 
 def a_cancel_follows_its_call(taken: Taken) -> str | None:
-    """Nobody remembers a cancel for a call that has not come: it would be lost."""
+    """A cancel never comes before its call: no endpoint would remember it, so it would be lost."""
     for _, _, message in taken.sent:
         if isinstance(message, Cancel) and message.call in taken.before.context.state.held_calls:
             return f"{taken.before.me} cancelled {message.call}, which it has not sent"
@@ -300,7 +301,7 @@ ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
 
 
 def not_freed_while_held(view: View) -> str | None:
-    """G4: no object is freed while anybody holds it, is sent it, or asked something of it."""
+    """G4: no object is freed while an endpoint holds it, is sent it, or waits for its answer."""
     freed = {rref for facts in view.living.values() for rref in facts.freed}
     if not freed:
         return None
@@ -347,7 +348,7 @@ def _unpinned(view: View, rref: RRefId, fork: ForkId, home: WorkerId) -> str | N
 
 
 def an_ancestor_is_known(view: View) -> str | None:
-    """G2: above every unconfirmed child there is one whom the owner counts, or the creation."""
+    """G2: above every unconfirmed child is an endpoint that the owner counts, or the creation."""
     for facts in view.living.values():
         for rref in facts.unconfirmed:
             flaw = _unknown(view, rref, facts)
@@ -357,7 +358,7 @@ def an_ancestor_is_known(view: View) -> str | None:
 
 
 def _unknown(view: View, rref: RRefId, facts: Facts) -> str | None:
-    """Up from child to parent and from borrower to lender, by every fork that keeps each."""
+    """Go up from child to parent and from borrower to lender, by every fork that keeps each."""
     home, above, passed = facts.homes[rref], [facts], set[WorkerId]()
     while above:
         child = above.pop()
@@ -370,18 +371,18 @@ def _unknown(view: View, rref: RRefId, facts: Facts) -> str | None:
         for fork in forks:
             parent = view.living.get(fork.parent)
             if fork.parent in {child.me, home} or parent is None or home not in view.living:
-                return None  # asked for by itself, shared by the owner, or somebody died
+                return None  # asked for by itself, shared by the owner, or an endpoint died
             if home in parent.dead or fork in view.living[home].counted:
                 return None
             if rref in parent.homes:
                 above.append(parent)
     if any(view.living[who].dead for who in passed):
-        return None  # whose lender died asks for itself, and the grace outlasts its request
+        return None  # its lender died: it asks for itself, and the grace outlasts its request
     return f"{facts.me} is unconfirmed, and nobody above it is counted for {rref}"
 
 
 def confirmed_means_counted(view: View) -> str | None:
-    """Whoever was told that it is counted is counted."""
+    """An endpoint that was told that it is counted is counted."""
     for facts in view.living.values():
         for fork, rref in facts.confirmed.items():
             owner = view.living.get(facts.homes[rref])
@@ -404,7 +405,7 @@ def forks_form_a_tree(view: View) -> str | None:
 
 
 def nothing_is_lost(view: View) -> str | None:
-    """G4: an object whose creator lives gets its value (who comes too late finds it gone)."""
+    """G4: an object with a living creator gets its value (a late asker finds the object gone)."""
     for facts in view.living.values():
         for rref in facts.lost:
             if not view.deaths or (rref.creator in view.living and rref not in facts.late):
@@ -413,7 +414,7 @@ def nothing_is_lost(view: View) -> str | None:
 
 
 def aliases_are_true(view: View) -> str | None:
-    """What is believed to be canonical is where the chain of returned references ends."""
+    """The object believed to be canonical is at the end of the chain of returned references."""
     stood: dict[RRefId, RRefId] = {}
     broken: dict[RRefId, Loss] = {}
     for facts in view.living.values():
@@ -435,7 +436,7 @@ def aliases_are_true(view: View) -> str | None:
 
 
 def _way(stood: dict[RRefId, RRefId], rref: RRefId) -> list[RRefId]:
-    """What *rref* stands for, step by step, and at most once round."""
+    """The way from *rref*, alias by alias, at most once round."""
     way: list[RRefId] = []
     while rref in stood and stood[rref] not in way:
         rref = stood[rref]
@@ -444,9 +445,10 @@ def _way(stood: dict[RRefId, RRefId], rref: RRefId) -> list[RRefId]:
 
 
 def nobody_is_late(view: View) -> str | None:
-    """G4: under the timing assumption nobody asks for what is gone, but for a table's sake.
+    """G4: under the timing assumption no endpoint asks for a freed object, except for a table.
 
-    Who takes a table back does not know whether it had been passed on and was settled.
+    An endpoint that takes a table back does not know whether the table had been passed on and
+    settled.
     """
     late = {rref for facts in view.living.values() for rref in facts.late}
     if late:
@@ -455,7 +457,7 @@ def nobody_is_late(view: View) -> str | None:
 
 
 def owners_are_known(view: View) -> str | None:
-    """Everybody who has a reference knows its owner, and all know the same."""
+    """Every holder of a reference knows its owner, and all know the same."""
     homes: dict[RRefId, WorkerId] = {}
     for facts in view.living.values():
         for rref, home in facts.homes.items():
@@ -468,7 +470,7 @@ def owners_are_known(view: View) -> str | None:
 
 
 def counted_means_alive(view: View) -> str | None:
-    """An owner that counts anything has the value, or is bound to get it."""
+    """An owner that counts a holder has the value, or will get it."""
     for facts in view.living.values():
         if facts.valueless:
             return f"{facts.me} counts holders of {set(facts.valueless)}, and has no value"
@@ -476,9 +478,9 @@ def counted_means_alive(view: View) -> str | None:
 
 
 def borrowers_are_reached(view: View) -> str | None:
-    """From the owner's counts a path of pins and tables leads to everybody who has a reference."""
+    """From the owner's counts a path of pins and tables leads to every holder of a reference."""
     if view.deaths:
-        return None  # until those who are cut off have announced themselves
+        return None  # until the endpoints that are cut off have announced themselves
     for rref in {
         rref for facts in view.living.values() for rref in facts.held if rref in facts.homes
     }:
@@ -503,7 +505,7 @@ def _roots(view: View, rref: RRefId) -> Iterator[WorkerId]:
 
 
 def _tables_in_flight(view: View, rref: RRefId) -> Iterator[tuple[WorkerId, list[WorkerId]]]:
-    """Who will have which borrowers, once the message that hands them over has arrived."""
+    """The new keeper of each table in flight, and the borrowers in it."""
     for _, to, message in view.flying:
         for each in (*deletes_in(message), *getattr(message, "loans", ())):
             if isinstance(each, Delete | MessageReport) and each.rref == rref:

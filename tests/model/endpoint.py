@@ -57,7 +57,7 @@ def workers(dead: Dead) -> frozenset[WorkerId]:
 
 
 def hands_over(message: Message) -> bool:
-    """*message* carries a table of borrowers, which its sender has no more."""
+    """*message* hands a table of borrowers over: its sender does not have it any more."""
     return isinstance(message, Reply | Returned) and any(it.borrowers for it in message.loans)
 
 
@@ -84,33 +84,33 @@ class Endpoint(Shell):
         self.unfinished: tuple[Descriptor, ...] = ()
         """Forks of a message that is being pickled."""
         self.handed: set[object] = set()
-        """What was handed to the program so far."""
+        """All keys handed to the program so far."""
         self.buried: set[WorkerId] = set()
         self.lost: set[RRefId] = set()
         """Objects here that got a loss for a value."""
         self.late: set[RRefId] = set()
         """Of these, the ones that had been freed before."""
         self.borrowed: set[ForkId] = set()
-        """Every loan that was ever unpacked here (kept where notices exist: in "borrow")."""
+        """Every loan that was ever unpacked here (kept only in "borrow", where notices exist)."""
         self.took_back: set[RRefId] = set()
-        """The objects of which tables were taken back when their receivers had died."""
+        """The objects with tables that were taken back after their receivers had died."""
         self.over: dict[WorkerId, tuple[Message, ...]] = {}
         """The messages to each mortal endpoint that handed tables over."""
         self.stood: dict[RRefId, RRefId] = {}
-        """The objects here whose functions returned a reference: what each stands for."""
+        """The objects here with functions that returned a reference, and the target of each."""
         self.broken: dict[RRefId, Loss] = {}
-        """Of these, the ones that have an error for a value, and why."""
+        """Of these, the ones that have an error for a value, and the reason."""
         self.errors: set[CallId] = set()
-        """The calls of which the answer was that the object is lost."""
+        """The calls with the answer that the object is lost."""
         self.ordered = ordered
         self.ran: dict[tuple[RRefId, WorkerId], int] = {}
-        """Of whose requests on an object which ran last, where that is looked at."""
+        """In ordered programs: for each object and caller, the request that ran last."""
         self.victims: set[CallId] = set()
         """Calls that were refused because they waited in a ring."""
         self.laps: dict[tuple[Hop, ...], bool] = {}
-        """Rings of which a second lap began here, and whether each was there: see `model`."""
+        """Rings that began a second lap here, and whether each ring existed then: see `model`."""
         self.suspicions = 0
-        """Those that were early."""
+        """The number of early suspicions."""
         self.serial = 0
         self._out: list[Send] = []
 
@@ -145,7 +145,7 @@ class Endpoint(Shell):
         return held
 
     def named(self) -> Counter[RRefId]:
-        """The handles by what they are called: an alias has one of what it stands for."""
+        """The handles by their names: an alias has one handle of its target."""
         held = Counter(self.variables.values())
         for inside in self.inside.values():
             held.update(inside)
@@ -170,20 +170,20 @@ class Endpoint(Shell):
         return held
 
     def holds(self) -> Counter[RRefId]:
-        """All that holds a reference here, by our books."""
+        """Everything that holds a reference here, by our books."""
         return self.handles() + self.messages()
 
     # ---- steps
 
     def steps(self) -> list[Act]:
-        """What this endpoint could do next by itself."""
+        """The possible next steps of this endpoint by itself."""
         acts = [Act(task) for task in dict.fromkeys(self.tasks) if self._ready(task, task.todo)]
         if self.script and self._ready(None, self.script):
             acts.append(Act())
         return acts
 
     def take(self, step: Step) -> list[Send]:
-        """Take *step*; return what it sends."""
+        """Take *step*; return its messages."""
         match step:
             case Deliver(sender=sender, message=message):
                 self._note(message)
@@ -225,7 +225,7 @@ class Endpoint(Shell):
             self.borrowed.update(it.fork for it in cargo.descriptors if it.passing is Passing.LOAN)
 
     def _ready(self, task: Task | None, todo: Script) -> bool:
-        """Whether the first action of *todo* has what it needs."""
+        """Whether the first action of *todo* can begin."""
         needed: tuple[str, ...]
         match todo[0] if todo else do.Abandon():
             case do.Wait(call=call, patient=patient):
@@ -318,7 +318,7 @@ class Endpoint(Shell):
         return None, 0, ""
 
     def suspects(self) -> list[RRefId]:
-        """The objects in whose queues something waits for something that waits."""
+        """The objects with a queued request that waits for a request that waits."""
         return [
             owner.rref
             for owner in self.context.owners.values()
@@ -327,7 +327,7 @@ class Endpoint(Shell):
         ]
 
     def _see(self, task: Task) -> None:
-        """*task* runs: is it its caller's turn?"""
+        """*task* runs: check that it is its caller's turn."""
         if self.ordered and task.occupies is not None:
             caller, number = task.code.issued or (task.sender, 0)
             if isinstance(task.message, Fetch):
@@ -495,7 +495,7 @@ class Endpoint(Shell):
                 assert_never(action)
 
     def _issue(self) -> tuple[WorkerId, int] | None:
-        """Who asks, and the number of the call that is minted next."""
+        """The asker, and the number of the next call that it mints."""
         return (self.me, self.context.state.calls + 1) if self.ordered else None
 
     def _needed(self, task: Task | None, name: str) -> RRefId:
@@ -505,7 +505,7 @@ class Endpoint(Shell):
         return rref
 
     def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
-        """Give a loan back once: further handles of it are forked, so that both are explored."""
+        """Give a loan back once and fork its further handles, so that both are explored."""
         backs: set[Descriptor] = set()
 
         def one(rref: RRefId) -> Descriptor:
@@ -523,7 +523,7 @@ class Endpoint(Shell):
         return Cargo(payload=code, descriptors=lent)
 
     def _chain(self, task: Task | None, call: str) -> tuple[RRefId, ...]:
-        """The objects that wait for *call*: those whose task does."""
+        """The objects that wait for *call*: those with a task that waits."""
         return (
             task.chain
             if task and any(isinstance(each, do.Wait) and each.call == call for each in task.todo)

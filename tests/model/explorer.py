@@ -1,12 +1,12 @@
 """Breadth-first search over every state of a model, with a shortest trace to any mistake.
 
-A model says where it starts and what may happen next; `explore` visits each state once and
-asks the model to `judge` it. A state from which nothing has to happen must be a good end
-(`judge_end`). Where time or retries make cycles, `progress` also demands that an end can
-still be reached from every state, so that nothing goes round for ever (G6).
+A model has a start and the possible next moves; `explore` visits each state once and asks the model
+to `judge` it. A state from which no move has to happen must be a good end (`judge_end`). Where time
+or retries make cycles, `progress` also demands that an end can be reached from every state, so that
+nothing goes round for ever (G6).
 
-Because the search is breadth-first, the first mistake that it meets is reached by as few
-moves as possible, and the trace that it reports is as short as there is.
+Because the search is breadth-first, it reaches the first mistake by the fewest possible moves, and
+its trace is as short as possible.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ StateT = TypeVar("StateT")
 
 
 class Mistake(NamedTuple):
-    """A property that does not hold, and what shows it."""
+    """A broken property, and the reason."""
 
     property: str
     reason: str
 
 
 class Model(Protocol[StateT]):
-    """What can be explored."""
+    """A model that can be explored."""
 
     @property
     def name(self) -> str:
-        """What the report calls it."""
+        """Its name in the report."""
 
     def start(self) -> StateT:
         """The first state."""
 
     def moves(self, state: StateT) -> Iterator[tuple[Any, StateT]]:
-        """Everything that may happen next."""
+        """Every possible next move."""
 
     def need_not(self, move: Any) -> bool:
-        """Whether *move* may happen, or never: a state with no other move is an end, too."""
+        """Whether *move* is optional: a state with only optional moves is an end, too."""
 
     def judge(self, state: StateT) -> Mistake | None:
-        """Whether a state is wrong."""
+        """The mistake in a state, if there is one."""
 
     def judge_end(self, state: StateT) -> Mistake | None:
-        """Whether a state is wrong in which nothing happens any more."""
+        """The mistake in a state from which no move has to happen, if there is one."""
 
     def show(self, before: StateT, move: Any, after: StateT) -> str:
         """One line of a trace."""
@@ -59,7 +59,7 @@ class Model(Protocol[StateT]):
 
 @dataclass
 class Report:
-    """What an exploration found."""
+    """The findings of an exploration."""
 
     name: str
     states: int = 0
@@ -77,7 +77,7 @@ class Report:
         )
 
     def check(self) -> None:
-        """Raise an `AssertionError` that tells the story of the mistake, if there is one."""
+        """Raise an `AssertionError` with the trace of the mistake, if there is one."""
         if self.mistake is not None:
             lines = [f"{number:3}  {line}" for number, line in enumerate(self.trace, 1)]
             story = "\n".join(lines)
@@ -99,7 +99,7 @@ def explore(model: Model[StateT], *, limit: int = 400_000, progress: bool = Fals
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """Of garbage there is little, and of states much: looking for cycles is a fifth of the time."""
+    """There is little garbage among many states: the collector takes a fifth of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

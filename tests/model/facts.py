@@ -1,7 +1,7 @@
-"""What one endpoint's state says to the properties, read off its machines once.
+"""The facts of one endpoint's state for the properties, read off its machines once.
 
-The machines' private lives are looked at here and nowhere else: a new machine (borrowing,
-aliases) says here what it holds, pins and counts.
+Only this module looks at the machines' private data. A new machine (borrowing, aliases) lists here
+the references that it holds, pins and counts.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ class Facts:
     me: WorkerId
     script: Script
     held: frozenset[RRefId]
-    """The objects that the program has a handle of, or a message that holds them."""
+    """The objects with a handle in the program, or with a message that holds them."""
     freed: frozenset[RRefId]
     pins: frozenset[ForkId]
-    """The forks passed on from here that are pinned (at an owner: that are counted)."""
+    """The pinned forks passed on from here (at an owner: the counted ones)."""
     counted: frozenset[ForkId]
     """The forks that the owners here count."""
     confirmed: dict[ForkId, RRefId]
-    """The forks here that the owner counts, as far as this endpoint knows."""
+    """The forks here that the owner counts, to this endpoint's knowledge."""
     owed: tuple[tuple[RRefId, ForkId], ...]
-    """The forks here whose parents wait for the child's ACK."""
+    """The forks here with parents that wait for the child's ACK."""
     unconfirmed: dict[RRefId, ForkId]
-    """The objects of which the owner counts no fork here, and the fork that was requested."""
+    """The objects without a counted fork here, and the fork that was requested."""
     homes: dict[RRefId, WorkerId]
     """The owner of each object used here that is not lost."""
     shared: dict[RRefId, frozenset[WorkerId]]
-    """Of each object: who holds it because of this endpoint, by its pins, counts and tables."""
+    """For each object: its holders because of this endpoint, by its pins, counts and tables."""
     creating: frozenset[RRefId]
-    """The objects that were asked for here and whose owner has not acknowledged that."""
+    """The objects that were requested here and that the owner has not acknowledged."""
     loans: dict[ForkId, RRefId]
     """The forks lent to this endpoint for calls that run."""
     reported: frozenset[ForkId]
-    """The loans kept, and reported to the lender, of which the owner has said nothing yet."""
+    """The loans that were kept and reported to the lender, without a word of the owner yet."""
     lost: frozenset[RRefId]
     """The objects here that got a loss for a value."""
     late: frozenset[RRefId]
     """Of these, the ones that had been freed."""
     took_back: frozenset[RRefId]
-    """The objects of which tables were taken back here."""
+    """The objects with tables that were taken back here."""
     valueless: frozenset[RRefId]
     """The objects here that are resolved and counted, and have neither a value nor a loss."""
     stood: dict[RRefId, RRefId]
-    """What each object here stands for, if its function returned a reference (past ones too)."""
+    """The target of each object here with a function that returned a reference (past ones too)."""
     broken: dict[RRefId, Loss]
     """Of these, the ones that have an error for a value."""
     known: dict[RRefId, RRefId]
-    """What is known here to be an alias, and of which canonical object."""
+    """The known aliases here, and the canonical object of each."""
     dead: frozenset[WorkerId]
-    """Whom this endpoint knows to be dead."""
+    """The endpoints that this one knows to be dead."""
 
     def kept_by(self, rref: RRefId) -> list[ForkId]:
-        """The forks of *rref* here whose parents keep it until somebody else does."""
+        """The forks of *rref* here with parents that keep it until another endpoint does."""
         if rref in self.confirmed.values():
             return []
         forks = [fork for fork, lent in self.loans.items() if lent == rref]
@@ -75,7 +75,7 @@ class Facts:
 
     @cached_property
     def children(self) -> frozenset[ForkId]:
-        """Every fork whose child is this endpoint."""
+        """Every fork that has this endpoint as its child."""
         forks = frozenset(fork for _, fork in self.owed)
         return forks.union(self.confirmed, self.unconfirmed.values(), self.loans, self.reported)
 

@@ -1,8 +1,8 @@
 """Messages that no correct peer sends: each is refused, and changes nothing.
 
-Every check that raises `ProtocolError` has an entry here, beside the mutant that lacks the
-check. The messages come to B, which owns objects of its own and of A's, uses two of C's (one
-confirmed, one not), has shared them, and waits for a reply of A's.
+Every check that raises `ProtocolError` has an entry here, beside the mutant without the check. The
+messages come to B. It owns one object of its own and one that A created, and uses two objects of C
+(one confirmed, one not). It has shared them, and waits for a reply from A.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ from .wire import message
 
 A, B, C = WorkerId("A", 1), WorkerId("B", 1), WorkerId("C", 1)
 X, OF_A = RRefId(B, 1), RRefId(A, 1)
-"""B's object, and the one that A created on B."""
+"""B's own object, and the one that A created on B."""
 CONFIRMED, ASKED = RRefId(C, 1), RRefId(C, 2)
-"""Objects of C's that B uses: it was given the one by C, the other by A."""
+"""Objects of C that B uses: C gave it the first, A the second."""
 
 
 def reference(rref: RRefId, fork: ForkId, owner: WorkerId) -> Descriptor:
@@ -67,7 +67,7 @@ def tell(*references: Descriptor) -> Tell:
 
 
 def endpoint(sharing: Sharing = "lend") -> Context:
-    """B, in the middle of things."""
+    """B, in the middle of its work."""
     context = Context(B, sharing)
     assert context.own() == X
     context.fork(X, A)
@@ -94,7 +94,7 @@ def forking() -> Context:
 
 
 def acknowledged() -> Context:
-    """The same, and one loan was acknowledged before the reply."""
+    """The same, after the acknowledgement of one loan, before the reply."""
     context = endpoint()
     context.receive(A, ChildAck(rref=CONFIRMED, fork=ForkId(B, 5)))
     return context
@@ -112,7 +112,7 @@ def channel() -> Channel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Foreign:
-    """*give* hands a machine something that no correct peer sends."""
+    """*give* hands a machine a message or packet that no correct peer sends."""
 
     name: str
     build: Callable[[], object]
@@ -124,14 +124,14 @@ class Foreign:
         return self.name
 
     def flaw(self) -> str | None:
-        """What is wrong with the answer, if anything."""
+        """The fault of the answer, if there is one."""
         machine = self.build()
         before = freeze(machine)
         try:
             answer = self.give(machine)
         except ProtocolError:
             return None if freeze(machine) == before else "refused, and something changed"
-        except Exception as error:  # whatever else a machine raises here is a finding
+        except Exception as error:  # any other exception of a machine is a finding
             return f"{type(error).__name__}: {error}"
         if self.ignored and answer == [] and freeze(machine) == before:
             return None
@@ -154,7 +154,7 @@ def _to_b(
 
 
 def _returned(rref: RRefId, number: int, owner: WorkerId) -> Returned:
-    """What A says of the loan *number* of B's."""
+    """A's report on the loan *number* of B."""
     report = Report(rref=rref, fork=ForkId(B, number), owner=owner, held=False)
     return Returned(loans=(report,))
 

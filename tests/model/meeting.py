@@ -1,18 +1,18 @@
-"""Nodes that meet: every interleaving of what they do, of deaths, and of the passing of time.
+"""Nodes that meet: every interleaving of their actions, of deaths, and of passing time.
 
 The world of `protocol/rendezvous`, explored by the same `explore`, behind both shells:
 
-* ``shared``: the state is stored where it can only be compared and set. To look, decide and store
-  is one move: a decision takes effect only if nobody stored anything since, and then it is the same
-  as if it had been made at that moment (time alone makes it less eager, not wrong). A node may
-  store and not be told (`unsure`).
-* ``service``: one `Run` is told of everything; nodes ask it, it ticks.
+* ``shared``: the store of the state offers only compare-and-set. To look, decide and store is one
+  move: a decision takes effect only if no other state was stored since, and then it is the same as
+  if it had been made at that moment (time alone makes it less eager, not wrong). A node may store
+  without hearing of its success (`unsure`).
+* ``service``: one `Run` is told of every event; nodes ask it, and it ticks.
 
-A program is *fair* or not. Where it is, time passes for all at once, and only when every living
-node has been heard of: keep-alives arrive in time. Where it is not, each node has a clock of its
-own, and time passes for one and not for another, so the living are given up too: what must hold
-even then holds whatever the clocks do. Beats are compared only for equality, so they are shifted
-back to 0.
+A program is *fair* or not. In a fair program, time passes for all nodes at once, and only after a
+sign of life of every living node: keep-alives arrive in time. In an unfair program each node has
+its own clock, and time may pass for one node alone, so living nodes are given up, too. The
+properties that hold even then hold with any clocks. Beats are compared only for equality, so they
+are shifted back to 0.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from farref.protocol.rendezvous.ranks import natural
 from .explorer import Mistake
 
 FAIR_TICKS = 6
-"""After so many more ticks, with nothing else going on, everything that can end has ended."""
+"""After this many further ticks without other events, everything that can end has ended."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meeting:
-    """A program: what each node does, one after the other.
+    """A program: the actions of each node, one after the other.
 
-    ``join`` (also: again), ``leave``, ``close``; a node that wants to go on waits until it has the
-    round that it wanted, or an error. ``close`` is done by anybody at any time.
+    They are ``join`` (also: again), ``leave`` and ``close``. Before its next action a node waits
+    until it has its round, or an error. Any node may ``close`` at any time.
     """
 
     name: str
@@ -61,24 +61,24 @@ class Meeting:
     names: tuple[str, ...] = ("a", "b", "c", "d")
     orders: tuple[int | None, ...] = (None, None, None, None)
     ticks: int = 0
-    """For all together if it is fair, else for each node."""
+    """For all nodes together if the program is fair, otherwise for each node."""
     fair: bool = True
     deaths: int = 0
     unsure: int = 0
     join: int = 100
-    """Seconds for a round to be formed."""
+    """A round must form within this many seconds."""
     reaches: tuple[str, ...] = ()
     slow: bool = False
 
     @property
     def timeouts(self) -> Timeouts:
-        """Small ones."""
+        """Small timeouts."""
         return Timeouts(join=self.join, last_call=1, keep_alive=1, attempts=2)
 
 
 @dataclass(slots=True)
 class Node:
-    """One node: what it has still to do, and what it believes."""
+    """One node: its remaining actions, and its beliefs."""
 
     me: WorkerId
     attendant: Attendant
@@ -103,7 +103,7 @@ class Node:
 
     @property
     def present(self) -> bool:
-        """Whether it wants to be there."""
+        """Whether the node wants to take part."""
         return self.phase in ("joining", "member")
 
 
@@ -111,7 +111,7 @@ Machine = TypeVar("Machine", Attendant, Observer, Run)
 
 
 def clone(machine: Machine) -> Machine:
-    """A copy to try a step on. `state.clone` would do, and take most of the time."""
+    """A copy to try a step on. `state.clone` could do it, but would take most of the time."""
     copy = object.__new__(type(machine))
     for name in machine.__slots__:
         value = getattr(machine, name)
@@ -135,7 +135,7 @@ def freeze(machine: Attendant | Observer) -> Hashable:
 
 
 class World(NamedTuple):
-    """Everything, by number; see `MeetingModel`."""
+    """The whole world, by number; see `MeetingModel`."""
 
     place: int
     nodes: tuple[int, ...]
@@ -145,18 +145,18 @@ class World(NamedTuple):
     open_for: int
     """Ticks since the last call was opened, or -1."""
     barred: frozenset[WorkerId]
-    """Those who were there when the run was closed."""
+    """The nodes that were there when the run was closed."""
 
 
 class Move(NamedTuple):
-    """What happened, and to whom."""
+    """A move, and its node."""
 
     what: str
     node: int = -1
 
 
 class MeetingModel:
-    """What `explore` needs of *program*."""
+    """The model of *program*, for `explore`."""
 
     def __init__(self, program: Meeting) -> None:
         self.program = program
@@ -164,18 +164,18 @@ class MeetingModel:
         self.nodes: list[Node] = []
         self._ids: dict[Hashable, int] = {}
         self._travels: dict[int, Mistake | None] = {}
-        """Of each place: whether its state can be sent."""
+        """For each place: the mistake if its state cannot be sent."""
         self._flaws: dict[World, Mistake] = {}
         self._ends: dict[World, Mistake | None] = {}
         self._seen: set[str] = set()
 
     @property
     def name(self) -> str:
-        """The program's."""
+        """The name of the program."""
         return self.program.name
 
     def start(self) -> World:
-        """Nobody is there."""
+        """The world without nodes."""
         program = self.program
         nodes = []
         for number, script in enumerate(program.scripts):
@@ -193,14 +193,14 @@ class MeetingModel:
         return World(first, tuple(nodes), ticks, program.deaths, program.unsure, -1, frozenset())
 
     def state(self, world: World) -> State | None:
-        """What is stored, or what the service has."""
+        """The stored state, or the service's state."""
         place = self.places[world.place]
         return place.state if isinstance(place, Run) else place
 
     # ---- moves
 
     def moves(self, world: World) -> Iterator[tuple[Move, World]]:
-        """Everything that may happen next."""
+        """Every possible next move."""
         for number, index in enumerate(world.nodes):
             node = self.nodes[index]
             if node.phase == "dead":
@@ -258,7 +258,7 @@ class MeetingModel:
             raise AssertionError(what)
 
     def _do(self, world: World, node: Node, command: Leave | Close) -> World:
-        """What does not depend on anything that was seen."""
+        """Do a command that does not depend on an earlier look."""
         place = self.places[world.place]
         if isinstance(place, Run):
             run = clone(place)
@@ -280,7 +280,7 @@ class MeetingModel:
                 decision = node.attendant.look(before, 0)
                 outcome = decision.outcome
                 world = self._moved(world, decision.state, node)
-        except Exception as error:  # whatever a machine raises here is a finding
+        except Exception as error:  # any exception of a machine is a finding
             after = self._with(world, number, node)
             self._flaws[after] = Mistake("no machine raises", f"{type(error).__name__}: {error}")
             return after
@@ -302,7 +302,7 @@ class MeetingModel:
         return self._with(world, number, node)
 
     def _ask(self, world: World, node: Node) -> tuple[World, Membership | RendezvousError | None]:
-        """The node's side of the service's shell: ask for a round, or say that it is there."""
+        """The node's side of the service's shell: ask for a round, or give a sign of life."""
         place = self.places[world.place]
         assert isinstance(place, Run)
         run = clone(place)
@@ -346,7 +346,7 @@ class MeetingModel:
             node.phase, node.held, node.ended = "out", None, type(outcome).__name__
 
     def _tick(self, world: World, order: range) -> World:
-        """A second passes for all who are there, and all look, and the service, if it is one."""
+        """A second passes for all nodes there; all of them look, and so does a service."""
         for number in order:
             world = self._tick_one(world, number)
         place = self.places[world.place]
@@ -373,10 +373,10 @@ class MeetingModel:
         node.ticks = max(node.ticks - 1, 0)
         return self._with(world, number, node)
 
-    # ---- what a step leaves
+    # ---- the results of a step
 
     def _moved(self, world: World, place: Run | State, actor: Node | None = None) -> World:
-        """The world with another state, and what follows for the properties."""
+        """The world with another state, and with the updates that the properties need."""
         before = self.state(world)
         state = place.state if isinstance(place, Run) else place
         number = self._place(place)
@@ -401,7 +401,7 @@ class MeetingModel:
         return world._replace(place=number)
 
     def _gone(self, world: World, actor: Node | None) -> set[WorkerId]:
-        """Whom a step may remove: the dead, and whoever takes it."""
+        """The nodes that a step may remove: the dead, and the actor."""
         gone = {n.me for n in (self.nodes[i] for i in world.nodes) if not n.present}
         return gone | ({actor.me} if actor is not None else set())
 
@@ -501,11 +501,11 @@ class MeetingModel:
     # ---- properties
 
     def need_not(self, move: Move) -> bool:
-        """Nobody has to die, and time need not pass (`judge_end` lets it)."""
+        """Deaths are optional, and time need not pass (`judge_end` lets it pass)."""
         return move.what != "looks"
 
     def judge(self, world: World) -> Mistake | None:
-        """The first `always` property that does not hold, if any."""
+        """The first broken `always` property, if any."""
         flaw = self._flaws.get(world)
         if flaw is not None:
             return flaw
@@ -528,7 +528,7 @@ class MeetingModel:
         return None
 
     def judge_end(self, world: World) -> Mistake | None:
-        """Let time pass: who can be served, is."""
+        """Let time pass: every node that can be served is served."""
         idle = world._replace(ticks=0, deaths=0, unsure=0)
         if idle not in self._ends:
             self._ends[idle] = self._pass(idle)
@@ -573,7 +573,7 @@ def _frozen(state: State) -> Hashable:
 
 
 def _travels(state: State) -> Mistake | None:
-    """Every state that is reached is one that `decode` takes."""
+    """`decode` accepts every state that is reached."""
     try:
         same = decode(encode(state)) == state
     except RendezvousError as error:
@@ -608,7 +608,7 @@ def _granted(world: World, state: State, node: Node, got: Membership) -> Mistake
 def _step(
     old: State, new: State, world: World, program: Meeting, gone: set[WorkerId]
 ) -> Mistake | None:
-    """What a transition must not do. *gone*: who is dead, or leaves by it."""
+    """The rules of a transition. *gone*: the nodes that are dead, or leave by it."""
     if old.closed and not old.empty and not new.closed and not new.empty:
         return Mistake("closed is final", "it is open again, and somebody is there")
     if old.closed and new.closed and (new.round, new.complete) != (old.round, old.complete):

@@ -1,4 +1,4 @@
-"""The programs of `meeting`, each as small as what it is there for allows."""
+"""The programs of `meeting`, each as small as its purpose allows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEVER_MET = frozenset(
         "nobody gets a RendezvousStateError",
     }
 )
-"""Claims that exploring the programs must prove false."""
+"""Claims that the exploration of the programs must prove false."""
 
 JOIN = ("join",)
 TWICE = ("join", "join")
@@ -183,7 +183,7 @@ def _served(program: Meeting) -> Meeting:
 
 
 def _shared(program: Meeting) -> Meeting:
-    """With fewer seconds: what each of the observers has seen makes many more states."""
+    """*program* with fewer seconds: the observers' different views make many more states."""
     few = max(program.ticks - 1, 0) if len(program.scripts) < 3 else program.ticks // 2
     slow = program.slow or (program.deaths > 0 and len(program.scripts) > 2)
     return replace(program, ticks=few, slow=slow, reaches=())

@@ -19,7 +19,7 @@ from .world import DEAD, Crash, Move, Program, State, Taken, World
 
 
 class ProgramModel:
-    """What `explore` needs of *program*."""
+    """The model of *program*, for `explore`."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -30,23 +30,23 @@ class ProgramModel:
 
     @property
     def name(self) -> str:
-        """The program's."""
+        """The name of the program."""
         return self.program.name
 
     def start(self) -> State:
-        """Nothing has happened."""
+        """The world before any move."""
         return self.world.start()
 
     def moves(self, state: State) -> Iterator[tuple[Move, State]]:
-        """Everything that may happen next."""
+        """Every possible next move."""
         if self.program.victims is None:
             return self.world.moves(state)
         return ((move, self._in_rings(state, move, it)) for move, it in self.world.moves(state))
 
     def _in_rings(self, state: State, move: Move, after: State) -> State:
-        """*after*, in which who has begun a second lap knows whether it began in a ring.
+        """*after*, with a note where a second lap begins: whether the ring existed then.
 
-        It is wrong to refuse anything if it did not.
+        To refuse a request is wrong if it did not.
         """
         world, place = self.world, move.place
         if after.endpoints[place] in {DEAD, *world.broken}:
@@ -69,11 +69,11 @@ class ProgramModel:
         return after
 
     def need_not(self, move: Move) -> bool:
-        """Nobody has to die."""
+        """Deaths are optional."""
         return isinstance(move.step, Crash)
 
     def judge(self, state: State) -> Mistake | None:
-        """The first `always` property that does not hold, if any."""
+        """The first broken `always` property, if any."""
         for number in state.endpoints:
             if number in self.world.broken:
                 return self.world.broken[number]
@@ -91,7 +91,7 @@ class ProgramModel:
         return None
 
     def judge_end(self, state: State) -> Mistake | None:
-        """The first `eventually` property that does not hold, if any."""
+        """The first broken `eventually` property, if any."""
         living = {endpoint.me: endpoint for endpoint in self.world.living(state)}
         deaths = len(living) < len(state.endpoints)
         for endpoint in living.values():

@@ -1,9 +1,9 @@
 """Negative properties: claims that are false, and that the explorer must prove false.
 
-A property that always holds proves little if the states that could break it are never
-reached. Each claim below sounds like something that a simple world would keep, and the
-protocol exists because the real one does not. The suite fails if a claim is never violated.
-`NEVER_STEP` are claims about steps of one endpoint, `NEVER_STATE` about the world.
+A property that always holds proves little if the exploration never reaches a state that could break
+it. Each claim below would hold in a simple world; the protocol exists because the real world is not
+so simple. The suite fails if a claim is never violated. `NEVER_STEP` are claims about steps of one
+endpoint, `NEVER_STATE` claims about the world.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def claim(table: dict[str, Happens[Seen]], claim: str) -> Callable[[Happens[Seen
 
 
 def delivered(taken: Taken) -> Message | None:
-    """What is delivered by a sender that is not known to be dead."""
+    """The delivered message, if its sender is not known to be dead."""
     match taken.step:
         case Deliver(sender=sender, message=message) if sender not in taken.before.context.dead:
             return message
@@ -57,7 +57,7 @@ def delivered(taken: Taken) -> Message | None:
 
 
 def _uncreated(taken: Taken, kind: type[Message]) -> bool:
-    """A message of *kind* is delivered whose object is not created yet."""
+    """The delivered message is of *kind*, and its object is not created yet."""
     match delivered(taken):
         case Create(target=target) as message:
             rref = target
@@ -72,7 +72,7 @@ def _uncreated(taken: Taken, kind: type[Message]) -> bool:
 
 
 def arriving(taken: Taken) -> tuple[Descriptor, ...]:
-    """The references in what is delivered."""
+    """The references in the delivered message."""
     match delivered(taken):
         case None | ForkRequest() | Fetch():
             return ()
@@ -82,13 +82,13 @@ def arriving(taken: Taken) -> tuple[Descriptor, ...]:
 
 
 def _again(taken: Taken) -> Iterator[tuple[Descriptor, User]]:
-    """The references that are delivered to an endpoint that has an entry of the object."""
+    """The delivered references to objects that the receiver has an entry of already."""
     users = taken.before.context.users
     return ((each, users[each.rref]) for each in arriving(taken) if each.rref in users)
 
 
 def _dropped(taken: Taken) -> Iterator[User]:
-    """The users whose last handle goes."""
+    """The users that lose their last handle."""
     after = taken.after.context.users
     for rref, user in taken.before.context.users.items():
         if user.handles and (rref not in after or not after[rref].handles):

@@ -1,4 +1,4 @@
-"""More negative properties: what a simple world of loans would keep (see `never`)."""
+"""More negative properties: claims that would hold in a simple world of loans (see `never`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def loans_of(endpoint: Endpoint, rref: RRefId) -> set[ForkId]:
 
 
 def ended(taken: Taken) -> Iterator[tuple[User, User | None]]:
-    """The entries of which a loan ends in this step, before and after it."""
+    """The entries that lose a loan in this step, before and after it."""
     if isinstance(taken.step, Act):
         for rref, user in taken.before.context.users.items():
             if loans_of(taken.before, rref) - loans_of(taken.after, rref):

@@ -1,4 +1,4 @@
-"""What holds when nothing happens any more: `eventually` everything is settled and freed."""
+"""Properties of a world at rest: `eventually` everything is settled and freed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def calls_settled(living: Living, *, deaths: bool) -> str | None:
 
 
 def tables_are_exact(living: Living, *, deaths: bool) -> str | None:
-    """Who has a handle has one confirmed entry and nothing outstanding; who has none, nothing."""
+    """A holder of handles has one confirmed entry and nothing outstanding; others have no entry."""
     for endpoint in living.values():
         held = endpoint.holds()
         for user in endpoint.context.users.values():
@@ -55,7 +55,7 @@ def tables_are_exact(living: Living, *, deaths: bool) -> str | None:
 
 
 def _awaits_notice(user: User, living: Living) -> bool:
-    """Somebody who is counted has *user* in its table: the owner learns of it from that one."""
+    """A counted endpoint has *user* in its table: the owner learns of *user* from that endpoint."""
     if not isinstance(user, BorrowingUser) or user.known:
         return False
     others = [each.context.users.get(user.rref) for each in living.values()]
@@ -66,7 +66,7 @@ def _awaits_notice(user: User, living: Living) -> bool:
 
 
 def loans_are_settled(living: Living, *, deaths: bool) -> str | None:
-    """No loan is outstanding, and every table says what is so."""
+    """No loan is outstanding, and every table is true."""
     for endpoint in living.values():
         context = endpoint.context
         state = context.state
@@ -92,7 +92,7 @@ def loans_are_settled(living: Living, *, deaths: bool) -> str | None:
 
 
 def owners_count_exactly(living: Living, *, deaths: bool) -> str | None:
-    """An owner counts the users there are, and no others."""
+    """An owner counts all users that exist, and no others."""
     for endpoint in living.values():
         for owner in endpoint.context.owners.values():
             users = [other.context.users.get(owner.rref) for other in living.values()]
@@ -105,7 +105,7 @@ def owners_count_exactly(living: Living, *, deaths: bool) -> str | None:
 
 
 def freed_when_unheld(living: Living, *, deaths: bool) -> str | None:
-    """G5: an object that nobody holds is freed; G4: one that is held is there."""
+    """G5: an object without holders is freed; G4: an object with a holder exists."""
     held: set[RRefId] = set()
     for endpoint in living.values():
         held |= endpoint.holds().keys()

@@ -1,4 +1,4 @@
-"""Rings of waits by the books of the whole world, to judge what the machines believe of them."""
+"""Rings of waits by the books of the whole world, to judge the machines' beliefs about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .endpoint import Endpoint
 
 
 def is_there(endpoints: Iterable[Endpoint], path: tuple[Hop, ...]) -> bool:
-    """Whether each wait of *path* goes on, and leads to the next one, the last to the first."""
+    """Whether each wait of *path* lasts and leads to the next one, the last to the first."""
     living = {endpoint.me: endpoint for endpoint in endpoints}
     for hop, following in zip(path, (*path[1:], path[0]), strict=True):
         asker = living.get(hop.call.caller)
@@ -29,7 +29,7 @@ def is_there(endpoints: Iterable[Endpoint], path: tuple[Hop, ...]) -> bool:
 
 
 def _needs(endpoints: Iterable[Endpoint], call: CallId) -> CallId:
-    """The request that has to end before *call* goes on; itself, if it runs."""
+    """The request that has to end before *call* goes on; *call* itself, if it runs."""
     for endpoint in endpoints:
         for relayed, waiting in endpoint.context.waiting.items():
             if waiting.relay is not None and waiting.relay.request.call == call:
@@ -42,7 +42,7 @@ def _needs(endpoints: Iterable[Endpoint], call: CallId) -> CallId:
 
 
 def _blocks(endpoint: Endpoint, rref: RRefId) -> CallId | None:
-    """What holds up the queue on *rref*: a task, or the question of what it stands for."""
+    """The obstacle of the queue on *rref*: a task, or the open question about an alias's target."""
     for task in endpoint.tasks:
         creates = isinstance(task.message, Create) and task.message.rref == rref
         if task.occupies == rref or creates:

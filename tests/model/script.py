@@ -1,9 +1,9 @@
-"""What the endpoints of a program do: the verbs of the API, as data.
+"""The actions of a program's endpoints: the verbs of the API, as data.
 
-A program gives each endpoint a script, a tuple of actions. Messages carry such tuples as
-their *body*: what the receiver's function or handler does. References are called by names;
-a receiver knows what it got by the sender's names, for as long as its handler runs, unless
-it says `Keep`. Every action is hashable, so that states which contain them can be compared.
+A program gives each endpoint a script, a tuple of actions. Messages carry such tuples as their
+*body*: the actions of the receiver's function or handler. References have names. A receiver uses
+the sender's names for them while its handler runs, and longer if it says `Keep`. Every action is
+hashable, so that states with actions can be compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """*name* is made on *to* by *body*, whose value contains the references *returns*.
+    """*body* makes *name* on *to*; its value contains the references *returns*.
 
     If *body* returns the bare reference *alias*, *name* stands for that.
     """
@@ -50,7 +50,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Call a function on *to*; the caller does *then* with the references that return."""
+    """Call a function on *to*; the caller does *then* with the references in the reply."""
 
     call: str
     to: str
@@ -63,7 +63,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """Call a method of the object *name*; otherwise as `Ask`."""
+    """Call a method of the object *name*; otherwise like `Ask`."""
 
     call: str
     name: str
@@ -75,9 +75,9 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Fetch the value of *name*; what it contains is kept as `inside0`, `inside1` ...
+    """Fetch the value of *name*; its references are kept as `inside0`, `inside1` ...
 
-    Without *copy* only ask whether there is one; *direct*: an alias says where.
+    Without *copy* only ask whether there is a value; with *direct* an alias tells its place.
     """
 
     call: str
@@ -88,7 +88,7 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Go on when *call* has settled; who is not *patient*, at any time."""
+    """Go on when *call* has settled; without *patient*, go on at any time."""
 
     call: str
     patient: bool = True
@@ -103,7 +103,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """The handle *name* that outlived its handler is this one's from now on."""
+    """This handler takes over the handle *name*, which outlived its own handler."""
 
     name: str
 
@@ -117,7 +117,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The handle *name* is gone; waits until there is one."""
+    """Drop the handle *name*; waits until there is one."""
 
     name: str
 
@@ -165,7 +165,7 @@ Script = tuple[Action, ...]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The payload of every message: how to read it and what to do then."""
+    """The payload of every message: how it is read, and the receiver's actions."""
 
     names: tuple[str, ...] = ()
     body: Script = ()
@@ -173,13 +173,13 @@ class Code:
     then: Script = ()
     readable: bool = True
     serial: int = 0
-    """Tells two equal messages of one sender apart."""
+    """Distinguishes two equal messages of one sender."""
     alias: str | None = None
     issued: tuple[WorkerId, int] | None = None
-    """In programs that are `Program.ordered`: who asked, and as which of its requests."""
+    """In programs that are `Program.ordered`: the asker, and the number of its request."""
     error: bool = False
     """The reply says that the object is lost."""
 
     def __str__(self) -> str:
-        """Nothing: the steps of whoever gets it say what it does."""
+        """An empty text: the steps of the receiver show its content."""
         return ""

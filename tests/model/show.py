@@ -16,7 +16,7 @@ from .world import Crash, Envelope
 
 
 def action_line(action: Action) -> str:
-    """*action* as its author wrote it: what has its default is not said."""
+    """*action* as its author wrote it, without default arguments."""
     said = []
     for number, field in enumerate(fields(action)):
         value = getattr(action, field.name)
@@ -36,7 +36,7 @@ def _script(script: Script) -> str:
 def step_line(
     who: WorkerId, endpoint: Endpoint | None, step: Step | Crash, sent: list[Envelope]
 ) -> str:
-    """*step* of *who*, who was *endpoint* before, and what it sent."""
+    """*step* of *who*, in its state *endpoint* before the step, and the messages sent."""
     match step:
         case Deliver(sender=sender, message=message):
             what = f"gets {message_text(message)} from {sender}"

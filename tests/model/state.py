@@ -1,10 +1,10 @@
-"""Copying machines and comparing them, whatever machines there are.
+"""Copying and comparing machines of any kind.
 
-The explorer needs two things of an endpoint that the machines do not offer, because
-nobody else needs them: a copy to try a step on, and a value that is equal exactly when two
-endpoints will behave the same. Both go by the attributes that a machine has, so that a new
-machine needs nothing here. The order in which a dict or a set was filled decides at most
-the order of messages on a network that has none, so it does not count.
+The explorer needs two things of an endpoint that the machines do not offer, because no other code
+needs them: a copy to try a step on, and a value that is equal exactly when two endpoints will
+behave the same. Both go by a machine's attributes, so a new machine needs no change here. The order
+in which a dict or a set was filled does not count: it decides at most the order of messages, on a
+network that has none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Thing = TypeVar("Thing")
 
 @cache
 def _names(kind: type[Any]) -> tuple[str, ...]:
-    """The slots of *kind* and of what it inherits from."""
+    """The slots of *kind* and of its base classes."""
     return tuple(name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ()))
 
 
@@ -45,7 +45,7 @@ def freeze(thing: object) -> Hashable:
 
 
 class _Ways(dict[type[Any], Any]):
-    """What *decide* says of each class, asked once: an exploration does little else."""
+    """The answer of *decide* for each class, asked once: explorations do little else."""
 
     def __init__(self, decide: Callable[[type[Any]], Any]) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def _is_machine(kind: type[Any]) -> bool:
 
 
 def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
-    """How a thing of *kind* is copied, with the machines copied so far by id; None: not at all."""
+    """Copies a thing of *kind*, given the machines copied so far by id; None: not copied."""
     if kind is Context:
         return lambda thing, copies: Context(thing.me, state=_clone_machine(thing.state, copies))
     if issubclass(kind, dict):
@@ -104,7 +104,7 @@ def _clone_machine(thing: Any, copies: dict[int, Any]) -> Any:
 
 
 def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
-    """How a thing of *kind* becomes hashable; None: it is."""
+    """Makes a thing of *kind* hashable; None: it is hashable."""
     if kind is Context:
         return lambda thing: _freeze_machine(thing.state)
     if issubclass(kind, dict):

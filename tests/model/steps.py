@@ -1,4 +1,4 @@
-"""What can happen to one endpoint."""
+"""The steps of one endpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """The endpoint hears of a death, and these messages to the dead may have been lost."""
+    """The endpoint hears of a death; its *unacknowledged* messages may have been lost."""
 
     worker: WorkerId
     unacknowledged: tuple[Message, ...] = ()
@@ -44,7 +44,7 @@ class Bury:
 class Suspect:
     """Requests have been queued on *rref* for some time.
 
-    *early*: something else than probes may happen still.
+    *early*: other events than probes are still possible.
     """
 
     rref: RRefId

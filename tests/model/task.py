@@ -1,9 +1,9 @@
 """One request, reply or one-way message on its way through an endpoint's shell.
 
-A task is what an actor's thread or coroutine would be. It *arrived* (the context holds its
-references already), *began* (it was unpickled, so handles exist) and does its actions one by
-one; then its handles go, the reply leaves, what the message held is released, and the object
-is free for the next request. The explorer lets anything happen in between.
+A task stands for an actor's thread or coroutine. It *arrived* (the context holds its references
+already), *began* (it was unpickled, so handles exist) and does its actions one by one. Then its
+handles go, the reply leaves, the message's hold is released, and the object is free for the next
+request. The explorer lets any other step happen in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .script import Code, Script
 
 
 class Stage(Enum):
-    """How far a task is."""
+    """The progress of a task."""
 
     ARRIVED = "arrived"
     BEGUN = "begun"
@@ -35,7 +35,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """*message* of *sender*, being handled."""
+    """The handling of *message* from *sender*."""
 
     sender: WorkerId
     message: UserMessage
@@ -46,7 +46,7 @@ class Task:
 
     @property
     def cargo(self) -> Cargo:
-        """What the message carries."""
+        """The cargo of the message."""
         return Cargo() if isinstance(self.message, Fetch) else self.message.cargo
 
     @property
@@ -57,7 +57,7 @@ class Task:
 
     @property
     def occupies(self) -> RRefId | None:
-        """The object on which this task runs, alone."""
+        """The object that this task occupies alone."""
         if self.refused:
             return None
         match self.message:
@@ -75,7 +75,7 @@ class Task:
 
 
 def key(task: Task) -> object:
-    """What must not be handed over twice."""
+    """The key of a message that must not be handed over twice."""
     match task.message:
         case Tell():
             return (task.sender, task.message)

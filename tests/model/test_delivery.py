@@ -41,13 +41,13 @@ def test_every_fault_of_a_long_conversation(link: Link) -> None:
 
 
 def test_every_negative_property_is_violated() -> None:
-    """Else the faults that delivery is there for do not happen."""
+    """Otherwise the faults that delivery exists for do not happen."""
     seen = frozenset[str]().union(*(report(link).seen for link in QUICK))
     assert seen == NEVER_WIRE
 
 
 def test_the_number_of_states_is_plausible() -> None:
-    """A count that falls says that something is not explored any more."""
+    """A count that falls shows that a part is no longer explored."""
     states = sum(report(link).states for link in QUICK)
     print(f"{len(QUICK)} links, {states} states")  # noqa: T201
     assert states > 100_000

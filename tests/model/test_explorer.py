@@ -1,7 +1,7 @@
 """Every order of every small program, on the shipped machines.
 
-`pytest tests/model/test_explorer.py -s` prints how many states each program has. What is explored,
-and how to add to it: docs/verification.md.
+`pytest tests/model/test_explorer.py -s` prints the number of states of each program.
+docs/verification.md describes the exploration, and how to extend it.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def test_every_order_of_a_large_program(program: Program) -> None:
 
 
 def test_every_negative_property_is_violated() -> None:
-    """Else the states in which the properties could fail are not reached."""
+    """Otherwise the exploration does not reach the states in which the properties could fail."""
     seen = frozenset[str]().union(*(report(program).seen for program in QUICK))
     assert (NEVER_STEP.keys() | NEVER_STATE.keys()) - seen == set()
 
 
 def test_the_number_of_states_is_plausible() -> None:
-    """A count that falls says that something is not explored any more."""
+    """A count that falls shows that a part is no longer explored."""
     states = sum(report(program).states for program in QUICK)
     print(f"{len(QUICK)} programs, {states} states")  # noqa: T201
     assert states > 1_100_000
@@ -69,7 +69,7 @@ def test_a_program_has_one_name() -> None:
 
 
 def test_a_mistake_is_told_by_its_shortest_trace() -> None:
-    """A correct program in a world where nobody may ever delete."""
+    """A correct program in a world that forbids every delete."""
 
     class NobodyDeletes(ProgramModel):
         def judge(self, state):  # type: ignore[no-untyped-def]

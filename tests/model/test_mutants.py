@@ -1,7 +1,7 @@
 """Each rule of the shipped machines removed in turn: the explorer must notice.
 
 `pytest tests/model/test_mutants.py -s` lists each mutant with the property that caught it. A mutant
-that survives is a program that is missing, or a rule that is not needed.
+that survives shows a missing program, or an unnecessary rule.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MACHINES = (*OWNER, *USER, *CONTEXT, *LENDING, *BORROWING, *LOANS, *ALIAS, *NAME
 
 
 def caught(mutant: Mutant) -> str | None:
-    """The property that does not hold in *mutant*, if its program or trace finds one."""
+    """The property that is broken in *mutant*, if its program or trace finds one."""
     where = CAUGHT[str(mutant)]
     if where in BY_TRACE:
         return "its trace is another" if differs(mutant, where) else None
@@ -56,7 +56,7 @@ def caught(mutant: Mutant) -> str | None:
 
 
 def differs(mutant: Mutant, trace: str) -> bool:
-    """Whether *trace* shows anything but what it should, or cannot go on."""
+    """Whether the run of *trace* shows anything unexpected, or cannot go on."""
     with mutated(mutant):
         try:
             return bool(differences(TRACES / f"{trace}.txt"))

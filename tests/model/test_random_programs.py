@@ -1,12 +1,12 @@
 """Longer random programs and schedules, over the same machines, world and properties.
 
-Hypothesis draws a script for each of 4 or 5 endpoints, who may die, and which of the possible
-moves comes next; when the drawn moves are used up, the first possible one is taken until
-nothing happens any more. Every `always` property holds after every move, and every
-`eventually` property at the end. A failure is shrunk to a short program and told as a trace.
+Hypothesis draws a script for each of 4 or 5 endpoints, the endpoints that may die, and each next
+move among the possible ones. When the drawn moves are used up, the first possible move is taken
+until there is none. Every `always` property holds after every move, and every `eventually` property
+at the end. A failure is shrunk to a short program and reported as a trace.
 
-The last test sends messages that may be wrong in any way to endpoints in the middle of such
-runs: a machine takes them or refuses them, and what it refuses changes nothing.
+The last test sends arbitrarily malformed messages to endpoints in the middle of such runs: a
+machine takes or refuses each of them, and a refused message changes nothing.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ ENDPOINTS = ("A", "B", "C", "D", "E")
 # ---- programs
 
 
-@cache  # a strategy that is made anew for each draw costs more than what is drawn
+@cache  # making a strategy for each draw costs more than the draw
 def bodies(endpoints: tuple[str, ...], depth: int) -> st.SearchStrategy[Script]:
-    """What a receiver does with the reference "x" that it got."""
+    """The receiver's actions on the reference "x" that it got."""
     others = st.sampled_from(endpoints)
     keep = st.sampled_from(NAMES).map(lambda name: Keep("x", name))
     last = st.sampled_from([(), (Get("g", "x"),), (Method("m", "x"),)])
@@ -93,7 +93,7 @@ def bodies(endpoints: tuple[str, ...], depth: int) -> st.SearchStrategy[Script]:
 
 @st.composite
 def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...]) -> Script:
-    """A script of *me*'s that never waits for something that may not come."""
+    """A script of *me* that never waits for an event that may not come."""
     others = st.sampled_from(endpoints)
     held: list[str] = []
     asked: list[str] = []
@@ -125,7 +125,7 @@ def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...]) -> Script:
             script.append(Revoke(draw(st.sampled_from(asked))))
         elif choice == 8:
             asked.append(call)
-            held.remove(name)  # with the request still on its way, if it so happens
+            held.remove(name)  # perhaps with the request still on its way
             script.append(Get(call, name) if draw(st.booleans()) else Method(call, name))
             script.append(Drop(name))
         elif choice == 9:
@@ -149,7 +149,7 @@ def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...]) -> Script:
 
 
 def _rename(action: Action, name: str) -> Action:
-    """The body's "x" is called *name* here."""
+    """The action with *name* in the place of the body's "x"."""
     match action:
         case Keep(under=under):
             return Keep(name, under)
@@ -189,7 +189,7 @@ class Run:
         self.trace: list[tuple[State, Move, State]] = []
 
     def step(self, choose: Callable[[int], int]) -> bool:
-        """Take the move that is chosen; False if there is none."""
+        """Take the chosen move; False if there is none."""
         moves = list(self.model.moves(self.state))
         if not moves:
             return False
@@ -202,7 +202,7 @@ class Run:
         return True
 
     def finish(self) -> None:
-        """Go on until nothing happens any more, without further crashes."""
+        """Go on until no move is possible, without further crashes."""
         for _ in range(MANY_MOVES):
             moves = self.model.moves(self.state)
             calm = (index for index, (move, _) in enumerate(moves) if move.step != Crash())
@@ -217,7 +217,7 @@ class Run:
             self.fail(f"{mistake.property!r} does not hold: {mistake.reason}")
 
     def fail(self, reason: str) -> None:
-        """Tell what happened."""
+        """Report the run."""
         lines = [self.model.show(*each) for each in self.trace]
         pytest.fail("\n".join([reason, *lines]), pytrace=False)
 
@@ -288,7 +288,7 @@ FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[tuple[RRefId, ForkId], ...]: st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple),
     tuple[Hop, ...]: HOPS,
 }
-"""What to fill a message's field with, by its type; the others have their defaults."""
+"""Values for a message's fields, by their types; the other fields have their defaults."""
 
 
 def messages_of(kind: type[Message]) -> st.SearchStrategy[Message]:
@@ -321,7 +321,7 @@ def test_what_is_refused_changes_nothing(
 @settings(QUICK, max_examples=100)
 @given(ANY_SHARING, SCHEDULES)
 def test_what_comes_twice_is_refused_or_harmless(program: Program, schedule: list[int]) -> None:
-    """The machines assume at most once; a repetition still never does half of something."""
+    """The machines assume at most once; even so, a repetition never takes half an effect."""
     it = Run(program)
     for choice in schedule:
         if not it.step(lambda count, choice=choice: choice % count):  # type: ignore[misc]

@@ -40,13 +40,13 @@ def test_every_interleaving_of_a_larger_program(program: Meeting) -> None:
 
 
 def test_every_negative_property_is_violated() -> None:
-    """Else what the machine is there for does not happen."""
+    """Otherwise the situations that the machine exists for do not happen."""
     seen = frozenset[str]().union(*(report(program).seen for program in QUICK))
     assert seen == NEVER_MET
 
 
 def test_the_number_of_states_is_plausible() -> None:
-    """A count that falls says that something is not explored any more."""
+    """A count that falls shows that a part is no longer explored."""
     states = sum(report(program).states for program in QUICK)
     print(f"{len(QUICK)} programs, {states} states")  # noqa: T201
     assert states > 40_000

@@ -15,7 +15,7 @@ MUTANTS = [(mutant, where) for where, mutants in CAUGHT_BY.items() for mutant in
 
 
 def caught(where: str) -> str | None:
-    """How *where* notices what is wrong."""
+    """The way in which *where* notices the missing rule."""
     program = PROGRAM_OF.get(where)
     if program is None:
         try:

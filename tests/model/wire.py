@@ -1,14 +1,13 @@
 """Two channels and a link that errs: every loss, repetition, order and moment of time.
 
-The world of `delivery`, explored by the same `explore`. Each side has some messages to send;
-handing them to the channel, letting a packet leave, a packet's arrival, loss or repetition,
-a tick that is due and the passing of time are moves of their own. In some programs the messages
-need room: then the receiver's user takes each one when it likes, or never, and there are control
-messages beside, which need none. Losses, repetitions, and
-moments at which time passes although packets are in flight are bounded per program (without
-bounds there is no last state); when they are used up the link is perfect, and everything must
-arrive. Time is relative: after every step *now* is 0 again, so that a state does not depend
-on how long ago the program began.
+The world of `delivery`, explored by the same `explore`. Each side has some messages to send. These
+are moves of their own: handing a message to the channel; the leaving of a packet; its arrival, loss
+or repetition; a tick that is due; the passing of time. In some programs the messages need room.
+Then the receiver's user takes each one when it likes, or never, and there are also control
+messages, which need none. Each program limits the losses, the repetitions, and the moments at which
+time passes although packets are in flight (otherwise there is no last state). When they are used up
+the link is perfect, and everything must arrive. Time is relative: after every step *now* is 0
+again, so a state does not depend on the age of the program.
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ class Link:
     """How often time passes to the next deadline while packets are in flight."""
     window: int = 4
     room: int = 0
-    """How many messages the receiver has room for; 0: they need none."""
+    """The number of messages that the receiver has room for; 0: they need none."""
     control: int = 0
-    """Messages of side 0 that need none in any case."""
+    """The number of messages of side 0 that never need room."""
     takes: bool = True
-    """Whether the receiver's user ever takes what came."""
+    """Whether the receiver's user ever takes its messages."""
     reaches: tuple[str, ...] = ()
     slow: bool = False
 
 
 @contextmanager
 def small_numbers(link: Link) -> Iterator[None]:
-    """A window and room that are full soon, and times whose sums are exact."""
+    """A window and room that are soon full, and times with exact sums."""
     numbers: dict[str, Any] = {
         "WINDOW": link.window,
         "ACK_DELAY": 1,
@@ -65,7 +64,7 @@ def small_numbers(link: Link) -> Iterator[None]:
 
 
 class State(NamedTuple):
-    """Both sides by number, the packets in flight, and what the link may still do."""
+    """Both sides by number, the packets in flight, and the remaining faults of the link."""
 
     sides: tuple[int, int]
     flying: tuple[tuple[int, Packet], ...]
@@ -75,7 +74,7 @@ class State(NamedTuple):
 
 
 class Move(NamedTuple):
-    """What happened, to which side (the receiver, of a packet)."""
+    """A move, and its side (for a packet: the receiver)."""
 
     what: str
     side: int
@@ -84,7 +83,7 @@ class Move(NamedTuple):
 
 @dataclass
 class Side:
-    """One end: its channel, what it still has to send, and what it was handed."""
+    """One end: its channel, its remaining messages, and the messages handed to it."""
 
     channel: Channel
     left: int
@@ -92,7 +91,7 @@ class Side:
     handed: list[int] = field(default_factory=list)
     control_left: int = 0
     control: list[int] = field(default_factory=list)
-    """Control messages that it was handed."""
+    """The control messages handed to it."""
     taken: int = 0
     """How many messages its user has taken."""
     broken: bool = False
@@ -120,7 +119,7 @@ def control(number: int) -> Message:
 
 
 class WireModel:
-    """What `explore` needs of *link*; run it inside `small_numbers`."""
+    """The model of *link*, for `explore`; run it inside `small_numbers`."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -131,11 +130,11 @@ class WireModel:
 
     @property
     def name(self) -> str:
-        """The link's."""
+        """The name of the link."""
         return self.link.name
 
     def start(self) -> State:
-        """Nothing was sent."""
+        """The state before any message."""
         controls = (self.link.control, 0)
         sides = (
             Side(Channel(), count, control_left=controls[place])
@@ -147,7 +146,7 @@ class WireModel:
     # ---- moves
 
     def moves(self, state: State) -> Iterator[tuple[Move, State]]:
-        """Everything that may happen next."""
+        """Every possible next move."""
         for index, flight in enumerate(state.flying):
             if index == 0 or flight != state.flying[index - 1]:
                 to, packet = flight
@@ -232,7 +231,7 @@ class WireModel:
             if self.link.room and side.taken < len(side.handed):
                 full = ("mail",)
             handed = side.channel.receive(packet, 0, full)
-        except Exception as error:  # whatever a machine raises here is a finding
+        except Exception as error:  # any exception of a machine is a finding
             return self._fail(
                 state, place, side, Mistake("no machine raises", f"{type(error).__name__}: {error}")
             )
@@ -317,7 +316,7 @@ class WireModel:
         if side.control != list(range(len(side.control))):
             return Mistake("handed over in order, once (G3)", f"it was told {side.control}")
         if self.link.room and len(side.handed) - side.taken > 2 * self.link.room:
-            # Twice: what a packet brings behind a question is answered with it.
+            # Twice: the answer to a question also covers the messages behind it in the packet.
             return Mistake("nobody sends more than there is room for", f"{side.handed} wait")
         for each in side.channel._rooms.values():
             if each.messages < 0 or each.bytes < 0:
@@ -334,11 +333,11 @@ class WireModel:
         return None
 
     def need_not(self, move: Move) -> bool:
-        """Every move is of the wire: what may be lost is sent again."""
+        """Every move belongs to the wire: lost messages are sent again."""
         return False
 
     def judge(self, state: State) -> Mistake | None:
-        """The first `always` property that does not hold, if any."""
+        """The first broken `always` property, if any."""
         for place, number in enumerate(state.sides):
             if number in self.flaws:
                 return self.flaws[number]
@@ -348,7 +347,7 @@ class WireModel:
         return None
 
     def judge_end(self, state: State) -> Mistake | None:
-        """Everything arrived, is acknowledged, and forgotten."""
+        """Every message arrived, is acknowledged, and forgotten."""
         for place, number in enumerate(state.sides):
             side, other = self.sides[number], self.sides[state.sides[1 - place]]
             sent = other.sent if self.link.takes else min(other.sent, self.link.room)
@@ -374,7 +373,7 @@ class WireModel:
 
 
 def _put_off(before: Channel, after: Channel, *, late: bool) -> Mistake | None:
-    """What a packet must not do to the deadlines."""
+    """Check that a packet changes the deadlines only as it may."""
     due = before._acknowledge_at
     if due is not None and (after._acknowledge_at is None or after._acknowledge_at > due):
         return Mistake("no acknowledgement is put off", f"it was due at {due}")
@@ -418,7 +417,7 @@ NEVER_WIRE = frozenset(
         "control passes nothing",
     }
 )
-"""Claims about the link that exploring it must prove false (see `never`)."""
+"""Claims about the link that its exploration must prove false (see `never`)."""
 
 LINKS = (
     Link(

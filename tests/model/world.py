@@ -1,16 +1,15 @@
 """Endpoints and an unordered network between them: every move of a small program.
 
-A state of the world is one number for each endpoint and the sorted numbers of the messages
-in flight. The numbers stand for *interned* endpoints and messages: an endpoint state that
-many states of the world share exists once, and a step of it is computed once, on the
-shipped machines. That is what makes every order affordable.
+A state of the world is one number for each endpoint and the sorted numbers of the messages in
+flight. The numbers stand for *interned* endpoints and messages: an endpoint state that many states
+of the world share exists once, and the shipped machines compute a step of it once. This makes every
+order affordable.
 
-The network keeps each message until it is delivered, at any time, once. Endpoints named in
-``Program.mortal`` may crash at any moment; what is sent to the dead is lost, what they sent
-may still arrive. Each survivor hears of a death at a time of its own. The grace that
-follows is the timing assumption of docs/guarantees.md, made a rule: it passes at an endpoint
-only once every survivor has heard of every death, and no fork request between the living is
-in flight.
+The network delivers each message once, at any time. Endpoints in ``Program.mortal`` may crash at
+any moment. Messages to the dead are lost; messages from the dead may still arrive. Each survivor
+hears of a death at its own time. The grace that follows is the timing assumption of
+docs/guarantees.md, made a rule: at an endpoint it passes only once every survivor has heard of
+every death, and no fork request between the living is in flight.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ DEAD = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """What runs: a script for each endpoint, and who may die."""
+    """A program: a script for each endpoint, and the endpoints that may die."""
 
     name: str
     scripts: dict[str, Script]
@@ -42,17 +41,17 @@ class Program:
     sharing: Sharing = "fork"
     """How references in calls are shared."""
     late: bool = False
-    """The grace may end too early, and what comes late finds a loss."""
+    """The grace may end too early; then late messages find a loss."""
     victims: int | None = None
-    """The calls that a ring has refused, at most; None: nobody looks for rings."""
+    """The most calls that are refused in rings; None: no endpoint looks for rings."""
     ordered: bool = False
     """Messages of a pair arrive in the order sent, and so do requests on one object."""
     losing: tuple[str, ...] = ()
     """The calls that end with the loss of their object, without a death."""
     reaches: tuple[str, ...] = ()
-    """Negative properties that this program is there to violate."""
+    """The negative properties that this program is there to violate."""
     reaches_in: dict[Sharing, tuple[str, ...]] = field(default_factory=dict)
-    """Those that it violates in one discipline only."""
+    """The negative properties that it violates in one discipline only."""
     slow: bool = False
     slow_in: tuple[Sharing, ...] = ()
 
@@ -85,7 +84,7 @@ class Move(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A step of one endpoint: what it was, what it became, and what it sent."""
+    """A step of one endpoint: its states before and after, and the messages that it sent."""
 
     before: Endpoint
     step: Step
@@ -95,7 +94,7 @@ class Taken(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a step of an endpoint leads to."""
+    """The results of a step of an endpoint."""
 
     endpoint: int
     sends: tuple[int, ...] = ()
@@ -109,9 +108,9 @@ class World:
     endpoints: list[Endpoint] = field(default_factory=list)
     envelopes: list[Envelope] = field(default_factory=list)
     inspect: Callable[[Taken], Mistake | None] = lambda _: None
-    """Judges each step of an endpoint, once."""
+    """Judges each step of an endpoint once."""
     broken: dict[int, Mistake] = field(default_factory=dict)
-    """Endpoint states that no correct machine gets into."""
+    """Endpoint states that no correct machine reaches."""
     taken: list[Taken] = field(default_factory=list)
     """Each step of an endpoint once, for the properties to look at."""
 
@@ -125,7 +124,7 @@ class World:
         self._reactions: dict[tuple[int, object], tuple[Step, Outcome]] = {}
 
     def start(self) -> State:
-        """Nothing has happened yet."""
+        """The state before any step."""
         scripts = self.program.scripts.items()
         sharing, mortal = self.program.sharing, frozenset(self.mortal)
         ordered = self.program.ordered
@@ -152,7 +151,7 @@ class World:
     # ---- moves
 
     def moves(self, state: State) -> Iterator[tuple[Move, State]]:
-        """Everything that may happen next."""
+        """Every possible next move."""
         for number in (
             self._first(state.flying) if self.program.ordered else dict.fromkeys(state.flying)
         ):
@@ -170,7 +169,7 @@ class World:
             yield from self._deaths(state)
 
     def _suspicions(self, state: State) -> Iterator[tuple[Move, State]]:
-        """Two probes at a time, of different objects; each endpoint may be early once."""
+        """At most two probes at a time, of different objects; each endpoint may be early once."""
         flying = [it.message for it in self.in_flight(state)]
         probed = [message.start for message in flying if isinstance(message, Probe)]
         if len(probed) > 1:
@@ -189,7 +188,7 @@ class World:
                     yield Move(place, step), self._next(state, place, outcome)
 
     def note(self, state: State, place: int, change: Callable[[Endpoint], Mistake | None]) -> State:
-        """*state* with *change* made in the books of the endpoint at *place*."""
+        """*state* with *change* made to the books of the endpoint at *place*."""
         endpoint = self.endpoints[state.endpoints[place]].clone()
         flaw = change(endpoint)
         number = self._intern(endpoint, failed=flaw is not None)
@@ -219,7 +218,7 @@ class World:
                     yield Move(place, step), self._next(state, place, outcome)
 
     def _notices(self, state: State, place: int, who: WorkerId) -> Iterator[tuple[Move, State]]:
-        """*who* acknowledged all that it received, or nothing; what was in flight is lost."""
+        """*who* acknowledged all that it received, or nothing; messages in flight are lost."""
         number = state.endpoints[place]
         lost = [
             it
@@ -234,10 +233,10 @@ class World:
             yield Move(place, step), self._next(State(state.endpoints, flying), place, outcome)
 
     def _announcements(self, state: State) -> bool:
-        """Somebody asks the owner: for a death, or before it heard of it, which is as good.
+        """A survivor asks the owner: for a death, or before it heard of it, which counts too.
 
-        Who has asked already when it hears of a death does not ask again; the grace is longer
-        than the time in which everybody hears, and a message arrives.
+        An endpoint that has asked already does not ask again when it hears of a death. The grace is
+        longer than the time in which everybody hears of the death and a message arrives.
         """
         dead = self.dead(state)
         return any(
@@ -282,7 +281,7 @@ class World:
         return first.values()
 
     def _may_be_taken_back(self, envelope: int) -> bool:
-        """What hands a table over is remembered until its sender knows of the death."""
+        """A message with a table is remembered until its sender knows of the receiver's death."""
         return hands_over(self.envelopes[envelope].message)
 
     # ---- steps of one endpoint, each computed once
@@ -313,8 +312,8 @@ class World:
         try:
             sends = endpoint.take(step)
             for send in sends:
-                self._places[send.to]  # a machine may not send to nobody
-        except Exception as error:  # whatever a machine raises here is a finding
+                self._places[send.to]  # a machine may not send to an unknown endpoint
+        except Exception as error:  # any exception of a machine is a finding
             after = self._intern(endpoint, failed=True)
             self.broken[after] = Mistake("no machine raises", f"{type(error).__name__}: {error}")
             return Outcome(after)

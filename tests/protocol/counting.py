@@ -1,8 +1,8 @@
-"""A small deterministic runner of the shipped machines: what a program's messages come to.
+"""A small deterministic runner of the shipped machines, to count a program's messages.
 
-The endpoints are shells of `farref.world`; messages are delivered in the order sent, nothing fails,
-and each step of a program comes to rest before the next. What runs at an endpoint is a `Task`: it
-has a handle of each reference that came, and keeps those that it is told to.
+The endpoints are shells of `farref.world`. Messages are delivered in the order sent, nothing fails,
+and each step of a program comes to rest before the next. A function that runs at an endpoint is a
+`Task`: it has a handle of each reference that arrived, and keeps those that the program names.
 """
 
 from __future__ import annotations
@@ -73,16 +73,16 @@ class Task:
 
     @property
     def at(self) -> str:
-        """Where it runs."""
+        """The endpoint that runs it."""
         return self.node.me.name
 
     def keep(self, *rrefs: RRefId) -> None:
-        """These handles outlive the task: drop them by `World.drop`."""
+        """Make these handles outlive the task: drop them by `World.drop`."""
         for rref in rrefs:
             self.handles.remove(rref)
 
     def end(self, *returned: RRefId, bare: bool = False) -> None:
-        """It returns, with *returned* in its result; everything comes to rest."""
+        """Return, with *returned* in the result; everything comes to rest."""
         self.node.world.tasks.remove(self)
         self.node.finish(self.message, self.handles, returned, "result", bare=bare)
         self.node.world.settle()
@@ -93,16 +93,16 @@ class Task:
 
 
 class World(Net[Node]):
-    """Endpoints that share in calls by *sharing*, and what they have sent."""
+    """Endpoints that share in calls by *sharing*, and a count of their messages."""
 
     def __init__(self, sharing: Sharing, trace: str = "") -> None:
-        """*trace*: a folder for the endpoints to record their steps in, as actors do."""
+        """*trace*: a folder in which the endpoints record their steps, as actors do."""
         super().__init__()
         self.sharing = sharing
         self.trace = trace
         self.tasks: list[Task] = []
         self.results: list[RRefId] = []
-        """The references of the last reply: handles of the caller's."""
+        """The references of the last reply: handles of the caller."""
         self.control: Counter[str] = Counter()
         """Control messages between two endpoints, by kind."""
 
@@ -116,7 +116,7 @@ class World(Net[Node]):
         return rref
 
     def remote(self, at: str, to: str, *refs: RRefId) -> RRefId:
-        """``remote(to, f, args=refs)``; `running` is the task, which has no reply."""
+        """``remote(to, f, args=refs)``; `running` returns the task, which has no reply."""
         node, worker = self._node(at), WorkerId(to, 0)
         cargo = Cargo(descriptors=node.lend(worker, refs, replies=False))
         rref, effects = node.context.create(worker, cargo)
@@ -124,7 +124,7 @@ class World(Net[Node]):
         return rref
 
     def made(self, at: str, to: str) -> RRefId:
-        """An object of *to*'s that *at* asked for, and that is there."""
+        """An object on *to* that *at* requested and that exists."""
         rref = self.remote(at, to)
         self.running(to).end()
         return rref
@@ -156,23 +156,23 @@ class World(Net[Node]):
         return self.running(to)
 
     def drop(self, at: str, *rrefs: RRefId) -> None:
-        """Handles of *at*'s die."""
+        """Drop handles of *at*."""
         node = self._node(at)
         self._rest(node, node.context.drop(*rrefs))
 
     def running(self, at: str) -> Task:
-        """What began last at *at*."""
+        """The task that began last at *at*."""
         return next(task for task in reversed(self.tasks) if task.at == at)
 
     def left(self) -> list[object]:
-        """What there is still, anywhere."""
+        """Everything that is still there, at any endpoint."""
         entries: list[object] = [*self.flight, *self.tasks]
         for context in (node.context for node in self.endpoints.values()):
             entries += [*context.owners.values(), *context.users.values(), *context.waiting]
         return entries
 
     def read(self) -> Story:
-        """The story of what was recorded; nothing is recorded after it."""
+        """The story of the recording; nothing is recorded after it."""
         for node in self.endpoints.values():
             if node.tracer:
                 node.tracer.close()
@@ -181,7 +181,7 @@ class World(Net[Node]):
     # ---- the net
 
     def send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
-        """Make the receiver, if this is its first message."""
+        """Make the receiver if this is its first message, and send *message*."""
         self._node(to.name)
         super().send(sender, to, message)
 
@@ -197,7 +197,7 @@ class World(Net[Node]):
 
 
 def random_program(world: World, seed: int, steps: int = 40) -> World:
-    """Play a random program to its end; the same one in every discipline."""
+    """Play a random program to its end; it is the same in every discipline."""
     dice = random.Random(seed)
     kept: list[tuple[str, RRefId]] = []
     running: list[Task] = []

@@ -1,4 +1,4 @@
-"""What aliases cost: exact numbers of control messages, on the machines that run in actors.
+"""The cost of aliases: exact numbers of control messages, on the machines that run in actors.
 
 `docs/aliases.md` quotes them.
 """
@@ -16,7 +16,7 @@ FIRST, FURTHER, PLAIN = 9, 12, 2
 
 
 def chained(world: World, links: int) -> None:
-    """A has B0 run a function that returns what B1's returns, and so on; A fetches it twice."""
+    """A has B0 run a function that returns B1's result, and so on; A fetches it twice."""
     ref = world.remote("A", "B0")
     for number in range(links):
         task = world.running(f"B{number}")

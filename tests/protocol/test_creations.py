@@ -1,6 +1,6 @@
-"""Which creations an owner has seen: against plain sets, in every order, in bounded memory.
+"""An owner's record of creations: against plain sets, in every order, in bounded memory.
 
-A creator asks one owner for some of the objects that it numbers; creations and
+A creator requests some of the objects that it numbers from one owner; creations and
 acknowledgements travel at any speed. Each rule removed in turn is noticed.
 """
 
@@ -24,7 +24,7 @@ NUMBERS = (1, 3, 4, 6)
 
 @dataclass
 class Creations:
-    """A creator, an owner, what is on its way between them, and what is so."""
+    """A creator, an owner, the messages between them, and the true state."""
 
     numbers: list[int]
     in_order: bool = False
@@ -36,12 +36,12 @@ class Creations:
     created: set[int] = field(default_factory=set)
     waiting: set[int] = field(default_factory=set)
     watermark: int = 0
-    """The highest that has come."""
+    """The highest watermark that has come."""
     most: int = 0
-    """So many creations were in flight or unacknowledged at once."""
+    """The most creations that were in flight or unacknowledged at once."""
 
     def moves(self) -> list[tuple[str, int]]:
-        """What may happen next: a kind, and which of those in flight."""
+        """Every possible next move: a kind, and the place of its message in flight."""
         moves = [("ask", 0)] if self.numbers else []
         for kind, flying in ("create", self.creations), ("ack", self.acks):
             there = flying[:1] if self.in_order else flying
@@ -49,7 +49,7 @@ class Creations:
         return moves
 
     def move(self, kind: str, at: int) -> str | None:
-        """Make a move. Returns what is wrong then."""
+        """Make a move. Returns the fault, if there is one."""
         wrong = None
         if kind == "ask":
             number = self.numbers.pop(0)
@@ -73,7 +73,7 @@ class Creations:
         return wrong or self.flaw()
 
     def flaw(self) -> str | None:
-        """What the two say, against what is so."""
+        """The fault in the two records, compared with the true state."""
         for number in (*self.created, *self.waiting, *self.numbers):
             if (number in self.seen) != (number in self.created):
                 return f"it is wrong about {number}, with {self.created} created"
@@ -87,7 +87,7 @@ class Creations:
 
 
 def every_order(now: Creations) -> Iterator[str]:
-    """All that is wrong from *now* on, in whatever order it goes on."""
+    """All faults from *now* on, in every order of moves."""
     for kind, at in now.moves():
         after = deepcopy(now)
         wrong = after.move(kind, at)

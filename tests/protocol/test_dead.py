@@ -1,6 +1,7 @@
-"""The dead as spans: against plain sets, in every order; and they do not grow with who was here.
+"""The dead as spans: against plain sets, in every order, in memory that grows with the living.
 
-Whoever joins late knows them like one that saw them die. Each rule removed in turn is noticed.
+An endpoint that joins late knows the dead like one that saw them die. Each rule removed in turn is
+noticed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def life(number: int) -> WorkerId:
 
 
 def flaw(dead: Dead, added: set[int]) -> str | None:
-    """What *dead* says, against what was *added*."""
+    """The fault in *dead*, compared with the numbers *added*."""
     if len(dead._firsts) != len(dead._lasts):
         return f"a span has one end: {dead._firsts}, {dead._lasts}"
     for number in range(10):
@@ -46,7 +47,7 @@ def flaw(dead: Dead, added: set[int]) -> str | None:
 
 
 def every_order() -> Iterator[str]:
-    """All that is wrong, one by one, in whatever order they die."""
+    """All faults of single deaths, in every order."""
     for order in permutations(NUMBERS):
         dead, added = Dead(), set[int]()
         for number in order:
@@ -58,7 +59,7 @@ def every_order() -> Iterator[str]:
 
 
 def every_three_spans() -> Iterator[str]:
-    """The same for spans that overlap, touch, contain each other, or do none of it."""
+    """All faults of spans that overlap, touch, contain each other, or are apart."""
     spans = [(first, last) for first in NUMBERS for last in NUMBERS if first <= last]
     for some in product(spans, repeat=3):
         dead, added = Dead(), set[int]()
@@ -85,7 +86,7 @@ def saw_them_die(spans: list[Span]) -> Context:
 
 
 def introduced(context: Context) -> list[list[Effect]]:
-    """What *context* does when late news of `GONE` come, of its own and by a friend."""
+    """The effects in *context* of late messages from `GONE`, its own and by a friend."""
     of_the_dead, lent = RRefId(GONE, 1), ForkId(OWNER, 1)
     reference = Descriptor(
         rref=RRefId(GONE, 2),
@@ -117,7 +118,7 @@ def introduced(context: Context) -> list[list[Effect]]:
 
 
 def joined_late() -> str | None:
-    """Whether one that joins late does anything else than one that has been here all the time."""
+    """The first difference between an endpoint that joins late and one that was always there."""
     spans = [(3, 4), (6, 6)]
     late, early = introduced(told_late(spans)), introduced(saw_them_die(spans))
     return None if late == early else f"{late} is not {early}"

@@ -1,4 +1,4 @@
-"""Who is given up for silence, and who never is."""
+"""Endpoints given up for silence, and endpoints never given up."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_patience_is_at_least_one_turn() -> None:
 def test_it_is_given_up_after_exactly_that_many_turns_without_a_word(
     patience: int, history: list[WorkerId | None]
 ) -> None:
-    """None is a turn; a worker is a word of it. Compared with the history itself."""
+    """None is a turn; a worker is a sign of its life. Compared with the history itself."""
     liveness = Liveness(patience)
     liveness.watch(A)
     liveness.watch(B)

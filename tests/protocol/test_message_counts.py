@@ -1,8 +1,8 @@
-"""What sharing costs: the control messages of every scenario in every discipline.
+"""The cost of sharing: the control messages of every scenario in every discipline.
 
-Counted on the machines that run in actors (see `counting`), so the numbers are exact. The
+They are counted on the machines that run in actors (see `counting`), so the numbers are exact. The
 table in ``docs/sharing.md`` is made from them: ``pytest tests/protocol/test_message_counts.py
---rewrite`` writes it, and a stale one fails.
+--rewrite`` writes it, and a stale table fails.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ WHOLE = "Whole programs, with the creation and the end of the object"
 class Scenario:
     """A program.
 
-    *given* names the owners of objects that A asked for before, and drops at the end; *also*,
-    those of objects that the program itself has A ask for and drop. What these cost without
-    being shared is not counted.
+    *given* names the owners of the objects that A requested before; A drops them at the end. *also*
+    names the owners of objects that A requests and drops within the program. The cost of these
+    objects without sharing is not counted.
     """
 
     group: str
@@ -457,7 +457,7 @@ def _(w: World) -> None:
 
 
 def control(scenario: Scenario, sharing: Sharing) -> Counter[str]:
-    """What *scenario* sends in *sharing*, by kind; nothing of it is left."""
+    """The messages of *scenario* in *sharing*, by kind; nothing is left behind."""
     world, bare = World(sharing), World(sharing)
     given = [world.made("A", owner) for owner in scenario.given]
     scenario.play(world, *given)

@@ -1,8 +1,8 @@
-"""Each rule of the borrowing machines removed in turn: the trace that tells of it goes wrong.
+"""Each rule of the borrowing machines removed in turn: the trace about that rule goes wrong.
 
-The rules are those at the top of ``protocol/borrowing.py``. A mutant is a shipped machine with
-one piece of its source replaced (see `tests.model.mutants`). Its trace then shows an object
-that is freed early, something that is left for ever, or a wait that nobody ends.
+The rules are those at the top of ``protocol/borrowing.py``. A mutant is a shipped machine with one
+piece of its source replaced (see `tests.model.mutants`). Its trace then shows an object that is
+freed too early, a thing that is left for ever, or a wait without end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEFT = "something is left"
 
 
 class Rule(NamedTuple):
-    """A rule, removed: what is *wrong* in its trace then."""
+    """A removed rule, and the *wrong* text in its trace."""
 
     number: int
     trace: str
@@ -212,7 +212,7 @@ RULES = (
 
 
 def told(trace: str) -> str:
-    """All that the trace shows, also after a command that makes no sense any more."""
+    """The whole text of the trace, even after a command that makes no sense any more."""
     world = World()
     lines: list[str] = []
     for block in parse(TRACES / f"{trace}.txt"):

@@ -1,4 +1,4 @@
-"""The backends, each with what it needs."""
+"""The backends, and the servers that they need."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tcp_store() -> Any:
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
-    """A system for the tests of a module; others have tests of where there is none."""
+    """A system for the tests of a module; other modules test a place without a system."""
     with System(name=f"rendezvous-{uuid.uuid4().hex[:8]}") as system:
         yield system
 
@@ -45,7 +45,7 @@ def system() -> Iterator[System]:
     params=["memory", pytest.param("service", marks=pytest.mark.processes), "etcd", "c10d"]
 )
 def backend_of(request: pytest.FixtureRequest) -> Callable[[str], RendezvousBackend]:
-    """Makes backends of a run; those of one run have one state, in each kind of backend."""
+    """Makes backends of a run; in each kind, the backends of one run share one state."""
     unique = uuid.uuid4().hex
     runs: dict[str, MemoryBackend] = {}
 

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 SHORT = Timeouts(join=30, last_call=0.3, close=10, heartbeat=5, keep_alive=0.4, attempts=5)
 FAIR = replace(SHORT, last_call=2.0)
-"""For rounds that could do with fewer than are to come: they may come late on a busy machine."""
+"""For rounds that could form with fewer nodes than the test starts: on a busy machine some come
+late."""
 
 
 class MemoryBackend(RendezvousBackend):
-    """The state of one run, for threads of one process. It can be spoilt, cut off and stopped."""
+    """The state of one run, for threads of one process. Tests can corrupt, cut off and stop it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,7 +85,7 @@ class Line(RendezvousBackend):
 
 
 class MemoryStore:
-    """What the rounds' stores are views of, for threads of one process."""
+    """The data behind the stores of the rounds, for threads of one process."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -158,7 +159,7 @@ def free_ports(number: int) -> list[int]:
 
 @contextmanager
 def etcd_server(folder: Path) -> Iterator[int]:
-    """A real etcd on loopback, for as long as the context lasts; the port of its clients."""
+    """A real etcd on loopback while the context lasts; yields the port of its clients."""
     program = shutil.which("etcd")
     if program is None:
         pytest.skip("no etcd here: install the Debian package etcd-server")
@@ -188,7 +189,7 @@ def healthy(url: str) -> bool:
 
 
 def eventually(what: Callable[[], object], name: str, seconds: float = 30) -> None:
-    """Wait until *what* is true. Never how long: only that it will be."""
+    """Wait until *what* is true. The tests claim only that it becomes true, never how soon."""
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end, f"not in {seconds} s: {name}"

@@ -1,4 +1,4 @@
-"""What every backend keeps to: the same tests for each of them, and a run over each."""
+"""The promises of every backend: the same tests for each of them, and a run over each."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_run_over_it(backend_of: Backends) -> None:
     late = Meeting(c)
     eventually(lambda: a.num_nodes_waiting() == b.num_nodes_waiting() == 1, "both see who waits")
     second = [*meet(a, b), late.info()]
-    assert [info.rank for info in second] == [1, 0, 2]  # who was there keeps the rank
+    assert [info.rank for info in second] == [1, 0, 2]  # a node that was there keeps its rank
     assert not second[0].store.check(["key"])
 
     assert a.shutdown()
@@ -178,5 +178,5 @@ class Meeting:
 
 
 def meet(*handlers: DynamicRendezvousHandler) -> list[RendezvousInfo]:
-    """They join at once; what each of them has of the round."""
+    """All join at once; returns the view of the round that each one gets."""
     return [meeting.info() for meeting in [Meeting(handler) for handler in handlers]]

@@ -1,4 +1,4 @@
-"""The handler over a backend in memory: what it promises, and every way in which it can fail."""
+"""The handler over a backend in memory: its promises, and every way in which it can fail."""
 
 from __future__ import annotations
 
@@ -366,7 +366,7 @@ def test_a_backend_that_raises_what_it_should_not(run_of: Callable[..., Run]) ->
 
 @contextmanager
 def stranger(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """Something else on a port."""
+    """A foreign server on a port."""
     lines: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

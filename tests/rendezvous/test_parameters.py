@@ -74,7 +74,7 @@ def test_whole_numbers() -> None:
 
 
 class Named:
-    """A handler, as far as a registry looks at it."""
+    """A handler, with only the parts that a registry looks at."""
 
     def __init__(self, backend: str) -> None:
         self.backend = backend

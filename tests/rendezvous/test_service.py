@@ -103,7 +103,7 @@ def test_one_that_was_stopped_and_given_up_enters_again() -> None:
 
 
 def test_another_system_of_that_name_is_not_taken_for_it() -> None:
-    """It knows nothing of who is in a round."""
+    """It does not know the members of a round."""
     name = f"again-{uuid.uuid4().hex[:8]}"
     with System(name=name):
         backend: Any = embedded.backend(lambda _: System.attach(name), "run", 10, 5)
@@ -125,11 +125,11 @@ def test_a_service_by_hand_ends_in_order() -> None:
 
 
 def test_a_service_that_is_killed_is_not_started_again() -> None:
-    """Who is in a round still is known to nobody."""
+    """Nobody knows any more which nodes are still in a round."""
     endpoint = Endpoint(f"127.0.0.1:{free_ports(1)[0]}")
     found: Any = endpoint.backend(RendezvousParameters("farref", "x", "run", 1, 1), Timeouts())
     found.set_state(b"before")
-    # Who else's child ended meanwhile has no command line any more.
+    # Another parent's child that ended meanwhile has no command line any more.
     children = [c for c in psutil.Process().children() if c.status() != psutil.STATUS_ZOMBIE]
     (service,) = (child for child in children if f"127.0.0.1:{endpoint.port}" in child.cmdline())
     service.kill()

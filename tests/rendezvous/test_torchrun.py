@@ -1,4 +1,4 @@
-"""The real `torchrun`, several agents on this machine, each taking itself for a node."""
+"""The real `torchrun`: several agents on this machine, each one as a node."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Job:
         return [json.loads(line) for line in lines]
 
     def group(self, *names: str) -> list[str]:
-        """Waits until these, and no others, are a group; they are returned by rank."""
+        """Waits until these, and no others, are a group; returns them by rank."""
 
         def groups() -> set[tuple[str, ...]]:
             notes = [self.notes(name) for name in names]
@@ -91,7 +91,7 @@ class Job:
         return list(groups().pop())
 
     def partner(self, first: str, *others: str) -> str:
-        """Waits until *first* is rank 0 of a group with one of *others*, who is returned."""
+        """Waits until *first* is rank 0 of a group with one of *others*; returns that one."""
 
         def found() -> list[str]:
             now = self.notes(first)[-1]["group"]
@@ -111,7 +111,7 @@ class Job:
         self.agents[name].send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
-        """Lets the trainers end; all agents end well, with nothing to be said."""
+        """Lets the trainers end; all agents end well, with no message."""
         (self.folder / "stop").touch()
         for name in list(self.agents):
             assert self.agents[name].wait(PATIENCE) == 0, self.log(name)
@@ -160,7 +160,7 @@ def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
 @pytest.mark.processes
 @pytest.mark.timeout(300)
 def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any) -> None:
-    """By default they meet in a service that the first of them starts, and does not end."""
+    """By default they meet in a service that the first agent starts and does not end."""
     job = job_of(f"127.0.0.1:{free_ports(1)[0]}", "1:3", "train")
     job.start(a="127.0.0.3")
     assert job.group("a") == ["a"]
@@ -232,7 +232,7 @@ def test_wrong_endpoints(text: str) -> None:
 
 def test_addresses() -> None:
     assert is_here("127.0.0.1")
-    assert not is_here("192.0.2.1")  # of documents, and of nobody
+    assert not is_here("192.0.2.1")  # reserved for documents: no machine has it
     assert not is_here("no-such-host.invalid")
     assert own_address("127.0.0.1", 1) == "127.0.0.1"
     assert own_address("no-such-host.invalid", 1)
@@ -320,7 +320,7 @@ def test_a_stranger_instead_of_a_store(data: bytes | None) -> None:
 
 
 def test_a_system_by_name_and_by_its_address() -> None:
-    """Whatever is at an address serves; it need not be of the agents' making."""
+    """Any system at an address serves; the agents need not have made it."""
     (port,) = free_ports(1)
     with System(host="127.0.0.1", port=port) as system:
         for text in (f"farref://{system.name}", f"127.0.0.1:{port}"):
@@ -328,7 +328,7 @@ def test_a_system_by_name_and_by_its_address() -> None:
             found: Any = Endpoint(text).backend(wanted, Timeouts())
             ServiceRendezvousBackend("run").set_state(b"one state")
             assert found.get_state()[0] == b"one state"
-            found._system.shutdown()  # else with this program
+            found._system.shutdown()  # otherwise it ends with this program
 
 
 def test_a_service_that_cannot_be_is_named() -> None:

@@ -1,8 +1,8 @@
-"""What the agents of test_torchrun.py launch. Run as a program; imports nothing of the tests.
+"""The program that test_torchrun.py launches by its agents; imports nothing of the tests.
 
-``trainer.py FOLDER AGENT MODE``: forms a gloo group, notes in ``FOLDER/AGENT`` the agents of the
-group by rank, and ends when there is ``FOLDER/stop``. As MODE ``train`` it trains a model with the
-others until then, step by step; as ``idle`` it does nothing with them, so that only its agent can
+``trainer.py FOLDER AGENT MODE`` forms a gloo group, notes in ``FOLDER/AGENT`` the agents of the
+group by rank, and ends when there is ``FOLDER/stop``. Until then, with MODE ``train``, it trains a
+model with the others, step by step. With ``idle`` it does nothing with them, so only its agent can
 find out that one of them is gone.
 """
 
@@ -49,7 +49,7 @@ def train(model: torch.nn.Module) -> float:
 
 
 def stopped(folder: Path) -> bool:
-    """Whether one of them has seen that it is over: they all stop after the same step."""
+    """Whether one of them has seen the end: they all stop after the same step."""
     seen = torch.tensor([float((folder / "stop").exists())])
     dist.all_reduce(seen)
     return bool(seen.item() > 0)

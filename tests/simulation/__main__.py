@@ -1,6 +1,6 @@
 """As many seeds as fit into a time: ``python -m tests.simulation --seconds 120 --first 0``.
 
-A few of the programs are long: what has once lived for long finds mistakes that short ones do not.
+A few of the programs are long: they find mistakes that only show after a long life.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from farref.simulation import draw, shrink, simulate
 
 SHORT, LONG = 60, (1000, 2000, 3000, 4000, 5000)
-"""Acts of a program."""
+"""The acts of a short program, and of the long ones."""
 EVERY = 20
-"""One in so many seeds is that of a long one."""
+"""One seed in this many is that of a long program."""
 
 
 def length(seed: int) -> int:
-    """How many acts the program of *seed* has."""
+    """The number of acts in the program of *seed*."""
     return LONG[seed // EVERY % len(LONG)] if seed % EVERY == EVERY - 1 else SHORT
 
 

@@ -1,4 +1,4 @@
-"""Whole programs in virtual time go well, replay exactly, and find what is broken."""
+"""Whole programs in virtual time go well, replay exactly, and find faults."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from farref.trace import read
 from ..model.mutants import Mutant, mutated
 from ..model.mutants.mutant import in_context
 
-shrinking: Any = importlib.import_module("farref.simulation.shrink")  # the name is a function's
+shrinking: Any = importlib.import_module("farref.simulation.shrink")  # a function has this name
 SEEDS = 160
 """For each discipline and weather; `make simulate` takes thousands."""
 LONG = ((0, 1000), (1, 1000), (2, 2000))
@@ -72,7 +72,7 @@ def test_programs_go_well(weather: Any, sharing: Any) -> None:
     [(weather, *long) for weather in WEATHERS for long in LONG] + [("crashes", *LONGEST)],
 )
 def test_long_programs_go_well(weather: Any, seed: int, acts: int) -> None:
-    """What has lived for long finds mistakes that short programs do not."""
+    """Long programs find mistakes that only show after a long life."""
     assert simulate(draw(seed, acts, weather=weather)).wrong is None
 
 
@@ -113,7 +113,7 @@ def _unpinned(user: User, fork: Any, to: WorkerId) -> None:
 
 
 def _deaf(owner: Owner, worker: WorkerId) -> list[Any]:
-    """An owner that never releases what the dead held."""
+    """An owner that never releases the holds of the dead."""
     return owner.settle()
 
 
@@ -123,7 +123,7 @@ def _alone(user: LendingUser, worker: WorkerId, mint: Any) -> list[Any]:
 
 
 def _hasty(names: Names, rref: RRefId, send: Any, *, first: bool = False) -> list[Any]:
-    """A caller that does not hold what it asks after what it asked of the alias."""
+    """A caller that does not hold a request behind its earlier ones on the alias."""
     return [send]
 
 
@@ -134,12 +134,12 @@ def _forgetful(entries: Entries, alias: Any) -> list[Any]:
 
 
 def _twice(channel: Channel, packet: Any, now: float, full: Any) -> list[Any]:
-    """A receiver that hands over whatever comes."""
+    """A receiver that hands every message over, however often it comes."""
     return list(packet.messages)
 
 
 def _blind(aliases: Aliases, owner: Owner) -> list[Any]:
-    """A target that never tells what it is."""
+    """A target that never tells its own target or value."""
     return []
 
 
@@ -149,7 +149,7 @@ def _unsuspecting(rings: Rings, rref: RRefId) -> list[Any]:
 
 
 def _rash(rings: Rings, owner: Owner, sender: WorkerId, call: CallId, probe: Probe) -> list[Any]:
-    """An owner that refuses what is queued where a probe comes to, ring or not."""
+    """An owner that refuses the request in the queue that a probe reaches, ring or not."""
     return rings.entries.after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
 
 
@@ -181,7 +181,7 @@ def test_a_broken_machine_is_found_and_the_plan_shrinks(
     with monkeypatch.context() as patch:
         patch.setattr(machine, method, wrong)
         found = next(plan for plan in map(draw, range(3000)) if simulate(plan).wrong is not None)
-        assert simulate(found).kind != "TypeError"  # of *wrong*, which is called in another way
+        assert simulate(found).kind != "TypeError"  # of *wrong*, which has other arguments
         least = shrink(found)
         assert len(least.acts) < len(found.acts) / 2
         assert simulate(least).wrong is not None
@@ -191,7 +191,7 @@ def test_a_broken_machine_is_found_and_the_plan_shrinks(
 
 
 def test_a_long_plan_shrinks_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much of the plan it takes: this fault shows only at the end."""
+    """However much of the plan the fault needs: this one shows only at the end."""
     played = 0
 
     def counting(plan: Plan) -> Outcome:
@@ -209,7 +209,7 @@ def test_a_long_plan_shrinks_in_bounded_time(monkeypatch: pytest.MonkeyPatch) ->
     assert played <= 12_000 + 2 * len(found.acts)  # the first try, and the one that was begun
 
 
-# ---- machines that lose what no death takes from them: in a storm, too, that is no excuse
+# ---- machines that lose more than a death takes from them: even a storm is no excuse
 
 LOSING = [
     in_context("a death breaks all aliases", "died", "elif is_lost(known):", "elif True:"),
@@ -262,7 +262,7 @@ X, Y, Z = RRefId(A, 1), RRefId(B, 1), RRefId(B, 2)
 
 
 def oracle_of_aliases() -> Oracle:
-    """X, of A's, stands for Y, of B's; Z has nothing to do with them."""
+    """X, owned by A, stands for Y, owned by B; Z has nothing to do with them."""
     oracle = Oracle()
     oracle.made(X, A)
     oracle.made(Y, B)

@@ -8,7 +8,7 @@ from farref.trace.records import Record, Recording, group
 
 
 class Tape:
-    """Writes down what endpoints do, in the order of the calls; numbers the messages."""
+    """Records the steps of endpoints, in the order of the calls; numbers the messages."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -21,7 +21,7 @@ class Tape:
         self._message("receive", at, sender, message, fields)
 
     def pass_on(self, at: str, to: str, message: str, **fields: Any) -> None:
-        """Sent, and received before anything else happens."""
+        """Send a message, and receive it before any other event."""
         self.send(at, to, message, **fields)
         self.receive(to, at, message, **fields)
 
@@ -75,7 +75,7 @@ def crowd(size: int, forks: int = 1) -> Recording:
 
 
 def forwarding() -> Recording:
-    """The borrowing note's first example: F lends to G, who lends on to H; F asks G for word."""
+    """The borrowing note's first example: F lends to G, and G to H; F asks G to report its end."""
     tape, x = Tape(), "F@1/1"
     f, g, h = "F@1", "G@2", "H@3"
     mine, its = "F@1/1", "G@2/1"

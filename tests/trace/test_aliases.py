@@ -1,4 +1,4 @@
-"""Traces of aliases: what the machines really do, recorded as actors record it, and read back."""
+"""Traces of aliases: real steps of the machines, recorded as actors record them, and read back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ A, B, C = "A@1", "B@2", "C@3"
 
 
 def chain(world: World) -> RRefId:
-    """The note's: A calls h on B, h calls g on C, g calls f on D; f has not run yet."""
+    """The note's example: A calls h on B, h calls g on C, g calls f on D; f has not run yet."""
     h = world.remote("A", "B")
     g = world.remote("B", "C")
     world.tasks[-2].handles.append(g)
@@ -41,7 +41,7 @@ def chain(world: World) -> RRefId:
 
 
 def labels(story: Story, message: str) -> list[str]:
-    """Of each message once, where it leaves."""
+    """The labels of each message, once, where it leaves."""
     rows = (row for row in story.rows if isinstance(row, Arrow) and row.part is not Part.ARRIVES)
     return [row.labels[0] for row in rows if row.kind == message]
 
@@ -52,7 +52,7 @@ def shown(story: Story, width: int) -> str:
     return page.getvalue()
 
 
-# ---- what the arrows say
+# ---- the labels of arrows
 
 
 def test_the_three_facts_of_the_note_are_said(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_the_three_facts_of_the_note_are_said(tmp_path: Path) -> None:
         "C/1 is canonical",
     ]
     assert labels(story, "AliasGone") == [
-        "A/1 no alias of B/1",  # but of C/1
+        "A/1 no alias of B/1",  # but it is one of C/1
         "B/1 no alias of C/1",
         "A/1 no alias of C/1",
     ]
@@ -165,7 +165,7 @@ def test_a_request_that_is_passed_on_says_so() -> None:
     assert labels(story, "Fetch") == ["passes on to_here B/1"]
 
 
-# ---- what is left
+# ---- leftovers
 
 
 @pytest.mark.parametrize("sharing", DISCIPLINES)

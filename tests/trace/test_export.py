@@ -1,4 +1,4 @@
-"""Traces in other forms, and that each is what it says: a diagram, events, a page, a test."""
+"""Traces in other forms, each checked as such: a diagram, events, a page, a test."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_chrome_trace_events_are_well_formed_and_causal() -> None:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """A real run: an object of B's, lent to C, who fetches it."""
+    """A real run: an object of B, lent to C, and C fetches it."""
     folder = tmp_path_factory.mktemp("run")
     with System(trace=folder) as system:
         system.worker("B"), system.worker("C")
@@ -143,7 +143,7 @@ def fetched(ref: Any) -> str:
 
 
 def seen(html: str, tmp_path: Path, script: str) -> Iterator[Any]:
-    """What *script*, run in the page in a browser, puts into the list `out`."""
+    """The entries that *script*, run in the page in a browser, puts into the list `out`."""
     told = f'<script>const out=[];{script};document.body.innerHTML="<pre id=out></pre>";'
     told += 'document.getElementById("out").textContent=JSON.stringify(out);</script>'
     file = tmp_path / "page.html"
@@ -237,7 +237,7 @@ def keep(ref: Any) -> None:
 
 @pytest.mark.processes
 def test_a_lost_message_is_lost_in_the_test_too(tmp_path: Path) -> None:
-    """C keeps a reference, and every fork request of its own to B is lost on the way."""
+    """C keeps a reference, and each of its own fork requests to B is lost on the way."""
     lossy = Faults(drop(kinds="ForkRequest", sender="C", receiver="B"))
     with System(trace=tmp_path, sharing="fork", faults=lossy) as system:
         system.worker("B"), system.worker("C")
@@ -256,7 +256,7 @@ def test_a_lost_message_is_lost_in_the_test_too(tmp_path: Path) -> None:
 
 
 def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_path: Path) -> None:
-    """Such as one who looked at the system before: no step of the trace is about them."""
+    """For example one that had looked at the system before: no step of the trace is about it."""
     tape, context = Tape(), Context(WorkerId("A", 1), "lend")
     context.died(WorkerId("program-77", 0xABC))
     tape.note("A@1", "join", format=5, sharing="lend", tables=tables_of(context))

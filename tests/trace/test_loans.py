@@ -1,4 +1,4 @@
-"""Traces of loans: what the machines really do, recorded as actors record it, and read back."""
+"""Traces of loans: real steps of the machines, recorded as actors record them, and read back."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_after_any_program_nothing_is_left(sharing: Sharing, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("sharing", DISCIPLINES)
 def test_a_leak_is_seen(sharing: Sharing, tmp_path: Path) -> None:
-    """C keeps what it was lent, and never lets go."""
+    """C keeps the reference that it was lent, and never drops it."""
     world = World(sharing, trace=str(tmp_path))
     x = world.made("A", "B")
     task = world.call("A", "C", x)

@@ -1,4 +1,4 @@
-"""Traces are read without fear of torn lines, and merged by cause alone."""
+"""Reading traces copes with torn lines; merging goes by cause alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ A, B, C = "A@1", "B@2", "C@3"
 
 
 def random_run(seed: int, endpoints: int, steps: int) -> Tape:
-    """What *endpoints* might do: send, receive in order per pair, or something of their own."""
+    """Possible steps of *endpoints*: send, receive in order per pair, or a step of their own."""
     dice, tape = random.Random(seed), Tape()
     names = [f"E{number}@{number:x}" for number in range(endpoints)]
     flying: dict[tuple[str, str], int] = {}

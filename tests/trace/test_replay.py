@@ -1,4 +1,4 @@
-"""The machines, run again on a trace, come to the tables that the endpoints really had."""
+"""The machines, run again on a trace, reach the tables that the endpoints really had."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLANS = [
 
 
 def played(plan: Plan, folder: Path) -> World:
-    """*plan*, up to its last act: much is held, and much on its way."""
+    """*plan*, up to its last act: there are many holds, and many messages on their way."""
     world = World(plan, folder)
     for act in plan.acts:
         world.act(act)
@@ -144,8 +144,8 @@ QUESTIONS = {
 }
 """Methods of a context that change nothing."""
 INSIDE = {"receive", "share_on", "outlive"}
-"""Those that only the context itself calls, one that checks what another one takes, and one that
-comes before all others: a recording begins with what it brings (see `Endpoint.settle_in`)."""
+"""Methods that only the context itself calls; one that checks a message for another one; and one
+that comes before all others: a recording begins with its effects (see `Endpoint.settle_in`)."""
 
 
 def test_every_input_of_a_context_is_recorded() -> None:

@@ -1,4 +1,4 @@
-"""The picture of a trace: what fits where, in every width, with and without colour."""
+"""The picture of a trace: its layout in every width, with and without colour."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_ten_endpoints_still_have_lanes(width: int) -> None:
 
 @pytest.mark.parametrize("size", [2, 7])
 def test_where_there_is_little_room_what_happens_is_said_in_short(size: int) -> None:
-    """By lanes with words, and without: neither half an id nor half a name."""
+    """By lanes with words, and without them: no half id and no half name."""
     tape, owner = Tape(), "a-coordinator@0"
     for number in range(1, size + 1):
         tape.pass_on(owner, f"w-{number}@1", "Tell", label="Look")

@@ -1,4 +1,4 @@
-"""The stories in ``tests/traces``, and that their language says clearly what is wrong."""
+"""The stories in ``tests/traces``, and the clear errors of their language."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The machines with one rule removed, each of which a program or a trace must catch.
+"""The machines with one rule removed; a program or a trace must catch each of them.
 
-A mutant replaces one piece of the shipped source of one method, in memory, for as long as a
-test runs. If the source no longer contains the piece, the mutant says so: a rule that was
-rewritten needs its mutant rewritten. `caught` says which program or trace
-catches which mutant.
+A mutant replaces one piece of the shipped source of one method, in memory, while a test runs. If
+the source no longer contains the piece, the mutant reports it: a rewritten rule needs a rewritten
+mutant. `caught` lists the program or trace that catches each mutant.
 """
 
 from .caught import BY_TRACE, CAUGHT

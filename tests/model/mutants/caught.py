@@ -1,4 +1,4 @@
-"""Which program, or trace, catches which mutants: for each mutant the smallest one that does."""
+"""The smallest program, or trace, that catches each mutant."""
 
 BY_PROGRAM = {
     "a method that waits for itself, behind a direct fetch": (
@@ -668,7 +668,7 @@ BY_TRACE = {
     "aliases/a_cancelled_direct_fetch": ("Requests.cancel: asks again for what was cancelled",),
     "aliases/requests_go_on_in_order": ("Names._must_wait: lets a request overtake",),
 }
-"""The same for traces in `tests/traces`: what is sent or left behind then is not what was."""
+"""The same for traces in `tests/traces`: the mutant changes the messages, or the final state."""
 
 CAUGHT = {
     mutant: where

@@ -26,7 +26,7 @@ PARTS = (Context, Entries, Loans, Names, References, Requests, Aliases, Hosting,
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """*name* says what is wrong in it: in ``machine.method``, *old* became *new*."""
+    """*name* describes the fault: in ``machine.method``, *old* became *new*."""
 
     name: str
     machine: type
@@ -39,7 +39,7 @@ class Mutant:
 
 
 def in_context(name: str, method: str, old: str, new: str = "pass") -> Mutant:
-    """A mutant of the part of `Context`, or of itself, whose *method* has the piece *old*."""
+    """A mutant of the part of `Context`, or of itself, with a *method* that contains *old*."""
     parts = [part for part in PARTS if method in vars(part)]
     sources = ((part, textwrap.dedent(inspect.getsource(vars(part)[method]))) for part in parts)
     machine = next((part for part, source in sources if old in source), parts[0])

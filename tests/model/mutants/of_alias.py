@@ -1,4 +1,4 @@
-"""Rules of aliases: whom they ask, whom they tell, what they pass on, and when they end."""
+"""Rules of aliases: questions, answers, requests passed on, and their end."""
 
 from .mutant import in_context
 

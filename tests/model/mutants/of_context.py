@@ -1,4 +1,4 @@
-"""Rules of the context: what is held when, and what a death changes."""
+"""Rules of the context: holds on references, and the changes of a death."""
 
 from .mutant import in_context
 

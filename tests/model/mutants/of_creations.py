@@ -1,4 +1,4 @@
-"""Rules of watermarks: what a creator waits for, and what an owner has seen."""
+"""Rules of watermarks: the creator's outstanding creations, and those that an owner has seen."""
 
 from farref.protocol.creations import Asked, Seen
 

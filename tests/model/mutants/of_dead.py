@@ -1,4 +1,4 @@
-"""Rules of the set of the dead, and of whoever joins after them."""
+"""Rules of the set of the dead, and of endpoints that join after them."""
 
 from farref.protocol.context import Context
 from farref.protocol.dead import Dead

@@ -1,4 +1,4 @@
-"""Rules of lending: what pins a loan, what covers it, when the callee asks for what it keeps."""
+"""Rules of lending: the pins and covers of loans, and requests for the kept ones."""
 
 from farref.protocol.lending import LendingOwner, LendingUser
 

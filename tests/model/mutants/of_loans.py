@@ -1,4 +1,4 @@
-"""Rules of an endpoint's loans and creations: what ends when, who is told, what is gone."""
+"""Rules of an endpoint's loans and creations: their ends, reports, and losses."""
 
 from .mutant import in_context
 

@@ -1,4 +1,4 @@
-"""Rules of names: what handles count for, and what waits for what."""
+"""Rules of names: the counts of handles, and the order of requests."""
 
 from .mutant import in_context
 

@@ -1,6 +1,6 @@
-"""Rules of the rendezvous: who is where, when a round is formed, who is given up.
+"""Rules of the rendezvous: the nodes' places, the forming of rounds, and giving nodes up.
 
-For each program of `meetings`, or test of a rule alone, the mutants that it catches.
+The mutants that each program of `meetings`, or test of one rule, catches.
 """
 
 from farref.protocol.rendezvous import Attendant, Observer, Run, State

@@ -1,4 +1,4 @@
-"""Rules of rings: which way a probe goes, when there is a ring, and who is refused."""
+"""Rules of rings: the way of a probe, the proof of a ring, and the refused request."""
 
 from .mutant import in_context
 

@@ -1,4 +1,4 @@
-"""Rules of a user: when it is confirmed, what it pins, when it deletes."""
+"""Rules of a user: its confirmation, its pins, and its delete."""
 
 from farref.protocol.user import User
 

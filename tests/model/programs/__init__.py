@@ -1,7 +1,7 @@
-"""The programs whose every order is explored, in each discipline that makes a difference.
+"""The programs to explore in every order, each in the disciplines that make a difference.
 
-A program is worth its states if it violates a negative property that no smaller one does,
-or catches a mutant that no smaller one catches; say so in ``reaches``.
+A program is worth its states if it violates a negative property that no smaller program violates,
+or catches a mutant that no smaller one catches. ``reaches`` names these properties.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ from .sharing import SHARING
 
 
 def lends(script: Script) -> bool:
-    """Somewhere in *script* there is a reference in the arguments of a call."""
+    """Whether a call in *script* has a reference in its arguments."""
     for action in script:
         match action:
             case Ask(refs=refs) | Method(refs=refs) | Remote(refs=refs) if refs:
@@ -36,7 +36,7 @@ def lends(script: Script) -> bool:
 
 
 def in_disciplines(programs: Iterable[Program]) -> Iterator[Program]:
-    """Each program by forking, and if it lends, by lending and borrowing too."""
+    """Each program by forking; if it lends, also by lending and borrowing."""
     sharings: tuple[Sharing, ...] = ("fork", "lend", "borrow")
     for program in programs:
         if not any(lends(script) for script in program.scripts.values()):

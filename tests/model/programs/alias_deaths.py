@@ -1,4 +1,4 @@
-"""Endpoints die while results stand for others: owners of aliases, of targets, callers."""
+"""Endpoints die while results stand for others: owners of aliases, owners of targets, callers."""
 
 from ..script import Drop, Get, Keep, Method, Own, Remote, Say, Script
 from ..world import Program

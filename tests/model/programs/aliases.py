@@ -1,4 +1,4 @@
-"""Results that stand for other objects: chains, trees, cycles, and requests that are passed on."""
+"""Results that stand for other objects: chains, trees, cycles, and requests passed on."""
 
 from ..script import (
     Ask,

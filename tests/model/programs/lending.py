@@ -1,7 +1,7 @@
 """References in the arguments of calls: lent, lent on, lent back, kept, stored, returned.
 
-B owns, A creates or is lent first, C and D borrow. What a callee keeps outlives the call;
-its own script drops it at some time.
+B owns; A creates or is lent to first; C and D borrow. A reference that a callee keeps outlives the
+call; the callee's own script drops it at some time.
 """
 
 from ..script import (

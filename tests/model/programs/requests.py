@@ -1,4 +1,4 @@
-"""What is asked of objects: fetches, method calls, creations by methods, and cancels."""
+"""Requests on objects: fetches, method calls, creations by methods, and cancels."""
 
 from ..script import Ask, Drop, Get, Keep, Method, Own, Remote, Revoke, Say, Wait
 from ..world import Program

@@ -1,7 +1,7 @@
 """Methods that wait for each other along different chains: one of the ring is refused.
 
-Messages of a pair arrive in order here, as everywhere but in the machines' assumptions: the orders
-of what has nothing to do with rings are explored by other programs.
+Unlike in the machines' assumptions, messages of a pair arrive in order here. Other programs explore
+the other orders of messages that have nothing to do with rings.
 """
 
 from ..script import Drop, Get, Method, Own, Remote, Script, Wait

@@ -1,4 +1,4 @@
-"""How references travel: the scenarios of the RRef note, and every race between forks."""
+"""Travelling references: the scenarios of the RRef note, and every race between forks."""
 
 from ..script import Abandon, Action, Ask, Drop, Get, Keep, Own, Pickle, Remote, Say, Script, Wait
 from ..world import Program

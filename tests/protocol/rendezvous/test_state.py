@@ -1,4 +1,4 @@
-"""The rendezvous machine, rule by rule: values, ranks, clocks, and states that are corrupt."""
+"""The rendezvous machine, rule by rule: values, ranks, clocks, and corrupt states."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_an_observer_that_was_stopped_does_not_find_everybody_dead() -> None:
     state = joined(TWO, A, B)
     assert observer.look(state, 0) == []
     assert observer.look(state, 1000) == []
-    assert observer.look(state, 999) == []  # a clock that goes back is credited nothing
+    assert observer.look(state, 999) == []  # a clock that goes back earns no credit
     assert observer.look(state.apply(Beat(A)), 1001) == []
     assert observer.pause() == 1.0 - 0.0
     assert observer.look(state.apply(Beat(A)), 1002) == [Leave((B,))]
@@ -301,12 +301,12 @@ def test_an_attendant_beats_in_time() -> None:
     assert lost is not stored
     beaten = attendant.look(stored, 1.4).state
     assert beaten.participants[A].beat == 1
-    assert attendant.look(beaten, 2.3).state is beaten  # the beat that is stored is of 1.4
+    assert attendant.look(beaten, 2.3).state is beaten  # the stored beat is of 1.4
     assert attendant.look(beaten, 2.4).state.participants[A].beat == 2
 
 
 def test_an_attendant_never_gives_itself_up() -> None:
-    """Though nothing that it wants to store is stored for long."""
+    """Even if the state that it wants to store is never stored for long."""
     attendant = Attendant(A, TWO, Timeouts(keep_alive=1, attempts=2), 0)
     stored = joined(TWO, A, B)
     attendant.begin(0)

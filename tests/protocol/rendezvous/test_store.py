@@ -1,4 +1,4 @@
-"""The store's table against a plain dict, with operations that are sent again."""
+"""The store's table against a plain dict, with repeated operations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANGES = st.one_of(
 
 
 def expected(values: dict[str, bytes], what: str, key: str, args: tuple[bytes, ...], n: int) -> Any:
-    """What torch's store does, to a dict."""
+    """Do to a dict the operation of torch's store."""
     if what == "set":
         values[key] = args[0]
     elif what == "add":
@@ -58,7 +58,7 @@ def test_it_does_what_a_dict_does_however_often_it_is_told(
             answer = table.do(op)
             assert isinstance(answer, str) if right is str else answer == right
         assert table.values == values
-        assert len(table._answers[ME]) == 1  # what is settled is forgotten
+        assert len(table._answers[ME]) == 1  # settled answers are forgotten
 
 
 def test_callers_do_not_share_their_numbers() -> None:
