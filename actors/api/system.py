@@ -95,8 +95,8 @@ class System:
             default.
         orphan_grace: seconds between a death's notice and the release of the references that the
             dead endpoint held.
-        silence: an endpoint silent for this many seconds counts as dead. Busy code does not make
-            it silent; a stopped process or a cut link does. None disables it, for instance in a
+        silence: an endpoint silent for this many seconds counts as dead, unless its process is
+            only busy: the process must be stopped, or cut off. None disables it, for instance in a
             debugger.
         trace: a folder in which every endpoint records its protocol steps.
         sites: whether creations note their file and line, for `farref refs`. By default the
