@@ -92,8 +92,7 @@ class _Merge:
         return best[1] if best else None
 
     def _rank(self, at: str) -> int | None:
-        """The urgency of the next step of *at*, 0 the highest; None if the step is not possible
-        yet."""
+        """The urgency of the next step of *at*, 0 the highest; None if it is not possible yet."""
         head = self._head(at)
         if head is None:
             return None

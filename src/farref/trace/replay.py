@@ -156,7 +156,5 @@ class Steps:
             self._progress(self._played - begun, count - begun)
             if self._played % EVERY == 0 and self._played not in self._kept:
                 since = self._played - max(k for k in self._kept if k < self._played)
-                if (
-                    since >= self._player.lines
-                ):  # a saved state takes about as much memory as this many records
+                if since >= self._player.lines:  # all saved states together: as big as the trace
                     self._kept[self._played] = pickle.dumps(self._player)

@@ -52,7 +52,7 @@ class Stage(Enum):
 
 @dataclass(slots=True)
 class Fork:
-    """One fork: its object, its holder, whether it is a loan, and the endpoint that passed it on."""
+    """One fork: its object, its holder, whether it is a loan, and the sender of the fork."""
 
     id: str
     rref: str
@@ -138,9 +138,7 @@ class View:
             yield from self._child_ack(record)
 
     def _received(self, record: Record) -> Iterator[Change]:
-        yield from self._shared(
-            record, record.peer, record.at
-        )  # covers a send that was not recorded
+        yield from self._shared(record, record.peer, record.at)  # if its send was not recorded
         for carried in record.brings:
             fork = self.forks.get(carried.fork)
             arrives = carried.owner == record.at and carried.passing != "back"
@@ -198,7 +196,7 @@ class View:
     def _borrowed(
         self, borrowers: Iterable[tuple[str, str]], rref: str, stage: Stage
     ) -> Iterator[Change]:
-        """A table was handed over: to the owner, who counts them, or to an endpoint nearer to it."""
+        """A table was handed over: to the owner, who counts them, or to one nearer to it."""
         for loan, borrower in borrowers:
             fork = self.forks.get(loan)
             if fork is None or not (fork.stage.over or fork.stage is Stage.KNOWN):
