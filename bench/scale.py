@@ -32,7 +32,7 @@ PARTS: dict[str, tuple[Callable[[int], Part], int]] = {
     "references": (references, 1_000_000),
     "endpoints": (functools.partial(workers, base="simpleSystemBase"), 200),
 }
-"""In this order: a system's processes are forked from this one, with what it has held before."""
+"""In this order: a system's processes inherit the memory that this process held before."""
 
 
 def plot(parts: list[Part], path: Path) -> None:

@@ -80,7 +80,7 @@ class Chosen:
         }
 
     def _around(self, rref: str, found: Object) -> set[str]:
-        """The endpoints that an object concerns: its owner, all senders and holders of its forks."""
+        """The endpoints that an object concerns: its owner, senders and holders of its forks."""
         mine = (fork for fork in self._view.forks.values() if fork.rref == rref)
         return {found.owner, *(end for fork in mine for end in (fork.holder, fork.parent))}
 
