@@ -26,8 +26,7 @@ class Spec:
     """Whether it is farref or a part of farref, not a peer to compare with."""
 
     restless: bool = False
-    """Its processes compute while they wait, and so take the cores from the peer whose turn it is.
-    """
+    """Its processes compute while they wait, and so take the cores from the other peers."""
 
     def does(self, work: str) -> bool:
         """Whether the peer is for *work*."""

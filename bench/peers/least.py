@@ -75,7 +75,6 @@ class Least(Peer):
         self.caller, self.callee = map(self.system.createActor, (Caller, Callee))
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.system.shutdown()
 
     def call(self, amount: int, _: int) -> float:

@@ -50,7 +50,6 @@ class Ours(RpcPeer):
         self.started = 0
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.held.clear()
         self.system.shutdown()
 

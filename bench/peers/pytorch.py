@@ -58,7 +58,6 @@ class PyTorch(RpcPeer):
         self.held: list[Any] = []
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.held.clear()
         rpc.shutdown(timeout=10)
         for process in self.processes:

@@ -161,7 +161,6 @@ class Raw(Peer):
         )
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.system.shutdown()
 
     def do(self, work: str, amount: int, point: int) -> float:

@@ -89,7 +89,6 @@ class Ray(WeighedPeer):
         self.held: list[Any] = []
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.held.clear()
         ray.shutdown()
 
@@ -214,7 +213,6 @@ class Ray(WeighedPeer):
         return clock.seconds
 
     def grown(self, amount: int) -> tuple[int, int]:
-        """See `WeighedPeer.grown`."""
         warm = ray.get(self.b.make.remote(100))
         before = resident(), ray.get(self.b.resident.remote())
         refs = ray.get(self.b.make.remote(amount))

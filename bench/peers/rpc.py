@@ -122,7 +122,6 @@ class RpcPeer(WeighedPeer):
         return clock.seconds
 
     def grown(self, amount: int) -> tuple[int, int]:
-        """See `WeighedPeer.grown`."""
         warm = self.api.rpc_sync(B, self.make, (100,))
         before = resident(), self.api.rpc_sync(B, resident)
         refs = self.api.rpc_sync(B, self.make, (amount,))

@@ -95,11 +95,9 @@ class Xoscar(Peer):
         self.b, self.c = self.crew[0], self.crew[1]
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self._run(self.pool.stop())
 
     def do(self, work: str, amount: int, point: int) -> float:
-        """See `Peer.do`."""
         method = getattr(self, f"_{work}", None)
         if method is None:
             raise NotOffered("its references are to actors, and nobody counts them")
