@@ -239,7 +239,7 @@ def test_who_only_computes_is_not_given_up_elsewhere_either(
         pid = farref.rpc_sync("B1", os.getpid)
         assert farref.rpc_sync("B1", hog, (2.0,)) >= 2.0
         assert farref.rpc_sync("B1", os.getpid) == pid
-        stop(pid)  # as long as a process is stopped, it
+        stop(pid)  # a stopped process is silent
         try:
             with pytest.raises(WorkerDiedError):
                 farref.rpc_sync("B1", pow, (2, 2))
