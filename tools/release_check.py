@@ -4,7 +4,7 @@ Every check is made, and each names its problems and their remedies. If there ar
 the wheel and the sdist that were checked. CONTRIBUTING.md has the whole recipe.
 """
 
-# ruff: noqa: T201, S603, S607 (a command line tool that runs git, pip and what they install)
+# ruff: noqa: T201, S603, S607 (a command line tool that runs git, pip and installed programs)
 
 from __future__ import annotations
 

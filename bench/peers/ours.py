@@ -124,7 +124,7 @@ class Ours(RpcPeer):
         return clock.seconds
 
 
-# ---- what runs at the workers
+# ---- functions for the workers
 
 
 def make(number: int) -> list[RRef[Thing]]:

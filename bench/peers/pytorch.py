@@ -106,7 +106,7 @@ class PyTorch(RpcPeer):
         return ref
 
 
-# ---- what runs at the workers
+# ---- functions for the workers
 
 
 def tensor(size: int) -> Any:

@@ -130,7 +130,7 @@ class RpcPeer(WeighedPeer):
         return after[0] - before[0], after[1] - before[1]
 
 
-# ---- what runs at the workers
+# ---- functions for the workers
 
 
 def touch(_ref: Any) -> int:

@@ -1,12 +1,12 @@
 """The pages of the documentation, and the blocks of code in them.
 
-What a fence says is what becomes of its block; CONTRIBUTING.md has the same for writers:
+The words of a fence decide the use of its block. CONTRIBUTING.md has the same rules for writers:
 
-- ```` ```python ````: a program of its own. It prints what its comments say, and nothing else.
+- ```` ```python ````: a program of its own. It prints the text of its comments, and nothing else.
 - ```` ```python title="a.py" ````: a file of the page, for the programs and commands below it.
-- ```` ```console ````: lines after ``$`` are typed, one after the other, and what stands below them
-  is what they print (``...`` stands for anything). Lines after ``second$`` are typed in another
-  terminal, and go on until the page ends.
+- ```` ```console ````: lines after ``$`` are typed, one after the other. The lines below a command
+  are its output (``...`` stands for anything). Lines after ``second$`` are typed in another
+  terminal, and run until the page ends.
 - ```` ```sh ````: a script.
 - A block is not run if a comment below it gives the reason: ``<!-- Not run by the tests: ... -->``.
 """

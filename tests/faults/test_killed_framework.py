@@ -100,7 +100,7 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
 
 
 def test_what_died_before_the_system_did() -> None:
-    """Using a reference whose owner died before reports the system's end, too."""
+    """The use of a reference reports the system's end, also if its owner died before."""
     with System() as system:
         system.worker("B")
         ref = farref.remote("B", list)

@@ -169,7 +169,7 @@ def test_thespian_tells_first(
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGKILL"])
 def test_a_host_that_leaves(first: Starting, joined: Joining, how: str) -> None:
-    """The others learn it at once, whatever the silence limit is; also after a kill of the program."""
+    """The others learn it at once, at any silence limit; also after a kill of the program."""
     with first(silence=None) as system, joined("B") as away:
         system.worker("B1", on=address("B"))
         theirs = farref.remote("B1", list, ((1,),))
@@ -265,7 +265,7 @@ FIRST = """
 def test_the_end_of_the_first_host(
     joined: Joining, network: Network, key: Path, how: str, tmp_path: Path
 ) -> None:
-    """It ends the system for everybody: joined hosts are told, or notice; nothing is left anywhere."""
+    """It ends the system for everybody: joined hosts are told, or notice; nothing is left."""
     name = f"first-{how.replace(' ', '-')}"
     arguments = (address("A"), str(key), address("B"), name)
     with joined("B") as away, started(tmp_path, FIRST, *arguments, on=network.command("A")) as here:

@@ -37,7 +37,7 @@ _counter: Counter | None = None
 
 def begin() -> None:
     """Count from now on, in the current thread."""
-    global _counter  # noqa: PLW0603 - of a process: whoever counts tells it to others
+    global _counter  # noqa: PLW0603 - one counter for the whole process
     _counts.clear()
     _counter = Counter()
     note()

@@ -276,7 +276,7 @@ class _Picture:
             low, high = self._tag(line, row, style, (min(start, end) + 1, max(start, end)))
             if self._plan.labelled:
                 said = _fitting(row.labels, high - low - 4, self._look.more)
-                # Beside the sender, so that it is clear who says it.
+                # Beside the sender, so that the sender is clear.
                 at = low + 1 if step > 0 else high - len(said) - 3
                 line.write(at, f" {said} " if said else "", style)
         if self._plan.labelled:
