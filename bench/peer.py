@@ -125,7 +125,7 @@ def _serve(name: str, workers: int) -> None:
 
 
 if __name__ == "__main__":
-    # Not as `__main__`: workers must find the functions of messages under their own module.
+    # Not as `__main__`: workers must find the functions sent to them under their own module.
     from bench.peer import _serve as serve
 
     serve(sys.argv[1], int(sys.argv[2]))

@@ -223,7 +223,7 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
                 each = 1 / figure if row.more_is_better else figure
                 row.figures.setdefault(session.spec.name, []).append(each)
         took = time.monotonic() - began
-    for name in row.without:  # they have figures in some rounds only: ratios need pairs
+    for name in row.without:  # ratios need pairs: figures in all rounds, or in none
         row.figures.pop(name, None)
     return row
 

@@ -4,7 +4,7 @@
     python -m bench.scale references --most 100000
     python -m bench.scale --json figures.json --plot docs/bench-scale.png
 
-What is measured, and how, is in `bench.growth`; times are processor time.
+`bench.growth` describes the measurements; times are processor time.
 """
 
 from __future__ import annotations

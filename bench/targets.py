@@ -22,7 +22,7 @@ TORCH = ("torch", "torch-tensor")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A bound on the ratio of *ours* to the best of *beside*; to the best peer, without them."""
+    """A bound on the ratio of *ours* to the best of *beside*, or of all peers without it."""
 
     bound: float
     ours: str = OURS

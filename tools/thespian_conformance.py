@@ -1,25 +1,17 @@
-# Run Thespian's own functional tests against our system base. The tests come with Thespian's source
-# distribution and run unchanged. In a temporary copy of the distribution, the module
-# ``thespian/system/multiprocTCPBase.py`` is replaced by one that makes our base, so every test
-# parametrised for ``multiprocTCPBase`` runs on ours. On request, stock bases run beside it from an
-# unmodified copy. python tools/thespian_conformance.py # our base, Unix sockets python
-# tools/thespian_conformance.py --bases ours ours-tcp multiprocTCPBase python
-# tools/thespian_conformance.py --files test_wakeup.py --sdist thespian-4.0.1.tar.gz Exit code 0:
-# every file ran, and everything passed on our base, except the tests that :data:`NOT_APPLICABLE`
-# lists with a reason. Failures of stock bases are only reported.
+#!/usr/bin/env python3
 """Run Thespian's own functional tests against our system base.
 
-The tests come with Thespian's source distribution and are run unchanged: in a temporary copy of
-it, the module ``thespian/system/multiprocTCPBase.py`` is replaced by one that makes our base, so
-that every test parametrised for ``multiprocTCPBase`` runs on ours.  Stock bases run beside it
-from an untouched copy when asked for.
+The tests come with Thespian's source distribution and run unchanged. In a temporary copy of the
+distribution, the module ``thespian/system/multiprocTCPBase.py`` is replaced by one that makes our
+base, so every test parametrised for ``multiprocTCPBase`` runs on ours. On request, stock bases run
+beside it from an unmodified copy.
 
     python tools/thespian_conformance.py                     # our base, Unix sockets
     python tools/thespian_conformance.py --bases ours ours-tcp multiprocTCPBase
     python tools/thespian_conformance.py --files test_wakeup.py --sdist thespian-4.0.1.tar.gz
 
-Exit code 0: every file ran, and everything passed on our base, but for what :data:`NOT_APPLICABLE`
-lists with its reason. What stock bases fail is only told.
+Exit code 0: every file ran, and everything passed on our base, except the tests that
+:data:`NOT_APPLICABLE` lists with a reason. Failures of stock bases are only reported.
 """
 
 # ruff: noqa: T201, S603 (a command line tool that runs pip and pytest)

@@ -71,7 +71,7 @@ class Driver(Actor):
                 if self.work in ("value", "value_read"):
                     self.look(value)
                 if self.work == "one_way" and self.left:
-                    self.left = 0  # the driver expects them now
+                    self.left = 0  # C expects them now
                     for number in range(self.amount):
                         self.send(self.c, ("one way", number))
                     return

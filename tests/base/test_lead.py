@@ -171,9 +171,9 @@ def test_the_end_comes_while_a_guest_leads(here: Endpoint) -> None:
     assert not here.loop.lead(lambda: False, PATIENCE)
     telling.join()
     here.resident.join(PATIENCE)
-    assert not here.resident.is_alive()  # it returns the guest's finding
+    assert not here.resident.is_alive()  # the resident returns the guest's result
     assert len(here.returned) == 1
-    assert not here.loop.lead(lambda: True, PATIENCE)  # there is no resident to hand over to
+    assert not here.loop.lead(lambda: True, PATIENCE)  # no resident is left to lead for
 
 
 def test_the_run_is_aborted_while_a_guest_leads(here: Endpoint) -> None:
