@@ -211,7 +211,7 @@ class Parent(Answering):
 
 
 def spans() -> int:
-    """The size of this endpoint's memory of the dead."""
+    """The number of entries in which this endpoint remembers the dead."""
     return len(frame().core.context.dead)
 
 

@@ -145,7 +145,7 @@ def input_of(record: Record) -> dict[str, Any] | None:
 
 
 def _lost(fields: Fields, give: _Give) -> list[Message]:
-    """The messages of a death's tables: the dead endpoint may not have received them."""
+    """Of a death: a message with the reports that the dead endpoint may not have received."""
     return (
         [Returned(loans=give.value(tuple[Report, ...], fields["lost"]))]
         if fields.get("lost")

@@ -43,8 +43,7 @@ class Player:
         self.broken: dict[str, str] = {}
         """Endpoints whose tables are unknown from now on, and the reason for each."""
         self._wanted: dict[str, deque[tuple[str, str]]] = {}
-        """Messages that the machines want sent and that were not sent yet: the receiver and the
-        text."""
+        """Messages that the machines want sent and that are still unsent: receiver and text."""
 
     def take(self, record: Record) -> None:
         """Play one more record."""
@@ -58,7 +57,7 @@ class Player:
         try:
             self._play(at, context, record)
         except FarrefError:
-            return  # The machine refused this input in the recording, too, and changed nothing.
+            return  # the machine refused this input in the recording, too, and changed nothing
         except (InputError, AssertionError, KeyError, ValueError) as error:
             self.broken[at] = f"{_step(record)} makes no sense to these machines: {error}"
 

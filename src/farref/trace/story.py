@@ -94,7 +94,7 @@ Row = Arrow | Mark
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of a trace."""
+    """The summary of a trace."""
 
     user: Counter[str]
     control: Counter[str]

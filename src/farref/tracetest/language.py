@@ -379,7 +379,7 @@ def bury(world: World, words: Words) -> None:
 
 
 def tables(world: World, words: Words) -> None:
-    """tables [A...] - each endpoint's memory."""
+    """tables [A...] - the tables of each endpoint."""
     names = words.rest() or list(world.endpoints)
     for name in names:
         world.worker(name)

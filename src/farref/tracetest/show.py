@@ -266,7 +266,7 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
 
 
 def table_lines(context: Context) -> list[str]:
-    """The memory of an endpoint, one entry a line."""
+    """The tables of an endpoint, one entry a line."""
     me = context.me
     lines = [owner_text(me, owner) for owner in context.owners.values()]
     lines += [user_text(me, user) for user in context.users.values()]
@@ -351,7 +351,7 @@ def lent_by_owner(owner: Owner) -> dict[ForkId, WorkerId]:
 
 
 def _borrower_parts(user: User) -> Iterator[str]:
-    """A discipline's memory of the loans to this endpoint, and of those further down."""
+    """The loans to this endpoint, and those further down, that the user's discipline records."""
     if isinstance(user, LendingUser):
         for fork, (lender, counted) in user.loans.items():
             who = "the dead" if lender is None else lender

@@ -59,6 +59,6 @@ def _row(row: Row, lanes: dict[str, str], arrived: set[tuple[str, str, int]]) ->
 
 
 def _escaped(text: str) -> str:
-    """*text*, with the characters that Mermaid would interpret as character codes."""
+    """*text*, with Mermaid's special characters written as character codes."""
     own = {"#": "#35;", ";": "#59;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "%": "#37;"}
     return "".join(own.get(each, each) for each in text)
