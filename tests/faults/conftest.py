@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RETRY = 0.05
-"""Seconds before the first retransmission. Processes inherit it, because they are forked from here.
-"""
+"""Seconds before the first retransmission. Processes are forked from here, and inherit it."""
 GRACE = 0.5
 
 PLANS = {

@@ -148,8 +148,7 @@ class Soak:
         self.done: Counter[str] = Counter()
         self.sizes: dict[str, list[int]] = {"program": [], SURVIVOR: []}
         self.readings: list[tuple[float, dict[str, Figures]]] = []
-        """The costs of both processes while nothing happens, and the seconds since the beginning.
-        """
+        """The idle costs of both processes, and the seconds since the beginning."""
         for name in WORKERS:
             self.start(name)
         self.survivor = farref.rpc_sync(SURVIVOR, os.getpid)

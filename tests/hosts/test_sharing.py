@@ -62,7 +62,7 @@ def unwrap(ref: RRef[dict[str, Any]]) -> Any:
 
 
 class Passer(RefActor):
-    """Passes its messages on, and adds its own values."""
+    """Passes its messages on, and adds the value that it reads."""
 
     async def receiveMsg_tuple(self, message: Any, sender: ActorAddress) -> None:
         ref, seen, stops, asker = message

@@ -73,7 +73,7 @@ def test_hosts(first: Starting, joined: Joining, base: str) -> None:
 
 
 def test_what_is_relayed_goes_on_in_frames(first: Starting, joined: Joining) -> None:
-    """The sender shares with the alias's owner, which knows the hosts that cannot open it."""
+    """The sender shares with the alias's owner, which knows the hosts that cannot map it."""
     with first() as system, joined("B"):
         for name in ("A1", "A2", "B1", "B2"):
             system.worker(name, on=address(name[0]))
