@@ -198,7 +198,7 @@ def kill(name: str) -> None:
 
 
 class KillAt(Progress):
-    """Kills a worker when the bar of *what* has come to *completed*."""
+    """Kills a worker when the bar of the given phase has come to *completed*."""
 
     def __init__(self, what: str, completed: int, victim: str) -> None:
         super().__init__(disable=True)
