@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plan = Plan(rounds=min(options.rounds, 2), seconds=0.01, quick=True)
     where = machine()
 
-    def keep(rows: list[Row]) -> None:  # after each: a run that is broken off keeps what it has
+    def keep(rows: list[Row]) -> None:  # after each: an interrupted run keeps its rows
         if options.json is not None:
             report.save(report.as_json(rows, plan, where, present), options.json)
 
@@ -113,7 +113,7 @@ def _run(
     minutes: float | None,
 ) -> list[Row]:
     todo = [(benchmark, point) for benchmark in chosen for point in plan.points(benchmark)]
-    todo.sort(key=lambda each: each[0].workers(each[1]))  # the same peers as long as they will do
+    todo.sort(key=lambda each: each[0].workers(each[1]))  # keeps the same peers as long as possible
     shown = Console(stderr=True)
     rows: list[Row] = []
     end = None if minutes is None else time.monotonic() + minutes * 60
@@ -131,7 +131,7 @@ def _run(
 
 
 def _failed(row: Row) -> bool:
-    """Whether farref did not do what it should: a peer's failure is only told."""
+    """Whether farref failed at its work; the failure of a peer is only reported."""
     return row.without.get(OURS, "").startswith(("failed", "did not start"))
 
 

@@ -1,6 +1,6 @@
-"""The benchmarks: what each is called, which work it is, at which points, and in which unit.
+"""The benchmarks: their names, their work, their points and their units.
 
-They are in groups, each of which is a table. What is aimed at is in `targets`.
+They are in groups; each group is a table. The targets are in `targets`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["seconds", "per second", "bytes"]
-"""Of a figure: seconds each (less is better), how many a second (more is), bytes each (less)."""
+"""A figure's unit: seconds or bytes for each (less is better), or how many a second (more is)."""
 Group = Literal["calls", "references", "values", "frozen values", "memory", "growth"]
 
 KB, MB, GB = 10**3, 10**6, 10**9
@@ -21,31 +21,31 @@ class Benchmark:
 
     name: str
     title: str
-    """With ``{}`` for the point, if there are several."""
+    """It has ``{}`` for the point, if there are several."""
     group: Group
     work: str
-    """The method of `peer.Peer` that does it."""
+    """The method of `peer.Peer` that does the work."""
     unit: Unit = "seconds"
     points: tuple[int, ...] = (0,)
     quick: tuple[int, ...] = (0,)
     """The points of a quick run."""
     point: Literal["", "bytes", "references", "links", "workers"] = ""
     amount: int | None = None
-    """How often it is done in a round, if it is not a matter of time."""
+    """Repetitions in a round, if time does not decide them."""
     most: int = 100_000
     bulk: int = 0
-    """Bytes that a round may fetch, each time once (0: it is no matter)."""
+    """Limit in bytes for the fetches of a round, each of a new value (0: no limit)."""
     fresh: bool = False
-    """Every round needs new processes: what one leaves behind disturbs the next."""
+    """Every round needs new processes, because one round's leftovers disturb the next."""
     what: str = ""
-    """One sentence: what is done in the time."""
+    """One sentence: the work that the time covers."""
 
     def workers(self, point: int) -> int:
-        """Worker processes that it needs."""
+        """The number of worker processes that it needs."""
         return point if self.point == "workers" else 2
 
     def most_at(self, point: int) -> int:
-        """How often it is done in a round at most."""
+        """The most repetitions in a round."""
         return max(1, min(self.most, self.bulk // max(1, point))) if self.bulk else self.most
 
     def named(self, point: int) -> str:

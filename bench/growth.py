@@ -1,8 +1,9 @@
-"""What grows: references held, forks of one object, workers, and what each more of them costs.
+"""Growth: references held, forks of one object, workers, and the cost of each additional one.
 
-Farref alone, each part in a system of its own. A figure is of one step: of what was added since the
-step before, and of what a call or a share takes then. Times are processor time, of all the system's
-processes together: what others on the machine do is not in them. `bench/scale.py` shows them.
+These measure farref alone, each part in a system of its own. Each step adds some, and its figures
+are of the added ones, and of a call or a share at that size. Times are processor time of all the
+system's processes together, so other programs on the machine do not count. `bench/scale.py` shows
+the figures.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ PATIENCE = 600.0
 CHUNK = 10_000
 """References in one message."""
 TIMES = 300
-"""Calls of which a figure is the mean."""
+"""A figure is the mean of this many calls."""
 
 
 @dataclass
 class Part:
-    """One thing that grows: at each step the figures, by what they are of."""
+    """One thing that grows: its figures at each step, by their names."""
 
     title: str
     what: str
@@ -45,10 +46,10 @@ class Part:
     """Of processor time."""
     bytes: dict[str, list[float]] = field(default_factory=dict)
     dropping: float | None = None
-    """Seconds of processor time for each of the last step, until the last object is freed."""
+    """Processor seconds for each object of the last step, until the last one is freed."""
 
     def step(self, number: int, seconds: dict[str, float], size: dict[str, float]) -> None:
-        """What was measured when there were *number*."""
+        """Add the measurements for *number*."""
         self.steps.append(number)
         for all_of, new in ((self.seconds, seconds), (self.bytes, size)):
             for name, value in new.items():
@@ -65,7 +66,7 @@ class Crew:
             self.processes += [p for p in psutil.process_iter() if _session_of(p.pid) == session]
 
     def spent(self, work: Callable[[], object], times: int = 1) -> float:
-        """Seconds of processor time for each of *times* times *work*."""
+        """Processor seconds for each *work*, done *times* times."""
         before = self._processor()
         for _ in range(times):
             work()
@@ -104,7 +105,7 @@ def memory() -> float:
 
 
 def freed(before: int) -> None:
-    """Wait until B has no more objects than *before*: its count is forked from this process."""
+    """Wait until B has no more objects than *before*: B's count is inherited from this process."""
     until(lambda: farref.rpc_sync("B", live) <= before)
 
 
@@ -112,7 +113,7 @@ def freed(before: int) -> None:
 
 
 def references(most: int) -> Part:
-    """The program holds them; the objects are B's."""
+    """References that the program holds to B's objects."""
     part = Part("references held by one endpoint", "references")
     with System(timeout=PATIENCE) as system:
         system.worker("B"), system.worker("C")
@@ -151,7 +152,7 @@ def references(most: int) -> Part:
 
 
 def forks(most: int) -> Part:
-    """B's object, of which it sends references to three holders in turn; nobody drops any."""
+    """B's object, to which it sends references to three holders in turn; no holder drops any."""
     part = Part("forks of one object", "forks")
     holders = ("C", "D", "E")
     with System(timeout=PATIENCE) as system:
@@ -204,7 +205,7 @@ def counted() -> int:
 
 
 def workers(most: int, base: str | None = None) -> Part:
-    """As many workers, each of which answers a call and is lent a reference."""
+    """Workers, each of which answers a call and is lent a reference."""
     where = "in one process" if base else "a process each"
     part = Part(f"workers, {where}", "workers")
     with System(base, timeout=PATIENCE) as system:

@@ -1,4 +1,4 @@
-"""Where it ran: the machine and the versions, without its name."""
+"""The machine and the versions of a run, without the machine's name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def machine() -> dict[str, object]:
-    """What a reader needs to place the figures."""
+    """The facts that a reader needs to compare the figures."""
     return {
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -27,12 +27,12 @@ def machine() -> dict[str, object]:
 
 
 def versions(specs: Iterable[Spec]) -> dict[str, str]:
-    """Of what is measured, by distribution."""
+    """The version of each measured distribution."""
     return {spec.distribution: spec.version() for spec in specs}
 
 
 def about(said: dict[str, object]) -> str:
-    """*said* by `machine`, in a line."""
+    """The facts of `machine` in one line."""
     memory = said["memory bytes"]
     gigabytes = memory / 2**30 if isinstance(memory, int) else 0
     return (

@@ -1,9 +1,9 @@
-"""Write the figures of docs/performance.md, from what was measured: no figure is typed by hand.
+"""Write the figures of docs/performance.md from the measurements: no figure is typed by hand.
 
     python -m bench.page                # from docs/bench.json and docs/bench-scale.json
     python -m bench.page --check        # exit code 1 if the page says something else
 
-`make bench-plots` measures. What this writes stands between two comments of the page each.
+`make bench-plots` measures. Each written part stands between two comments of the page.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNMEASURED = "*Not measured yet: `make bench-plots` writes the figures here.*\n"
 
 
 def as_markdown(table: Table) -> str:
-    """*table* as it stands in a page."""
+    """*table* in the form of a page."""
     out = io.StringIO()
     Console(file=out, width=500).print(table)
     lines = [line.strip() for line in out.getvalue().splitlines()]
@@ -69,7 +69,7 @@ BLOCKS = {
 
 
 def written(page: str) -> str:
-    """*page* with every block as the figures have it."""
+    """*page* with every block written anew from the figures."""
     for name, (path, write) in BLOCKS.items():
         begin, end = BEGIN.format(name), END.format(name)
         before, there, rest = page.partition(f"{begin}\n")
@@ -83,7 +83,7 @@ def written(page: str) -> str:
 
 
 def main() -> None:
-    """See the module."""
+    """Write or check the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args()

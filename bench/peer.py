@@ -1,10 +1,10 @@
-"""What is measured: one peer, in a process of its own that does as it is told.
+"""One peer under measurement, in a process of its own that obeys commands.
 
-``python -m bench.peer NAME WORKERS`` starts the peer with that many worker processes, reads
-one JSON object a line from its standard input, ``{"work": ..., "amount": ..., "point": ...}``, and
+``python -m bench.peer NAME WORKERS`` starts the peer with that many worker processes. It reads one
+JSON object a line from its standard input, ``{"work": ..., "amount": ..., "point": ...}``, and
 answers each with one on its standard output: ``{"ready": ...}`` first, then ``{"figure": ...}``,
 ``{"no": why}`` for work that the peer does not offer, or ``{"error": ...}``. At the end of the
-input it ends everything that it started. What libraries print goes to standard error.
+input it ends every process that it started. Output of libraries goes to standard error.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 
 class NotOffered(Exception):
-    """The peer has nothing that would be the same work; the message says why."""
+    """The peer has no equivalent of the work; the message says why."""
 
 
 class Peer:
-    """One way to do the work of the catalogue. A method for each work that it offers.
+    """One way to do the work of the catalogue, with a method for each work that it offers.
 
-    Every such method takes *amount*, how often to do it, and *point*, the benchmark's size, and
-    returns the seconds that all of it took, by its own clock, without what it had to prepare. (Of
-    memory it returns bytes.) Afterwards nothing is left of it, except where the work is to hold.
+    Every such method takes *amount*, the number of repetitions, and *point*, the benchmark's size.
+    It returns the seconds of all repetitions by its own clock, without the preparation. (For memory
+    it returns bytes.) It leaves nothing behind, except where the work is to hold something.
     """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
     def close(self) -> None:
-        """End every process that was started."""
+        """End every process that the peer started."""
 
     def do(self, work: str, amount: int, point: int) -> float:
         """Do *work*. Raises `NotOffered` if there is no such method."""
@@ -53,14 +53,14 @@ class Peer:
 
 
 class WeighedPeer(Peer, ABC):
-    """One of which it is known what its processes take."""
+    """A peer whose processes' memory can be measured."""
 
     def memory_holder(self, amount: int, _: int) -> float:
-        """Bytes by which the program grows, which holds *amount* references."""
+        """The growth in bytes of the program, which holds *amount* references."""
         return self.grown(amount)[0]
 
     def memory_owner(self, amount: int, _: int) -> float:
-        """Bytes by which B grows, which has the objects."""
+        """The growth in bytes of B, which has the objects."""
         return self.grown(amount)[1]
 
     @abstractmethod
@@ -82,11 +82,11 @@ class Clock:
 
 
 PATIENCE = 240.0
-"""Seconds that anything here waits at most."""
+"""The longest wait in seconds."""
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait until *condition* holds; asks often, as the clock runs."""
+    """Wait until *condition* holds; checks it often, because the clock runs."""
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
@@ -95,7 +95,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def resident(_: object = None) -> int:
-    """Bytes of memory that this process occupies."""
+    """This process's memory in bytes."""
     return int(psutil.Process().memory_info().rss)
 
 
@@ -125,7 +125,7 @@ def _serve(name: str, workers: int) -> None:
 
 
 if __name__ == "__main__":
-    # Not as `__main__`: what crosses to the workers must be found there under its own name.
+    # Not as `__main__`: workers must find the functions sent to them under their own module.
     from bench.peer import _serve as serve
 
     serve(sys.argv[1], int(sys.argv[2]))

@@ -1,13 +1,14 @@
-"""Calls sent all at once beside calls that wait for each other, and a fetch through aliases.
+"""Calls sent all at once against calls that wait for each other, and a fetch through aliases.
 
     python -m bench.pipeline                            # tables
     python -m bench.pipeline --json figures.json --svg pipeline.svg --rounds 31
 
-First, a chain of n dependent calls on one worker: sent at once, and with a fetch between the steps;
-on this machine, and with every packet held up on purpose, as on a network. Second, the value behind
-a chain of aliases across workers, fetched again, beside the same without aliases. Contenders take
-turns, so that a noisy machine disturbs all alike; figures are medians over the rounds, and only
-ratios within one run mean anything. Messages are counted in traces of the same work, not timed.
+The first part is a chain of n dependent calls on one worker: sent at once, and with a fetch between
+the steps. It runs on this machine, and with every packet delayed on purpose, as on a network. The
+second part fetches again the value behind a chain of aliases across workers, and the same value
+without aliases. Contenders take turns, so that noise of the machine affects all alike. Figures are
+medians over the rounds, and only ratios within one run mean anything. Messages are counted in
+traces of the same work, not timed.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
 
 STEPS = (1, 2, 5, 10, 50)
 LATE = 0.002
-"""Seconds by which every packet is held up in the second table."""
+"""The delay in seconds of every packet in the second table."""
 LINKS = 10
 RING = [f"W{number}" for number in range(4)]
-"""The workers that the chain of aliases goes round."""
+"""The chain of aliases goes round these workers."""
 FETCHES = 20
-"""In one round: a single one takes less than a hiccup of the machine."""
+"""Fetches in one round: a single one is shorter than the machine's noise."""
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Contest:
     messages: tuple[int, int] = (0, 0)
 
     def round(self, at: str, one: Callable[[], object], other: Callable[[], object]) -> None:
-        """Each once, in turns; what the one before left to be freed does not count."""
+        """Run each once, in turns; freeing the leftovers of the previous one does not count."""
         contenders = [(one, self.one), (other, self.other)]
         for work, seconds in contenders if len(self.one) % 2 else reversed(contenders):
             rpc_sync(at, int)
@@ -65,7 +66,7 @@ class Contest:
             seconds.append(perf_counter() - started)
 
     def figures(self) -> dict[str, Any]:
-        """Medians, also of the ratio of the other to the one in each round, and messages."""
+        """The medians, the median of the ratios of the other to the one, and the messages."""
         one, other = statistics.median(self.one), statistics.median(self.other)
         ratio = statistics.median(b / a for a, b in zip(self.one, self.other, strict=True))
         return {"one": one, "other": other, "ratio": ratio, "messages": self.messages}
@@ -75,21 +76,21 @@ class Contest:
 
 
 def start() -> RRef[str]:
-    """What the first call is made on."""
+    """The object of the first call."""
     ref = remote("B", str, args=("farref",))
     ref.to_here()
     return ref
 
 
 def at_once(ref: RRef[str], steps: int) -> None:
-    """Each call is on the result of the one before, which may not be there yet."""
+    """Each call is on the previous result, which may not be there yet."""
     for _ in range(steps):
         ref = ref.remote().swapcase()
     check(ref.to_here(), steps)
 
 
 def step_by_step(ref: RRef[str], steps: int) -> None:
-    """The same, but each result is fetched before it is called."""
+    """The same, but each result is fetched before the call on it."""
     value = ""
     for _ in range(steps):
         ref = ref.remote().swapcase()
@@ -98,7 +99,7 @@ def step_by_step(ref: RRef[str], steps: int) -> None:
 
 
 def check(value: str, steps: int) -> None:
-    """Whether *value* is what *steps* calls come to."""
+    """Check that *value* is the result of *steps* calls."""
     if value != ("farref", "FARREF")[steps % 2]:
         raise SystemExit(f"{steps} calls came to {value!r}")
 
@@ -145,13 +146,13 @@ def plain() -> RRef[str]:
 
 
 def fetch(ref: RRef[str], times: int) -> None:
-    """The value, again and again."""
+    """Fetch the value *times* times."""
     for _ in range(times):
         check(ref.to_here(), 0)
 
 
 def fetches(rounds: int) -> Contest:
-    """Fetches of what is behind aliases, and of the same without them, when both are known."""
+    """Fetches through aliases, and of the same without them, when both are known."""
     contest = Contest(f"{LINKS} aliases")
     with System() as system:
         for name in RING:
@@ -166,7 +167,7 @@ def fetches(rounds: int) -> Contest:
 
 
 def second_fetch(make: Callable[[], RRef[str]]) -> int:
-    """Requests and replies that fetching once more takes."""
+    """The number of requests and replies of one more fetch."""
     twice, once = (
         played(RING, lambda n=times: fetch(make(), n)).user.total()  # type: ignore[misc]
         for times in (2, 1)
@@ -178,13 +179,13 @@ def second_fetch(make: Callable[[], RRef[str]]) -> int:
 
 
 def messages(work: Callable[[], None]) -> int:
-    """How many messages *work* takes on B, of either family, until everything is freed."""
+    """The number of B's messages, of either family, for *work*, until everything is freed."""
     summary = played(["B"], work)
     return (summary.user + summary.control).total()
 
 
 def played(workers: list[str], work: Callable[[], None]) -> Summary:
-    """What *work* comes to in a system of its own."""
+    """The summary of *work*, done in a system of its own."""
 
     def play(system: System) -> None:
         for name in workers:
@@ -210,7 +211,7 @@ def main() -> None:
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")
     if arguments.svg:
-        pyplot()  # or it would be missed at the end
+        pyplot()  # a missing matplotlib fails now, not at the end
     near, far = chains(arguments.rounds, 0), chains(arguments.rounds, LATE)
     behind = fetches(arguments.rounds)
     console = Console(width=100 if not sys.stdout.isatty() else None)
@@ -247,7 +248,7 @@ def show(
 
 
 def plot(path: Path, near: list[Contest], far: list[Contest]) -> None:
-    """Draw how many times as long waiting in between takes."""
+    """Draw the ratio: waiting in between to sending at once."""
     figure, axes = pyplot().subplots(figsize=(5.5, 3.2), layout="constrained")
     for contests, where in ((far, f"packets {LATE * 1e3:g} ms late"), (near, "this machine")):
         axes.plot(STEPS, [contest.figures()["ratio"] for contest in contests], "o-", label=where)

@@ -37,7 +37,7 @@ def pyplot() -> Any:
 
 
 def draw(rows: Iterable[Row], folder: Path) -> list[Path]:
-    """Write the pictures of *rows* into *folder*, which is there; returns which."""
+    """Write the pictures of *rows* into the existing *folder*; returns their paths."""
     plt = pyplot()
     by_name: dict[str, list[Row]] = {}
     for row in rows:
@@ -124,7 +124,7 @@ def _lines(plt: Any, groups: Sequence[Sequence[Row]], path: Path) -> Path:
 
 
 def label_axes(axes: Any, rows: Sequence[Row]) -> None:
-    """Logarithmic, with the points that were measured, and the figure's unit."""
+    """Logarithmic axes with the measured points and the figure's unit."""
     benchmark = rows[0].benchmark
     axes.set(xscale="log", yscale="log")
     points = [row.point for row in rows]

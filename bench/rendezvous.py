@@ -1,13 +1,13 @@
-"""What a round costs: nodes of one process that meet by our service, and by torch's handler.
+"""The cost of a round: nodes of one process that meet by our service, and by torch's handler.
 
     python -m bench.rendezvous --nodes 10 100 1000
     python -m bench.rendezvous --json figures.json --plot docs/rendezvous.svg
 
-Each node joins on a task of its own, and has the list of all members when the clock stops. Beside
-the service, with and without a standby, torch's `DynamicRendezvousHandler` runs in turns over a
-`TCPStore` in one process, a thread for each node, if torch is installed. That one asks the
-store again and again until it succeeds, so it is given up after `--patience` seconds, and larger
-groups are not tried.
+Each node joins on a task of its own, and has the list of all members when the clock stops. The
+service runs with and without a standby. If torch is installed, its `DynamicRendezvousHandler` takes
+turns with the service, over a `TCPStore` in one process, with a thread for each node. That handler
+asks the store again and again until it succeeds. It is given up after `--patience` seconds, and
+larger groups are not tried.
 """
 
 # ruff: noqa: PLC0415, S101, S603, T201 (torch is optional; it checks, prints, and runs itself)
@@ -119,7 +119,7 @@ CONTENDERS: dict[str, Callable[[int, float], float | None]] = {
 
 
 def alone(name: str, nodes: int, patience: float) -> float | None:
-    """One measurement, in a process of its own: what others left running must not disturb it."""
+    """One measurement in a process of its own, so that running leftovers do not disturb it."""
     command = [sys.executable, "-m", "bench.rendezvous", "--one", name, "--nodes", str(nodes)]
     run = subprocess.run(
         [*command, "--patience", str(patience)],
@@ -180,7 +180,7 @@ def plot(figures: dict[str, dict[int, float | None]], patience: float, path: Pat
 
 
 def main() -> None:
-    """See the module."""
+    """Measure, print, and write the files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[10, 30, 100, 300, 1000])
     parser.add_argument("--rounds", type=int, default=3)
@@ -193,7 +193,7 @@ def main() -> None:
         print(json.dumps(CONTENDERS[options.one](options.nodes[0], options.patience)), flush=True)
         os._exit(0)  # torch's threads may go on for long
     if options.plot:
-        pyplot()  # or it would be missed at the end
+        pyplot()  # a missing matplotlib fails now, not at the end
     figures = measure(options.nodes, options.rounds, options.patience)
     if options.json:
         said: dict[str, Any] = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .rounds import Plan, Row
 
 LOST = "worse"
-"""What marks a row that a peer wins."""
+"""The mark of a row that a peer wins."""
 
 
 def shown(value: float, unit: Unit) -> str:
@@ -44,16 +44,16 @@ def shown(value: float, unit: Unit) -> str:
 
 
 def digits(value: float) -> str:
-    """Three of them."""
+    """*value* with three digits."""
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
 def tables(
     rows: Sequence[Row], names: Sequence[str], rounds: int, *, markdown: bool = False
 ) -> list[Table]:
-    """A table for each group of *rows*; peers without any figure in it have no column.
+    """A table for each group of *rows*; a peer without any figure in it has no column.
 
-    A row that had fewer rounds than *rounds* says so.
+    A row with fewer rounds than *rounds* says so.
     """
     found = []
     for group in GROUPS:
@@ -123,7 +123,7 @@ def _to_raw(row: Row) -> Text:
 
 
 def _aims(row: Row) -> Text:
-    """How many of its targets it meets."""
+    """How many of its targets the row meets."""
     all_of = [verdict for verdict in verdicts(row) if not verdict.target.stretch]
     met = sum(verdict.met for verdict in all_of)
     if not all_of:
@@ -134,7 +134,7 @@ def _aims(row: Row) -> Text:
 
 
 def targets(rows: Iterable[Row], *, markdown: bool = False) -> Table | None:
-    """Every target that is judged, and whether it is met; None if there is none."""
+    """Every judged target, and whether it is met; None if there is none."""
     found = [verdict for row in rows for verdict in verdicts(row)]
     if not found:
         return None
@@ -149,7 +149,7 @@ def targets(rows: Iterable[Row], *, markdown: bool = False) -> Table | None:
 
 
 def grown(part: Part, *, markdown: bool = False) -> Table:
-    """The figures of a thing that grows, a row for each step."""
+    """The figures of one growing thing, a row for each step."""
     made = _empty(part.title, part.title if markdown else part.what, markdown=markdown)
     columns: list[tuple[str, list[float], Unit]] = [
         *((name, values, "seconds") for name, values in part.seconds.items()),
@@ -163,7 +163,7 @@ def grown(part: Part, *, markdown: bool = False) -> Table:
 
 
 def dropped(part: Part) -> str | None:
-    """What letting go costs in *part*, in a sentence; None where it was not measured."""
+    """The cost of letting go in *part*, in a sentence; None if it was not measured."""
     if part.dropping is None:
         return None
     each = shown(part.dropping, "seconds")
@@ -189,7 +189,7 @@ def _lacked(row: Row, name: str, rows: Sequence[Row]) -> str:
 
 
 def heading(run: dict[str, Any]) -> str:
-    """How *run*, by `as_json`, was measured, in two lines."""
+    """How *run* (by `as_json`) was measured, in two lines."""
     said = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     quick = "a glance, and no figures to quote: " if run["quick"] else ""
     how = f"median of up to {run['rounds']} interleaved rounds, ± half the interquartile range"
@@ -199,7 +199,7 @@ def heading(run: dict[str, Any]) -> str:
 def as_json(
     rows: Iterable[Row], plan: Plan, where: dict[str, object], specs: Sequence[Spec]
 ) -> dict[str, Any]:
-    """All that is known of a run, to keep or to plot."""
+    """All facts about a run, to keep or to plot."""
     return {
         "machine": where,
         "versions": versions(specs),
@@ -214,7 +214,7 @@ def as_json(
 
 
 def save(said: dict[str, Any], path: Path) -> None:
-    """Write *said* to *path*, a line for each result, figures with five digits."""
+    """Write *said* to *path*: a line for each result, five digits for each figure."""
 
     def short(value: Any) -> Any:
         if isinstance(value, float):

@@ -1,8 +1,8 @@
-"""Rounds: every peer does the same work in turn, and what the figures come to.
+"""Rounds: every peer does the same work in turn; medians and ratios of their figures.
 
-Before the first round each peer does the work until it has taken its share of time, which warms it
-up and says how often it fits into a round; each round another peer is first. A figure is the median
-over the rounds, its spread the quartiles; a ratio is the median of the ratios within each round.
+Before the first round each peer does the work until its share of time is over. This warms it up and
+shows how many repetitions fit into a round. Each round begins with another peer. A figure is the
+median over the rounds, its spread the quartiles; a ratio is the median of the ratios within rounds.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 LEAST = 0.6
-"""Seconds of a peer in a row, however late it is."""
+"""The least seconds that a peer gets in a row, however late the run is."""
 
 
 FEW = 3
 LONG = 10.0
-"""Seconds of a round."""
+"""A round of this many seconds is long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class Plan:
 
     rounds: int = 7
     seconds: float = 0.3
-    """That the work of one peer takes in a round, about."""
+    """Approximate seconds of one peer's work in a round."""
     warm: float = 1.0
-    """Seconds of warming up, about, unless one round is over before."""
+    """Approximate seconds of warming up, unless one round is over before."""
     patience: float = 90.0
-    """Seconds beyond which a row has no further round, if it has `FEW`, or they are `LONG`."""
+    """After these seconds a row has no further round, if it has `FEW`, or they are `LONG`."""
     quick: bool = False
     """Few repetitions of everything, at the points of a quick run."""
 
     def points(self, benchmark: Benchmark) -> tuple[int, ...]:
-        """Where *benchmark* is measured."""
+        """The points at which *benchmark* is measured."""
         return benchmark.quick if self.quick else benchmark.points
 
     def within(self, seconds: float, peers: int) -> Plan:
@@ -61,14 +61,14 @@ class Plan:
 
 @dataclass(slots=True)
 class Row:
-    """What came of one benchmark at one point."""
+    """The result of one benchmark at one point."""
 
     benchmark: Benchmark
     point: int
     figures: dict[str, list[float]] = field(default_factory=dict)
-    """Of each peer, one for each round."""
+    """The figures of each peer, one for each round."""
     without: dict[str, str] = field(default_factory=dict)
-    """Peers that have none, and why."""
+    """Peers without a figure, and the reasons."""
 
     @property
     def title(self) -> str:
@@ -80,12 +80,12 @@ class Row:
         return statistics.median(self.figures[peer])
 
     def quartiles(self, peer: str) -> tuple[float, float]:
-        """Between which half of the rounds are."""
+        """The first and third quartile of *peer*'s figures."""
         return quartiles(self.figures[peer])
 
     @property
     def rounds(self) -> int:
-        """How many there were."""
+        """The number of rounds."""
         return max(map(len, self.figures.values()), default=0)
 
     def best(self, among: Sequence[str] = ()) -> str | None:
@@ -97,7 +97,7 @@ class Row:
 
     @property
     def more_is_better(self) -> bool:
-        """The figure is a rate."""
+        """Whether the figure is a rate."""
         return self.benchmark.unit == "per second"
 
     def ratio(self, one: str, other: str | None) -> float | None:
@@ -109,13 +109,13 @@ class Row:
 
     @property
     def loses(self) -> bool:
-        """The best peer is better than farref."""
+        """Whether the best peer is better than farref."""
         ratio = self.ratio(OURS, self.best())
         return ratio is not None and (ratio < 1 if self.more_is_better else ratio > 1)
 
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> Row:
-        """What `said` said."""
+        """The row of which `said` returned *said*."""
         figures = {name: each["rounds"] for name, each in said["peers"].items()}
         return cls(BY_NAME[said["benchmark"]], said["point"], figures, said["without"])
 
@@ -143,7 +143,7 @@ class Row:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float]:
-    """The first and third; the extremes of fewer than four values."""
+    """The first and third quartile; the extremes of fewer than four values."""
     if len(values) < 4:
         return min(values), max(values)
     first, _, third = statistics.quantiles(values, n=4)
@@ -151,7 +151,7 @@ def quartiles(values: Sequence[float]) -> tuple[float, float]:
 
 
 class Stage:
-    """The sessions that a benchmark needs; they are kept as long as the next one needs the same."""
+    """The sessions of a benchmark; they stay as long as the next benchmark needs the same."""
 
     def __init__(self, specs: Iterable[Spec]) -> None:
         self._specs = list(specs)
@@ -161,7 +161,10 @@ class Stage:
     def cast(
         self, benchmark: Benchmark, point: int, without: dict[str, str], *, fresh: bool = False
     ) -> list[Session]:
-        """A session of each peer for *benchmark*; *without* takes those that do not start."""
+        """A session of each peer for *benchmark*.
+
+        Adds to *without* the peers that do not start.
+        """
         workers = benchmark.workers(point)
         if fresh or workers != self._workers:
             self.end()
@@ -176,11 +179,11 @@ class Stage:
         return [self._sessions[spec.name] for spec in wanted if spec.name not in without]
 
     def dismiss(self, session: Session) -> None:
-        """End the one that failed; the next benchmark gets another."""
+        """End a failed session; the next benchmark gets another."""
         self._sessions.pop(session.spec.name).end()
 
     def end(self) -> None:
-        """End them all."""
+        """End all sessions."""
         while self._sessions:
             self._sessions.popitem()[1].end()
 
@@ -220,13 +223,13 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
                 each = 1 / figure if row.more_is_better else figure
                 row.figures.setdefault(session.spec.name, []).append(each)
         took = time.monotonic() - began
-    for name in row.without:  # in no round, or in all of them: ratios are of pairs
+    for name in row.without:  # ratios need pairs: figures in all rounds, or in none
         row.figures.pop(name, None)
     return row
 
 
 def _attempt(row: Row, session: Session, stage: Stage, work: Callable[[], float]) -> float | None:
-    """What *work* returns; None, with the reason in *row*, if the peer refuses or fails."""
+    """The result of *work*; None, with the reason in *row*, if the peer refuses or fails."""
     try:
         return work()
     except PeerRefused as why:
@@ -239,11 +242,11 @@ def _attempt(row: Row, session: Session, stage: Stage, work: Callable[[], float]
 
 
 def _warm_up(session: Session, row: Row, plan: Plan) -> int:
-    """Do the work for a while; returns how often it fits into a round."""
+    """Do the work for a while; returns how many repetitions fit into a round."""
     benchmark, point = row.benchmark, row.point
     fixed = benchmark.amount
     if fixed is not None and benchmark.fresh:
-        session.do(benchmark.work, 1, point)  # whether it does; each round is another process
+        session.do(benchmark.work, 1, point)  # one try; each round is another process
         return fixed // 10 if plan.quick else fixed
     if plan.quick:
         amount = min(fixed or 3, 20)
@@ -256,7 +259,7 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
     amount, began = fixed or 1, time.monotonic()
     while True:
         took = session.do(benchmark.work, amount, point)
-        spent = time.monotonic() - began  # what is prepared off the clock takes time, too
+        spent = time.monotonic() - began  # preparation off the clock takes time, too
         if fixed is None:
             wanted = int(amount * plan.seconds / max(took, 1e-9))
             amount = max(1, min(wanted, amount * 10, benchmark.most_at(point)))

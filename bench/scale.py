@@ -4,7 +4,7 @@
     python -m bench.scale references --most 100000
     python -m bench.scale --json figures.json --plot docs/bench-scale.png
 
-What is measured, and how, is in `bench.growth`; times are processor time.
+`bench.growth` describes the measurements; times are processor time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARTS: dict[str, tuple[Callable[[int], Part], int]] = {
     "references": (references, 1_000_000),
     "endpoints": (functools.partial(workers, base="simpleSystemBase"), 200),
 }
-"""In this order: a system's processes are forked from this one, with what it has held before."""
+"""In this order: a system's processes inherit the memory that this process held before."""
 
 
 def plot(parts: list[Part], path: Path) -> None:

@@ -1,10 +1,10 @@
-"""A peer at work, seen from the command: start its process, have it do something, end all of it.
+"""A peer at work, as the command sees it: start its process, command it, end all of it.
 
-A peer that fails, or is silent for too long, is ended and said to have failed; the others go on.
-A peer whose processes compute while they wait is stopped between its turns: it would have the cores
-that the others are measured on. Who is stopped cannot see that the command was killed, so a shell
-waits for that beside it. Every process of a peer inherits a token in its environment, by which
-those that outlive it are found: some peers' daemons are nobody's children.
+A peer that fails, or is silent for too long, is ended and reported as failed; the others go on. A
+peer whose processes compute while they wait is stopped between its turns, or it would take the
+cores from the measured peer. A stopped process cannot notice the command's death, so a shell beside
+it waits for that. Every process of a peer inherits a token in its environment. The token finds the
+processes that outlive the peer: some peers' daemons are nobody's children.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ for moment in $(seq {END_PATIENCE / WAKER_STEP:.0f}); do
 done
 kill -s KILL -- -"$1"
 """
-"""A shell's, of a stopped peer's process group: when our end of its input is closed, it ends it."""
+"""A shell script for a stopped peer's process group: when its input closes, it ends the group."""
 
 
 class PeerFailed(Exception):
-    """The peer did not do what it was to do; the message says how."""
+    """The peer did not do its work; the message says how."""
 
 
 class PeerRefused(Exception):
-    """The peer has nothing that would be the same work; the message says why."""
+    """The peer has no equivalent of the work; the message says why."""
 
 
 class Session:
@@ -85,8 +85,8 @@ class Session:
         """The figure for *amount* times *work*: seconds, or bytes.
 
         Raises:
-            PeerRefused: it does not offer that.
-            PeerFailed: it failed; the session is of no use any more.
+            PeerRefused: the peer does not offer the work.
+            PeerFailed: the peer failed; the session is of no use any more.
         """
         self._wake()
         try:
@@ -109,7 +109,7 @@ class Session:
         return float(answer["figure"])
 
     def end(self) -> None:
-        """End every process of it."""
+        """End every process of the session."""
         self._wake()
         with contextlib.suppress(OSError):
             self._in.close()
@@ -180,9 +180,9 @@ class Session:
 
 
 def end_all(token: str) -> None:
-    """Kill every process that inherited *token*, and wait until it is gone."""
+    """Kill every process that inherited *token*, and wait until all are gone."""
     end = time.monotonic() + END_PATIENCE
-    # Again, because one of them may have forked while we looked.
+    # Again, because one of them may have forked in the meantime.
     while left := [process for process in psutil.process_iter() if _carries(process, token)]:
         for process in left:
             with contextlib.suppress(psutil.Error):

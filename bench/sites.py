@@ -1,10 +1,10 @@
-"""What noting the creation sites of references costs: ``System(sites=True)`` beside without.
+"""The cost of noting the creation sites of references: ``System(sites=True)`` against without.
 
     python -m bench.sites
     python -m bench.sites --rounds 31
 
-Two systems of one process take turns, so that a noisy machine disturbs both alike. The figures are
-processor time per creation, the least of the rounds; only their difference means anything.
+Two systems of one process take turns, so that noise of the machine affects both alike. The figures
+are processor time per creation, the least of the rounds; only their difference means anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CREATIONS = 500
-"""In one round."""
+"""Creations in one round."""
 
 
 def _make() -> None:
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def with_system(system: System) -> None:
-    """What follows runs in *system*, in which nothing is left to be freed."""
+    """Run the following code in *system*, in which nothing is left to be freed."""
     system.__enter__()
     system.references(timeout=60)
 

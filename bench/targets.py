@@ -1,7 +1,7 @@
-"""What is aimed at, as ratios in one run, and whether a row meets it.
+"""The targets: bounds on ratios in one run, and whether a row meets them.
 
-A target is a bound on the median ratio of farref's figure to a peer's: of times at most, of
-rates at least. It is judged where both have figures, and a row that misses one says so.
+A target is a bound on the median ratio of farref's figure to a peer's: an upper bound for times, a
+lower bound for rates. It is judged if both have figures, and a row that misses one says so.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 NO_SPIN = "no-spin"
 TORCH = ("torch", "torch-tensor")
-"""PyTorch with what is measured, and with what it is faster with: the better of both counts."""
+"""PyTorch with arrays, and with its faster tensors: the better of both counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A bound on the ratio of *ours* to the best of *beside*; to the best peer, without them."""
+    """A bound on the ratio of *ours* to the best of *beside*, or of all peers without it."""
 
     bound: float
     ours: str = OURS
     beside: tuple[str, ...] = ()
     points: tuple[int, ...] = ()
-    """Where it is aimed at; everywhere without it."""
+    """The points of the target; all points if empty."""
     stretch: bool = False
-    """More than what must be reached."""
+    """An extra goal beyond the required ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a target in a row."""
+    """The result of a target in a row."""
 
     row: Row
     target: Target
@@ -52,7 +52,7 @@ class Verdict:
 
     @property
     def compared(self) -> str:
-        """Who with whom."""
+        """The compared peers."""
         return f"{PEERS[self.target.ours].title} : {PEERS[self.other].title}"
 
     @property
@@ -78,7 +78,7 @@ _AS_RAW = Target(bound=2, beside=(RAW,))
 _RATE_AS_RAW = Target(bound=0.5, beside=(RAW,))
 _WAITS = (Target(bound=0.3), Target(bound=0.5, ours=NO_SPIN), _AS_RAW)
 _MAPPED = (MB, 10 * MB, 100 * MB, GB)
-"""Below, a fetch is a matter of the round trip."""
+"""Below these sizes, the round trip decides a fetch's time."""
 _MAPPED_BY_RAY = Target(bound=2, beside=("ray",), points=_MAPPED)
 
 TARGETS: dict[str, tuple[Target, ...]] = {
@@ -94,11 +94,11 @@ TARGETS: dict[str, tuple[Target, ...]] = {
     "frozen-read": (_MAPPED_BY_RAY,),
     "frozen-again": (_MAPPED_BY_RAY,),
 }
-"""By benchmark."""
+"""The targets, by benchmark."""
 
 
 def verdicts(row: Row) -> list[Verdict]:
-    """Of each target of *row* for which there are figures."""
+    """The verdict on each target of *row* that has figures."""
     found = []
     for target in TARGETS.get(row.benchmark.name, ()):
         if target.points and row.point not in target.points:

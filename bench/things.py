@@ -1,4 +1,4 @@
-"""What the workers of a peer make, and can count: the same for every peer that runs functions."""
+"""The objects that a peer's workers make and count: the same for every peer that runs functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 
 class Thing:
-    """An object to be referred to; its process knows how many there are."""
+    """An object to refer to; its process knows how many there are."""
 
     live: ClassVar[int] = 0
 
@@ -17,12 +17,12 @@ class Thing:
         type(self).live -= 1
 
     def value(self) -> int:
-        """Something small."""
+        """A small value."""
         return 1
 
 
 def live() -> int:
-    """How many `Thing` there are in this process."""
+    """The number of `Thing` in this process."""
     return Thing.live
 
 
@@ -39,13 +39,13 @@ def array(size: int) -> Any:
 
 
 def checked(value: Any, size: int) -> None:
-    """Whether *value* has *size* bytes, and the last one is what it should be."""
+    """Check that *value* has *size* bytes and the right last byte."""
     if len(value) != size or int(value[-1]) != 1:
         raise AssertionError(f"{size} bytes came as {len(value)}")
 
 
 def added_up(value: Any, size: int) -> None:
-    """Read every byte of *value*, an array or a tensor, and see whether they are what they were."""
+    """Read every byte of *value*, an array or a tensor, and check the sum."""
     import numpy as np  # noqa: PLC0415 (optional)
 
     if int(np.asarray(value).sum()) != size:

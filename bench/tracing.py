@@ -1,14 +1,14 @@
-"""What recording a trace costs: the same work on a system that records and on one that does not.
+"""The cost of recording a trace: the same work on a system that records and on one that does not.
 
     python -m bench.tracing                              # a table
     python -m bench.tracing --json figures.json --rounds 201
 
-Three systems run at once: one that never recorded, one that records to a folder, and one of which
-somebody watched the steps until a moment ago, which must cost what the first does. They take turns,
-a few operations each, in changing order, so that a noisy machine disturbs all alike; a figure is
-the median over the rounds of the ratio to the first system's turn of the same round. Two things are
-measured: how long a turn took, and the processor time of all the processes in it, which a busy
-machine disturbs less.
+Three systems run at once. One never recorded. One records to a folder. One had a watcher of its
+steps until a moment ago; it must cost the same as the first. They take turns of a few operations in
+changing order, so that noise of the machine affects all alike. A figure is the median over the
+rounds of the ratio to the first system's turn of the same round. Two things are measured: the
+duration of a turn, and the processor time of all processes in it, which a busy machine disturbs
+less.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ WORK: dict[str, Callable[[], None]] = {"call": call, "remote, lend, free": share
 
 
 def seconds(system: System, work: Callable[[], None], times: int = TURN) -> tuple[float, float]:
-    """How long an operation takes, of *times*, and how much processor time."""
+    """The duration and the processor time of one operation, measured over *times*."""
     with running_in(system.endpoint.core):
-        work()  # what the turn before left to be done does not count
+        work()  # leftovers of the previous turn do not count
         used = processor_time()
         started = perf_counter()
         for _ in range(times):
@@ -64,7 +64,7 @@ def seconds(system: System, work: Callable[[], None], times: int = TURN) -> tupl
 
 
 def processor_time() -> float:
-    """Seconds, of this process and the workers'."""
+    """Processor seconds of this process and the workers."""
     return sum((rpc_sync(name, process_time) for name in "BC"), start=process_time())
 
 

@@ -1,4 +1,4 @@
-"""What every test may use, and what every run of tests must leave behind: nothing."""
+"""Fixtures for every test, and the check that a run of tests leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RUN = "FARREF_TEST_RUN"
-"""Environment variable that every process of this run inherits, and no other has."""
+"""Every process of this run inherits this environment variable, and no other process has it."""
 TASTE = (
     *("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"),
     *("TERM", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "FARREF_LOG"),
 )
-"""Environment variables by which output differs. Tests that are about them set them."""
+"""Environment variables that change output. Tests about them set them."""
 
 
 LONG = ("model", "hosts", "fuzz", "simulation", "faults", "wear")
-"""Folders whose tests are all marked long: `make test` leaves them to `make test-all`."""
+"""All tests in these folders are marked long: `make test` leaves them to `make test-all`."""
 FIRST = (
     "model/test_explorer.py",
     "simulation/test_simulation.py",
@@ -48,11 +48,11 @@ FIRST = (
     "docs/test_blocks.py",
     "commands/test_demo.py",
 )
-"""The files that take longest begin, then come the `LONG` ones: none is left alone at the end."""
+"""The longest files begin, then come the `LONG` ones: no long test is left alone at the end."""
 
 
-# How long an example takes says how busy the machine is, and nothing of what is tested; and every
-# run has the same examples. `--hypothesis-profile=default` draws others.
+# The duration of an example depends on the machine's load, not on the tested code. Every run has
+# the same examples; `--hypothesis-profile=default` draws others.
 settings.register_profile(
     "farref", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -71,7 +71,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for name in TASTE:  # before anything is imported that looks at them
+    for name in TASTE:  # before any import that looks at them
         os.environ.pop(name, None)
     bases.DEFAULT = config.getoption("--base") or bases.DEFAULT
     # A run in the background ignores SIGINT, and so would every program that the tests start.
@@ -102,7 +102,7 @@ def rewrite(pytestconfig: pytest.Config) -> bool:
 def nothing_left_behind() -> Iterator[None]:
     """No process, listening port, directory entry or shared memory outlives the tests."""
     run = uuid.uuid4().hex
-    # Not where TMPDIR says: sockets have short paths, and where they do not fit all runs share one.
+    # Not in TMPDIR: sockets need short paths, and if they do not fit, all runs share one.
     runtime = Path(tempfile.mkdtemp(prefix="farref-run-", dir="/tmp"))
     before = dict(os.environ)
     os.environ.update({RUN: run, "XDG_RUNTIME_DIR": str(runtime)})
@@ -116,7 +116,7 @@ def nothing_left_behind() -> Iterator[None]:
     said = [f"process {p.pid}: {' '.join(p.cmdline())[:200]}" for p in left]
     for process in left:
         process.kill()
-    gc.collect()  # Thespian's TCP transport leaves it to that to close its sockets
+    gc.collect()  # Thespian's TCP transport leaves the closing of its sockets to that
     said += [f"listening on port {port}" for port in listening_ports() - ports]
     said += [f"entry {path.name}" for path in (runtime / "farref").glob("*.json")]
     shared.recycler.empty()
@@ -128,15 +128,15 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 def listening_ports() -> set[int]:
-    """The ports on which this very process listens."""
+    """The ports of this very process's listeners."""
     here = psutil.Process().net_connections(kind="inet")
     return {each.laddr.port for each in here if each.status == psutil.CONN_LISTEN}
 
 
 def shared_memory() -> list[str]:
-    """The segments that this process still has open. They go with the last one that has."""
+    """The segments that this process has open. The last process that closes a segment frees it."""
     found = []
     for entry in Path("/proc/self/fd").glob("*"):
-        with contextlib.suppress(OSError):  # the one by which the folder is read
+        with contextlib.suppress(OSError):  # the descriptor that reads the folder
             found.append(os.readlink(entry))
     return [name for name in found if "memfd:farref" in name]

@@ -1,4 +1,4 @@
-"""Stopping a process, so that it has stopped when the next line of a test runs."""
+"""Stopping a process, so that it has stopped before the next line of a test."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 PATIENCE = 10.0
-"""Seconds that a process may take to stop."""
+"""The most seconds that a process may take to stop."""
 
 
 def stop(pid: int) -> None:
-    """SIGSTOP to *pid*. Returns when each of its threads has heard of it."""
+    """Send SIGSTOP to *pid*. Returns when each of its threads has stopped."""
     os.kill(pid, signal.SIGSTOP)
     end = time.monotonic() + PATIENCE
     while any(_state(thread) != "T" for thread in Path(f"/proc/{pid}/task").iterdir()):

@@ -4,7 +4,7 @@ Every check is made, and each names its problems and their remedies. If there ar
 the wheel and the sdist that were checked. CONTRIBUTING.md has the whole recipe.
 """
 
-# ruff: noqa: T201, S603, S607 (a command line tool that runs git, pip and what they install)
+# ruff: noqa: T201, S603, S607 (a command line tool that runs git, pip and installed programs)
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def project(root: Path) -> dict[str, Any]:
 
 
 def tree(root: Path) -> Iterator[str]:
-    """Nothing is changed that is not committed, and the tag is free."""
+    """Every change is committed, and the tag is free."""
     if _git(root, "status", "--porcelain"):
         yield "the tree has changes that are not committed: commit them"
     tag = f"v{project(root)['version']}"
@@ -48,7 +48,7 @@ def tree(root: Path) -> Iterator[str]:
 
 
 def changelog(root: Path) -> Iterator[str]:
-    """Its newest heading is the version, with a date, and nothing stands above it."""
+    """The newest heading is the version with a date, and nothing stands above it."""
     text, version = (root / "CHANGELOG.md").read_text(), project(root)["version"]
     headings = list(HEADING.finditer(text))
     released = [each for each in headings if each["version"] != "Unreleased"]

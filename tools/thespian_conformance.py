@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Run Thespian's own functional tests against our system base.
 
-The tests come with Thespian's source distribution and are run unchanged: in a temporary copy of
-it, the module ``thespian/system/multiprocTCPBase.py`` is replaced by one that makes our base, so
-that every test parametrised for ``multiprocTCPBase`` runs on ours.  Stock bases run beside it
-from an untouched copy when asked for.
+The tests come with Thespian's source distribution and run unchanged. In a temporary copy of the
+distribution, the module ``thespian/system/multiprocTCPBase.py`` is replaced by one that makes our
+base, so every test parametrised for ``multiprocTCPBase`` runs on ours. On request, stock bases run
+beside it from an unmodified copy.
 
     python tools/thespian_conformance.py                     # our base, Unix sockets
     python tools/thespian_conformance.py --bases ours ours-tcp multiprocTCPBase
     python tools/thespian_conformance.py --files test_wakeup.py --sdist thespian-4.0.1.tar.gz
 
-Exit code 0: every file ran, and everything passed on our base, but for what :data:`NOT_APPLICABLE`
-lists with its reason. What stock bases fail is only told.
+Exit code 0: every file ran, and everything passed on our base, except the tests that
+:data:`NOT_APPLICABLE` lists with a reason. Failures of stock bases are only reported.
 """
 
 # ruff: noqa: T201, S603 (a command line tool that runs pip and pytest)
@@ -52,10 +52,10 @@ class ActorSystemBase(FarrefBase):
         super().__init__(settings, system.capabilities, logDefs, "either", 10.0)
 '''
 
-# Our bases, by the host they listen at ("": Unix sockets only); others are stock names.
+# Our bases, each with its address ("": Unix sockets only); other names are stock bases.
 OURS: Final = {"ours": "", "ours-tcp": "127.0.0.1"}
 
-# Tests of stock bases only, by what their identifier contains.
+# Tests of stock bases only, by a part of their identifier.
 OTHER_BASES: Final = (
     "simpleSystemBase",
     "multiprocQueueBase",
@@ -73,7 +73,7 @@ NOT_APPLICABLE: Final[dict[str, str]] = {
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the tests of one file on one base."""
+    """The result of one file's tests on one base."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
@@ -188,7 +188,7 @@ def _pytest(
     outcome.seconds = monotonic() - started
     if report.exists():
         _read(report, outcome)
-    if not outcome.counts:  # of every file some tests apply: pytest itself ended, or skipped it all
+    if not outcome.counts:  # some tests of every file apply: pytest itself ended, or skipped all
         outcome.counts["failed"] += 1
         outcome.failures.append(f"{name}: no test ran (exit code {process.returncode})")
     if outcome.failures and arguments.verbose:

@@ -1,4 +1,4 @@
-"""The peers, by name: which module does the work, and what must be installed for it."""
+"""The peers, by name: the module of each, and the packages that it needs."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ class Spec:
     module: str
     kind: str
     needs: tuple[str, ...]
-    """Modules that it cannot do without."""
+    """Modules that the peer needs."""
     distribution: str
     options: dict[str, Any] = field(default_factory=dict)
     works: tuple[str, ...] = ()
-    """The works for which it is there; whatever it offers, without them."""
+    """The works that the peer is for; empty for all that it offers."""
     ours: bool = False
-    """It is farref, or a part of it: not one that farref is compared with as a peer."""
+    """Whether it is farref or a part of farref, not a peer to compare with."""
 
     restless: bool = False
-    """Its processes compute while they wait, and so take the cores from those whose turn it is."""
+    """Its processes compute while they wait, and so take the cores from the other peers."""
 
     def does(self, work: str) -> bool:
-        """Whether it is there for *work*."""
+        """Whether the peer is for *work*."""
         return not self.works or work in self.works
 
     def missing(self) -> str:
-        """Why it cannot run here; empty if it can."""
+        """Why the peer cannot run here; empty if it can."""
         gone = [name for name in self.needs if importlib.util.find_spec(name) is None]
         return f"{', '.join(gone)} is not installed" if gone else ""
 
     def version(self) -> str:
-        """Of what it measures."""
+        """The version of the measured library."""
         return version(self.distribution)
 
 
 OURS = "farref"
 RAW = "base"
-"""The same by raw messages, on our base: what references and calls cost on top is the ratio."""
+"""The same by raw messages on our base: the ratio is the cost of references and calls on top."""
 
 _SPECS = (
     Spec(OURS, "farref", "ours", "Ours", (), "farref", ours=True),

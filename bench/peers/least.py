@@ -1,9 +1,9 @@
-"""The least that a call can be in Python: what is left if nothing is counted and nothing can fail.
+"""The least possible call in Python: nothing is counted and nothing can fail.
 
 A function and its arguments are pickled, travel as one raw message on our base, and are unpickled
-and called; the result is pickled, travels back, and completes a future that is found by a number.
-There are no references, no threads that wait, no timeouts, no errors, no proofs that a message came
-once. So this is the floor of what `rpc_sync` can take, in this language on this base.
+and called. The result is pickled, travels back, and completes a future that is found by a number.
+There are no references, no waiting threads, no timeouts, no errors, and no check for duplicate
+messages. So this is the floor of `rpc_sync` in this language on this base.
 """
 
 # ruff: noqa: N802 (Thespian's method names; the classes say what they do)
@@ -24,7 +24,7 @@ from ..things import echo
 
 
 class Callee(Actor):
-    """Runs what it is sent."""
+    """Runs the functions sent to it."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -61,13 +61,13 @@ class Caller(Actor):
                 self.again()
 
     def again(self) -> None:
-        """One more call."""
+        """Make one more call."""
         self.waiting[self.left] = Future()
         self.send(self.callee, (self.left, pickle.dumps((echo, (self.left,)), 5)))
 
 
 class Least(Peer):
-    """See the module."""
+    """The least possible call."""
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
@@ -75,7 +75,6 @@ class Least(Peer):
         self.caller, self.callee = map(self.system.createActor, (Caller, Callee))
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.system.shutdown()
 
     def call(self, amount: int, _: int) -> float:

@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 
 class Counter(RefActor):
-    """Takes one-way messages, and says how many there were when it is asked."""
+    """Takes one-way messages, and tells their number on request."""
 
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
 
     def receiveMsg_int(self, _number: int, _sender: Any) -> None:  # noqa: N802 - Thespian's
-        """One more."""
+        """Count one more."""
         self.count += 1
 
     def receiveMsg_str(self, _question: str, sender: Any) -> None:  # noqa: N802 - Thespian's
-        """How many, and begin anew."""
+        """Answer the number, and begin anew."""
         self.send(sender, self.count)
         self.count = 0
 
 
 class Ours(RpcPeer):
-    """See the module."""
+    """farref as a peer."""
 
     def __init__(self, workers: int, *, spin: bool = True) -> None:
         super().__init__(workers)
@@ -50,7 +50,6 @@ class Ours(RpcPeer):
         self.started = 0
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.held.clear()
         self.system.shutdown()
 
@@ -94,7 +93,7 @@ class Ours(RpcPeer):
         return self._fetch(self._arrays(amount, point, frozen=True), added_up, point)
 
     def frozen_again(self, amount: int, point: int) -> float:
-        """Fetch one that was fetched before by the same reference."""
+        """Fetch one that the same reference fetched before."""
         (ref,) = self._arrays(1, point, frozen=True)
         ref.to_here()
         return self._fetch([ref] * amount, checked, point)
@@ -113,7 +112,7 @@ class Ours(RpcPeer):
     # ---- scaling
 
     def start_worker(self, amount: int, _: int) -> float:
-        """A further process that answers."""
+        """One more process, until it answers."""
         with Clock() as clock:
             more = []
             for _ in range(amount):
@@ -125,14 +124,14 @@ class Ours(RpcPeer):
         return clock.seconds
 
 
-# ---- what runs at the workers
+# ---- functions for the workers
 
 
 def make(number: int) -> list[RRef[Thing]]:
-    """References to as many new objects."""
+    """References to *number* new objects."""
     return [RRef(Thing()) for _ in range(number)]
 
 
 def link(left: int, names: list[str]) -> Any:
-    """A reference to what the other worker makes of the rest; at last a value."""
+    """A reference to the other worker's result for the remaining links; at the end a value."""
     return farref.remote(names[left % 2], link, (left - 1, names)) if left else 1

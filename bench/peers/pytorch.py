@@ -15,7 +15,7 @@ from ..things import Thing, added_up, array, checked
 from .rpc import B, RpcPeer
 
 PICKLED_BYTES = 100_000_000
-"""An array of more takes it a minute; once is enough."""
+"""PyTorch takes a minute for a larger array; once is enough."""
 
 
 def _options(folder: str) -> Any:
@@ -33,10 +33,10 @@ def _serve(rank: int, size: int, folder: str) -> None:
 
 
 class PyTorch(RpcPeer):
-    """See the module."""
+    """PyTorch as a peer."""
 
     def __init__(self, workers: int, *, tensors: bool = False) -> None:
-        """With *tensors* in place of arrays: it sends them without pickling."""
+        """With *tensors* in place of arrays: PyTorch sends them without pickling."""
         super().__init__(workers)
         self.api, self.make = rpc, make
         self.tensors = tensors
@@ -58,7 +58,6 @@ class PyTorch(RpcPeer):
         self.held: list[Any] = []
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.held.clear()
         rpc.shutdown(timeout=10)
         for process in self.processes:
@@ -77,7 +76,7 @@ class PyTorch(RpcPeer):
         return clock.seconds
 
     def value(self, amount: int, point: int) -> float:
-        """Fetch the same array of *point* bytes, which it keeps nothing of."""
+        """Fetch the same array of *point* bytes; PyTorch keeps no copy of it."""
         ref = self._array(point)
         with Clock() as clock:
             for _ in range(amount):
@@ -93,7 +92,7 @@ class PyTorch(RpcPeer):
         return clock.seconds
 
     def frozen(self, amount: int, point: int) -> float:
-        """As `value`: it knows nothing frozen, and copies."""
+        """As `value`: PyTorch has no frozen values, and copies."""
         if point > PICKLED_BYTES and not self.tensors:
             raise NotOffered("it copies, as what is not frozen, which took it long enough")
         return self.value(amount, point)
@@ -107,7 +106,7 @@ class PyTorch(RpcPeer):
         return ref
 
 
-# ---- what runs at the workers
+# ---- functions for the workers
 
 
 def tensor(size: int) -> Any:
@@ -116,15 +115,15 @@ def tensor(size: int) -> Any:
 
 
 def wait_for(ref: Any) -> None:
-    """At its owner: until the value is there."""
+    """At the owner: wait until the value is there."""
     ref.local_value()
 
 
 def make(number: int) -> list[Any]:
-    """References to as many new objects."""
+    """References to *number* new objects."""
     return [rpc.RRef(Thing()) for _ in range(number)]
 
 
 def link(left: int, names: list[str]) -> Any:
-    """A reference to what the other worker makes of the rest; at last a value."""
+    """A reference to the other worker's result for the remaining links; at the end a value."""
     return rpc.remote(names[left % 2], link, (left - 1, names)) if left else 1

@@ -1,6 +1,6 @@
-"""Raw messages between Thespian actors that come to the same: what the transport alone costs.
+"""Equivalent raw messages between Thespian actors: the cost of the transport alone.
 
-The driver is an actor, too, so no outside program is on the way. A call is a message and its
+The driver is an actor, too, so the messages pass no outside program. A call is a message and its
 answer. An object is an entry of a dictionary, a reference is the owner's address and a key; nobody
 counts or frees.
 """
@@ -25,7 +25,7 @@ STOCK_BYTES = 10_000_000
 
 
 class Partner(Actor):
-    """Answers; counts what is not to be answered; keeps values."""
+    """Answers calls; counts one-way messages; keeps values."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -71,7 +71,7 @@ class Driver(Actor):
                 if self.work in ("value", "value_read"):
                     self.look(value)
                 if self.work == "one_way" and self.left:
-                    self.left = 0  # it expects them now
+                    self.left = 0  # C expects them now
                     for number in range(self.amount):
                         self.send(self.c, ("one way", number))
                     return
@@ -82,7 +82,7 @@ class Driver(Actor):
                     self.finish()
 
     def prepare(self) -> None:
-        """Have B make what is asked for, before the clock runs."""
+        """Have B make the objects, before the clock runs."""
         if self.work in ("value", "value_read", "share_fetch"):
             self.send(self.b, ("make", 0, self.point))
         self.send(self.b, ("echo", "prepared"))
@@ -98,7 +98,7 @@ class Driver(Actor):
             self.again()
 
     def again(self) -> None:
-        """One more of the work."""
+        """Do the work once more."""
         match self.work:
             case "call":
                 self.send(self.b, ("echo", self.left))
@@ -161,7 +161,6 @@ class Raw(Peer):
         )
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.system.shutdown()
 
     def do(self, work: str, amount: int, point: int) -> float:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STORE_BYTES = 4 << 30
-"""Of its object store: a value of 1 GB is there twice for a moment."""
+"""The size of its object store: a value of 1 GB is there twice for a moment."""
 
 
 class Crew:
-    """Runs what the driver asks for."""
+    """Runs the driver's requests."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -32,15 +32,15 @@ class Crew:
         return number
 
     def touch(self, _refs: list[Any]) -> int:
-        """Be given a reference: inside a list, or Ray passes the value."""
+        """Take a reference, inside a list, or Ray passes the value."""
         return 1
 
     def fetch(self, refs: list[Any]) -> Any:
-        """Be given a reference, and fetch."""
+        """Take a reference, and fetch."""
         return ray.get(refs[0])
 
     def make(self, number: int) -> list[Any]:
-        """References to as many new objects, which this actor owns."""
+        """References to *number* new objects, which this actor owns."""
         return [ray.put(1) for _ in range(number)]
 
     def make_array(self, size: int) -> list[Any]:
@@ -48,11 +48,11 @@ class Crew:
         return [ray.put(array(size))]
 
     def count(self, refs: list[Any]) -> int:
-        """How many there are."""
+        """The number of references."""
         return len(refs)
 
     def keep(self, refs: list[Any]) -> None:
-        """Hold it beyond the call."""
+        """Hold the references beyond the call."""
         self.kept += refs
 
     def let_go(self) -> None:
@@ -60,7 +60,7 @@ class Crew:
         self.kept.clear()
 
     def link(self, left: int, workers: list[Any]) -> Any:
-        """A reference to what the other worker makes of the rest; at last a value."""
+        """A reference to the other worker's result for the remaining links; at the end a value."""
         return [workers[left % 2].link.remote(left - 1, workers)] if left else 1
 
     def resident(self) -> int:
@@ -72,7 +72,7 @@ Worker: Any = ray.remote(num_cpus=0)(Crew)
 
 
 class Ray(WeighedPeer):
-    """See the module."""
+    """Ray as a peer."""
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
@@ -89,7 +89,6 @@ class Ray(WeighedPeer):
         self.held: list[Any] = []
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self.held.clear()
         ray.shutdown()
 
@@ -121,7 +120,7 @@ class Ray(WeighedPeer):
     # ---- references
 
     def share(self, amount: int, _: int) -> float:
-        """A reference of the driver's to B's object, in a call to C."""
+        """A reference of the driver to B's object, in a call to C."""
         return self._share(self.c.touch, amount)
 
     def share_fetch(self, amount: int, _: int) -> float:
@@ -136,7 +135,7 @@ class Ray(WeighedPeer):
         return clock.seconds
 
     def references(self, amount: int, point: int) -> float:
-        """*point* references of the driver's to B's objects, in one call to C."""
+        """*point* references of the driver to B's objects, in one call to C."""
         refs = ray.get(self.b.make.remote(point))
         with Clock() as clock:
             for _ in range(amount):
@@ -147,7 +146,7 @@ class Ray(WeighedPeer):
         return clock.seconds
 
     def create_drop(self, amount: int, _: int) -> float:
-        """Results that are let go of, until a later call is answered; it frees them here."""
+        """Results that are dropped, until a later call is answered; that call frees them here."""
         with Clock() as clock:
             for number in range(amount):
                 self.b.echo.remote(number)
@@ -175,7 +174,7 @@ class Ray(WeighedPeer):
         return self._fetch(self._arrays(amount, point), added_up, point)
 
     frozen = value
-    """All its values are."""
+    """All of Ray's values are frozen."""
     frozen_read = value_read
 
     def frozen_again(self, amount: int, point: int) -> float:
@@ -204,7 +203,7 @@ class Ray(WeighedPeer):
         return self.share(amount, point)
 
     def holders(self, amount: int, _: int) -> float:
-        """One object that every worker is given, and keeps, and drops; when it goes is not seen."""
+        """One object that every worker gets, keeps and drops; its freeing cannot be observed."""
         with Clock() as clock:
             for _ in range(amount):
                 refs = ray.get(self.b.make.remote(1))
@@ -214,7 +213,6 @@ class Ray(WeighedPeer):
         return clock.seconds
 
     def grown(self, amount: int) -> tuple[int, int]:
-        """See `WeighedPeer.grown`."""
         warm = ray.get(self.b.make.remote(100))
         before = resident(), ray.get(self.b.resident.remote())
         refs = ray.get(self.b.make.remote(amount))
@@ -223,7 +221,7 @@ class Ray(WeighedPeer):
         return after[0] - before[0], after[1] - before[1]
 
     def start_worker(self, amount: int, _: int) -> float:
-        """A further process that answers."""
+        """One more process, until it answers."""
         with Clock() as clock:
             more = []
             for _ in range(amount):

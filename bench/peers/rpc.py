@@ -1,6 +1,6 @@
-"""The work of peers that have the interface of PyTorch RPC: PyTorch itself, and farref.
+"""The work of peers with the interface of PyTorch RPC: PyTorch itself, and farref.
 
-It is the same because it is the same text.
+Both run the same code.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ..things import Thing, echo, live
 
 B, C = "W0", "W1"
 kept: list[Any] = []
-"""What this process, a worker, holds beyond its calls."""
+"""The references that this worker process holds beyond its calls."""
 
 
 class RpcPeer(WeighedPeer):
     """A peer with `rpc_sync`, `rpc_async` and `remote`."""
 
     api: Any
-    """The module that has them."""
+    """The module with these functions."""
     make: Callable[[int], list[Any]]
-    """At a worker: references to as many new objects."""
+    """At a worker: references to that many new objects."""
     names: list[str]
     held: list[Any]
 
@@ -61,7 +61,7 @@ class RpcPeer(WeighedPeer):
         return clock.seconds
 
     def share(self, amount: int, _: int) -> float:
-        """A reference of the program's to B's object, in a call to C."""
+        """A reference of the program to B's object, in a call to C."""
         return self._share(touch, amount)
 
     def share_fetch(self, amount: int, _: int) -> float:
@@ -77,7 +77,7 @@ class RpcPeer(WeighedPeer):
         return clock.seconds
 
     def references(self, amount: int, point: int) -> float:
-        """*point* references of the program's to B's objects, in one call to C."""
+        """*point* references of the program to B's objects, in one call to C."""
         refs = self.api.rpc_sync(B, self.make, (point,))
         with Clock() as clock:
             for _ in range(amount):
@@ -88,7 +88,7 @@ class RpcPeer(WeighedPeer):
         return clock.seconds
 
     def create_drop(self, amount: int, _: int) -> float:
-        """Objects made at B and let go of, until the last is freed."""
+        """Objects made at B and dropped, until the last is freed."""
         with Clock() as clock:
             for _ in range(amount):
                 self.api.remote(B, Thing)
@@ -109,7 +109,7 @@ class RpcPeer(WeighedPeer):
         return self.share(amount, point)
 
     def holders(self, amount: int, _: int) -> float:
-        """One object that every worker is given, and keeps, and drops, until it is freed."""
+        """One object that every worker gets, keeps and drops, until it is freed."""
         with Clock() as clock:
             for _ in range(amount):
                 ref = self.api.remote(B, Thing)
@@ -122,7 +122,6 @@ class RpcPeer(WeighedPeer):
         return clock.seconds
 
     def grown(self, amount: int) -> tuple[int, int]:
-        """See `WeighedPeer.grown`."""
         warm = self.api.rpc_sync(B, self.make, (100,))
         before = resident(), self.api.rpc_sync(B, resident)
         refs = self.api.rpc_sync(B, self.make, (amount,))
@@ -131,26 +130,26 @@ class RpcPeer(WeighedPeer):
         return after[0] - before[0], after[1] - before[1]
 
 
-# ---- what runs at the workers
+# ---- functions for the workers
 
 
 def touch(_ref: Any) -> int:
-    """Be given a reference."""
+    """Take a reference."""
     return 1
 
 
 def fetch(ref: Any) -> Any:
-    """Be given a reference, and fetch."""
+    """Take a reference, and fetch."""
     return ref.to_here()
 
 
 def count(refs: list[Any]) -> int:
-    """How many there are."""
+    """The number of references."""
     return len(refs)
 
 
 def keep(ref: Any) -> None:
-    """Hold it beyond the call."""
+    """Hold the reference beyond the call."""
     kept.append(ref)
 
 

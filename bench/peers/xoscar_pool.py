@@ -1,6 +1,6 @@
 """Xoscar: this process holds the main pool, its workers are sub-pools, each a process.
 
-Its references are to actors only, and nobody counts them. So an object is an actor here, which is
+Its references point to actors only, and nobody counts them. So an object is an actor here, and is
 destroyed by hand.
 """
 
@@ -20,7 +20,7 @@ MOST_ACTORS = 1_000
 
 
 class Worker(xo.Actor):
-    """Runs what the program asks for."""
+    """Runs the program's requests."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,19 +32,19 @@ class Worker(xo.Actor):
         return number
 
     async def touch(self, _ref: Any) -> int:
-        """Be given a reference."""
+        """Take a reference."""
         return 1
 
     async def fetch(self, ref: Any) -> Any:
-        """Be given a reference, and fetch."""
+        """Take a reference, and fetch."""
         return await ref.get()
 
     async def count(self, refs: list[Any]) -> int:
-        """How many there are."""
+        """The number of references."""
         return len(refs)
 
     async def keep(self, ref: Any) -> None:
-        """Hold it beyond the call."""
+        """Hold the reference beyond the call."""
         self.kept.append(ref)
 
     async def let_go(self) -> None:
@@ -56,13 +56,13 @@ class Worker(xo.Actor):
         self.count_received += 1
 
     async def received(self) -> int:
-        """How many there were; begins anew."""
+        """The number of messages since the last question."""
         got, self.count_received = self.count_received, 0
         return got
 
 
 class Object(xo.Actor):
-    """An object, as far as Xoscar has any."""
+    """Xoscar's nearest thing to an object."""
 
     def __init__(self, size: int = 0) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Object(xo.Actor):
 
 
 class Xoscar(Peer):
-    """See the module."""
+    """Xoscar as a peer."""
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
@@ -95,11 +95,9 @@ class Xoscar(Peer):
         self.b, self.c = self.crew[0], self.crew[1]
 
     def close(self) -> None:
-        """See `Peer.close`."""
         self._run(self.pool.stop())
 
     def do(self, work: str, amount: int, point: int) -> float:
-        """See `Peer.do`."""
         method = getattr(self, f"_{work}", None)
         if method is None:
             raise NotOffered("its references are to actors, and nobody counts them")
@@ -199,7 +197,7 @@ class Xoscar(Peer):
         return clock.seconds
 
     _frozen = _frozen_again = _value
-    """It knows nothing frozen, and copies."""
+    """Xoscar has no frozen values, and copies."""
     _frozen_read = _value_read
 
     async def _holders(self, amount: int, _: int) -> float:

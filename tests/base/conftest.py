@@ -19,13 +19,13 @@ def no_socket_left() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shared_system(no_socket_left: None) -> Iterator[ActorSystem]:
-    """One system for the tests of a module that leave it as it is."""
+    """One system for a module's tests that do not change it."""
     with running() as started:
         yield started
 
 
 @pytest.fixture
 def system(shared_system: ActorSystem) -> Iterator[ActorSystem]:
-    """A context of the shared system that hears nothing of former tests."""
+    """A context of the shared system that gets no messages of former tests."""
     with shared_system.private() as context:
         yield context

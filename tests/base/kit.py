@@ -34,13 +34,13 @@ from farref.actors.base.addresses import Address
 from farref.actors.base.framing import DATA, HEADER
 
 KEY = hashlib.sha256(b"the key of the tests").digest()
-PATIENCE = 20.0  # seconds that a test waits for what should take milliseconds
+PATIENCE = 20.0  # seconds that a test waits for an event that should come in milliseconds
 ME = Address("x-stranger", "", "127.0.0.1", 9)
 
 
 @contextlib.contextmanager
 def running(**options: Any) -> Iterator[ActorSystem]:
-    """A system of one's own, shut down at the end."""
+    """A system for one test, shut down at the end."""
     system = ActorSystem(systemBase=system_base(**options), transientUnique=True)
     try:
         yield system
@@ -58,19 +58,19 @@ def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> N
 
 
 def sockets() -> list[str]:
-    """What lies in the directory of sockets, but for what stays there for ever."""
+    """The contents of the directory of sockets, without the files that always stay there."""
     stay = {"lock", "key", "thespian.log"}
     names = (p.name for p in places.private_directory().iterdir())
     return sorted(n for n in names if n not in stay and not n.endswith(".json"))
 
 
 def connections(process: psutil.Process, kind: str = "inet") -> set[tuple[Any, Any]]:
-    """The addresses of both ends of each socket of *process*; none at the other: it listens."""
+    """The addresses of both ends of each socket of *process*; a listener has no other end."""
     return {(each.laddr, each.raddr) for each in process.net_connections(kind)}
 
 
 def free_port(host: str) -> int:
-    """A port of *host*'s on which nobody listens at this moment."""
+    """A port of *host* without a listener at this moment."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
@@ -84,7 +84,7 @@ def alive(pid: int) -> bool:
 
 
 class Sizer(Actor):
-    """Says how many bytes an array has, and what the last one is."""
+    """Tells the number of bytes of an array, and the last byte."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         if not isinstance(message, ActorSystemMessage):
@@ -92,7 +92,7 @@ class Sizer(Actor):
 
 
 class Echo(Actor):
-    """Sends back what it gets; ``"pid"`` gets its process id."""
+    """Sends back its messages; ``"pid"`` gets its process id."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         if isinstance(message, str) and message == "pid":
@@ -102,7 +102,7 @@ class Echo(Actor):
 
 
 class Parent(Actor):
-    """Creates children, and tells what became of them."""
+    """Creates children, and tells their ends."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -125,7 +125,7 @@ class Parent(Actor):
 
 
 class Introducer(Actor):
-    """Sends addresses that are not known yet (the admin creates those), then more."""
+    """Sends addresses that are not known yet (the admin creates those), then more messages."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         if isinstance(message, ActorAddress):
@@ -148,7 +148,7 @@ class Stuck(Actor):
 
 
 class Collector(Actor):
-    """Keeps what it gets until asked for it; counts as handled what it returned from."""
+    """Keeps its messages until asked for them; counts the handlers that returned."""
 
     def __init__(self) -> None:
         self.got: list[Any] = []
@@ -189,7 +189,7 @@ class Sender(Actor):
 
 
 class Duelist(Actor):
-    """Floods an opponent from within one handler, and counts what comes back."""
+    """Floods an opponent from within one handler, and counts the answers."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -257,7 +257,7 @@ class Waker(Actor):
 
 
 class Watcher(Actor):
-    """Watches a pipe that it writes to when told."""
+    """Watches a pipe, and writes to it when told."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
         if message == "go":
@@ -282,7 +282,7 @@ def _break(reason: str) -> None:
 
 
 class OnHostB(Echo):
-    """Only where the capability ``B`` is."""
+    """An actor that needs the capability ``B``."""
 
     @staticmethod
     def actorSystemCapabilityCheck(capabilities: dict[str, Any], _: object) -> bool:
@@ -290,7 +290,7 @@ class OnHostB(Echo):
 
 
 def program() -> None:
-    """Start a system with an actor and a child, say who they are, and wait to be killed."""
+    """Start a system with an actor and a child, print their ids, and wait to be killed."""
     options: dict[str, Any] = {"start_method": sys.argv[2]}
     if "--orphan" in sys.argv:
         options["die_with_parent"] = False

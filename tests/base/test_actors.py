@@ -1,4 +1,4 @@
-"""What an actor can do: create, send, exit, wake up, watch; on our base, in real processes."""
+"""The abilities of an actor: create, send, exit, wake up, watch; on our base, in real processes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_messages_of_every_size(system: ActorSystem) -> None:
 
 @pytest.mark.slow
 def test_a_message_of_gigabytes(system: ActorSystem) -> None:
-    """Of more bytes than 31 bits count: it takes ten seconds, and 7 GB of memory."""
+    """It has more bytes than 31 bits can count: it takes ten seconds, and 7 GB of memory."""
     sizer = system.createActor(Sizer)
     array = np.zeros((1 << 31) + (1 << 28), np.uint8)
     array[-1] = 7
@@ -130,7 +130,7 @@ def test_what_was_handled_and_acknowledged_is_no_dead_letter(system: ActorSystem
     assert system.ask(sender, (victim, 1000, ""), PATIENCE) == "sent"
     eventually(lambda: len(system.ask(victim, "report", PATIENCE)) == 1000)
     pid = system.ask(victim, "pid", PATIENCE)
-    system.tell(victim, ActorExitRequest())  # acknowledges all it handled as it leaves
+    system.tell(victim, ActorExitRequest())  # as it leaves, it acknowledges all that it handled
     eventually(lambda: not alive(pid))
     numbers = {m[0] for m in system.ask(handler, "report", PATIENCE) if isinstance(m, tuple)}
     assert not numbers
@@ -220,7 +220,7 @@ def test_the_admin_is_known(shared_system: ActorSystem) -> None:
 
 
 class Lingering(Actor):
-    """Takes its time to exit, and counts children of its class that have exited."""
+    """Takes its time to exit, and counts the children of its class that have exited."""
 
     def __init__(self) -> None:
         super().__init__()

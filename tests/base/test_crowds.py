@@ -1,4 +1,4 @@
-"""Crowds of strangers on the TCP port: they keep nobody out, and nobody waiting."""
+"""Crowds of strangers on the TCP port: they keep no peer out, and no peer waiting."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_the_slow_are_hung_up_on_and_do_not_shut_others_out(
     slow = [dial(port) for _ in range(20)]  # four times the limit
     try:
         for stranger in slow:
-            with contextlib.suppress(OSError):  # it took us so long that we are hung up on
+            with contextlib.suppress(OSError):  # it took us so long that the other end hung up
                 stranger.sendall(MAGIC[:3])
         assert serves(system)
         deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:  # one byte now and then does not buy time
+        while time.monotonic() < deadline:  # single bytes do not buy time
             try:
                 slow[0].sendall(MAGIC[3:4])
             except OSError:
@@ -75,7 +75,7 @@ def test_the_slow_are_hung_up_on_and_do_not_shut_others_out(
 
 @contextlib.contextmanager
 def crowd(port: int, size: int, word: bytes = b"") -> Iterator[list[socket.socket]]:
-    """Strangers who connect, say *word*, and stay until nobody is patient any more."""
+    """Strangers who connect, say *word*, and stay until all patience is over."""
     with contextlib.ExitStack() as stay:
         strangers = [stay.enter_context(dial(port)) for _ in range(size)]
         for stranger in strangers:
@@ -86,7 +86,7 @@ def crowd(port: int, size: int, word: bytes = b"") -> Iterator[list[socket.socke
 
 @pytest.fixture
 def patient() -> Iterator[tuple[ActorSystem, int]]:
-    """A system whose strangers may stay: who waits for one of them to go, waits for ever."""
+    """A system that lets strangers stay: a peer waiting for one to leave would wait for ever."""
     port = free_port("127.0.0.1")
     options = {"host": "127.0.0.1", "port": port, "key": KEY, "convention": f"127.0.0.1:{port}"}
     with running(**options, limits=Limits(handshake_timeout=1000)) as system:
@@ -96,7 +96,7 @@ def patient() -> Iterator[tuple[ActorSystem, int]]:
 @pytest.mark.parametrize("word", [b"", MAGIC + b"K" + bytes(NONCE)], ids=["silent", "halfway"])
 @pytest.mark.parametrize("size", [64, 1000])
 def test_a_crowd_keeps_nobody_out(patient: tuple[ActorSystem, int], size: int, word: bytes) -> None:
-    """Neither who knocks, nor another host that joins and sends."""
+    """A program that knocks still gets in, and so does another host that joins and sends."""
     system, port = patient
     options = {"host": "127.0.0.3", "port": free_port("127.0.0.3"), "key": KEY}
     with enough_descriptors(size), crowd(port, size, word):
@@ -107,7 +107,7 @@ def test_a_crowd_keeps_nobody_out(patient: tuple[ActorSystem, int], size: int, w
 
 
 def test_who_is_crowded_out_learns_why(patient: tuple[ActorSystem, int]) -> None:
-    """Of many more strangers than there is room for, the first are told, and hung up on."""
+    """Far more strangers come than there is room for: the first ones are told, and hung up on."""
     _, port = patient
     most = Limits().max_handshakes
     with crowd(port, most + 3) as strangers:
@@ -124,7 +124,7 @@ def test_who_is_crowded_out_learns_why(patient: tuple[ActorSystem, int]) -> None
 
 
 def test_a_port_that_lets_nobody_in_is_named() -> None:
-    """A joiner tries again, and says in the end that the port is crowded."""
+    """A joiner tries again, and reports in the end that the port is crowded."""
     with socket.create_server(("127.0.0.9", 0)) as server:
 
         def refuse() -> None:
@@ -163,7 +163,7 @@ def test_who_crowds_the_port_keeps_nobody_of_this_host_waiting() -> None:
     port = free_port("127.0.0.1")
     limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5)
     with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
-        crowd = [dial(port) for _ in range(20)]  # who stay until nobody is patient any more
+        crowd = [dial(port) for _ in range(20)]  # they stay until all patience is over
         try:
             with system.private() as newcomer:
                 assert serves(newcomer)

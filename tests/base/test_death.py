@@ -1,4 +1,4 @@
-"""Whoever is killed, nothing of the system is left: no process, no socket."""
+"""After the kill of any process nothing of the system is left: no process, no socket."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_admin_is_killed() -> None:
     with started("beheaded", "fork") as (program, pids):
         os.kill(pids[2], signal.SIGKILL)
         eventually(lambda: not any(map(alive, pids)))
-        program.kill()  # its own sockets are swept by the next one to start a system
+        program.kill()  # the next program that starts a system sweeps its sockets
         program.wait(PATIENCE)
         with running():
             pass
@@ -88,7 +88,7 @@ def test_a_system_may_outlive_its_program() -> None:
 
 
 def keeper_of(admin: int) -> int:
-    """The keeper: it was forked by the admin, and leads a session of its own."""
+    """The keeper: the admin forked it, and it leads a session of its own."""
     (keeper,) = [p.pid for p in psutil.Process(admin).children() if os.getsid(p.pid) == p.pid]
     return keeper
 

@@ -1,7 +1,7 @@
-"""Our own base without what only Linux has: its features are switched off, alone and together.
+"""Our own base without Linux's own features, which are switched off alone and together.
 
-That stands for macOS and the BSDs, none of which was tried.  ``make elsewhere`` runs more of the
-tests like this.
+This stands for macOS and the BSDs, on which the base was never tried. ``make elsewhere`` runs more
+of the tests like this.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ SMOKE = """
 def test_a_system_runs_without(without: str, peereid: str) -> None:
     done = run(SMOKE, without, peereid)
     assert (done.stdout, done.returncode) == ("it has died\n", 0), done.stderr
-    [line] = done.stderr.splitlines()  # the log's: the death is the one thing to warn of
+    [line] = done.stderr.splitlines()  # the log's line: the death is the only warning
     assert "A is gone: killed by SIGKILL" in line
 
 
 def test_a_killed_program_leaves_no_process(peereid: str) -> None:
-    """The keeper notices without pidfds, too."""
+    """The keeper notices the kill without pidfds, too."""
     env = {**os.environ, features.SWITCH: "all", "LD_PRELOAD": peereid}
     command = [sys.executable, "-m", "tests.base.kit", "elsewhere", "fork"]
     with subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
@@ -92,7 +92,7 @@ def test_a_killed_program_leaves_no_process(peereid: str) -> None:
 
 @pytest.mark.long
 def test_the_tests_of_the_base_pass(peereid: str) -> None:
-    """Those of death and of actors; the others by ``make elsewhere``."""
+    """The tests of death and of actors; ``make elsewhere`` runs the others."""
     env = {**os.environ, features.SWITCH: "all", "LD_PRELOAD": peereid}
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "tests/base/test_actors.py"]
     done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -119,7 +119,7 @@ NO_DEFAULT = """
 
 
 def test_there_is_no_default_where_peers_are_not_known() -> None:
-    """Nobody listens on every interface unless it was asked for by name."""
+    """Nothing listens on every interface unless the caller names that address."""
     done = run(NO_DEFAULT, "peercred,peereid")
     assert (done.stderr, done.returncode) == ("", 0)
     first, second, third = done.stdout.splitlines()

@@ -1,4 +1,4 @@
-"""Frames survive every way in which a stream can be cut into pieces."""
+"""Frames survive every way of cutting a stream into pieces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def on_the_wire(*messages: object, kind: int = DATA) -> bytes:
 
 
 def received(decoder: FrameDecoder, data: bytes, sizes: list[int]) -> list[Frame]:
-    """Feed *data* in pieces of *sizes*, directly into memory where the decoder asks for it."""
+    """Feed *data* in pieces of *sizes*, directly into the decoder's memory if it asks for that."""
     frames: list[Frame] = []
     rest = memoryview(data)
     pieces = iter(sizes)

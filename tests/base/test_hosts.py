@@ -1,4 +1,4 @@
-"""Several hosts: two loopback addresses, between which only TCP is used."""
+"""Several hosts: two loopback addresses that use only TCP between them."""
 
 from __future__ import annotations
 

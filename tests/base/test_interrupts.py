@@ -1,4 +1,4 @@
-"""Signal handlers while the main thread runs the loop: held up, run afterwards, put back."""
+"""Signal handlers while the main thread runs the loop: delayed, run afterwards, put back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def poller() -> Iterator[Poller]:
 
 @pytest.fixture
 def came() -> Iterator[list[int]]:
-    """The signals of which a handler of ours for SIGALRM was told."""
+    """The signals that reached our handler for SIGALRM."""
     told: list[int] = []
     before = signal.signal(signal.SIGALRM, lambda number, _: told.append(number))
     yield told

@@ -1,4 +1,4 @@
-"""Which keys are taken, from bytes and from files; what others may know or guess is refused."""
+"""The accepted keys, from bytes and from files; keys that others may know or guess are refused."""
 
 from __future__ import annotations
 

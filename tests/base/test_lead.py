@@ -1,4 +1,4 @@
-"""Who runs the loop: the resident, a guest that waits, the aide that does short work."""
+"""The thread that runs the loop: the resident, a waiting guest, or the aide for short work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ A_WHILE = 0.05
 
 
 class Endpoint:
-    """A transport with a resident, and what its handler was given, in which thread."""
+    """A transport with a resident; it records the messages and threads of its handler."""
 
     def __init__(self, system: ActorSystem, context: Any) -> None:
         self.system = system
@@ -52,14 +52,14 @@ class Endpoint:
         return bool(envelope.message != "the end")
 
     def tell(self, message: object) -> None:
-        """From the program, by its own transport."""
+        """Send from the program, by its own transport."""
         self.system.tell(self.transport.myAddress, message)
 
     def messages(self) -> list[Any]:
         return [message for message, _ in self.came]
 
     def by(self, message: object) -> int:
-        """The thread that was given *message*."""
+        """The thread that handled *message*."""
         eventually(lambda: message in self.messages())
         thread: int = dict(self.came)[message]
         return thread
@@ -76,7 +76,7 @@ def here() -> Iterator[Endpoint]:
 
 
 def while_led(here: Endpoint, work: Callable[[], object]) -> threading.Thread:
-    """Have *work* done by another thread, once the calling one leads."""
+    """Have another thread do *work*, once the calling one leads."""
     guest = threading.get_ident()
 
     def do() -> None:
@@ -95,7 +95,7 @@ def test_a_guest_is_given_what_it_waits_for(here: Endpoint) -> None:
     assert here.loop.lead(lambda: "for the guest" in here.messages(), PATIENCE)
     assert here.by("for the guest") == threading.get_ident()
     telling.join()
-    here.tell("after")  # and nobody leads
+    here.tell("after")  # and no thread leads
     assert here.by("after") == here.resident.ident
 
 
@@ -141,7 +141,7 @@ def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
 
 
 def test_many_threads_wait_at_once(here: Endpoint) -> None:
-    """Whoever leads, each gets its message: the lead passes from thread to thread."""
+    """Each waiting thread gets its message: the lead passes from thread to thread."""
     came: dict[Any, threading.Event] = {
         (n, k): threading.Event() for n in range(6) for k in range(99)
     }
@@ -171,9 +171,9 @@ def test_the_end_comes_while_a_guest_leads(here: Endpoint) -> None:
     assert not here.loop.lead(lambda: False, PATIENCE)
     telling.join()
     here.resident.join(PATIENCE)
-    assert not here.resident.is_alive()  # it returns what the guest found out
+    assert not here.resident.is_alive()  # the resident returns the guest's result
     assert len(here.returned) == 1
-    assert not here.loop.lead(lambda: True, PATIENCE)  # there is no resident to do it for
+    assert not here.loop.lead(lambda: True, PATIENCE)  # no resident is left to lead for
 
 
 def test_the_run_is_aborted_while_a_guest_leads(here: Endpoint) -> None:
@@ -211,7 +211,7 @@ def test_an_interrupt_of_a_guest_is_its_own(here: Endpoint) -> None:
 
 
 def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Endpoint) -> None:
-    """A handler that finds no room on its stack fails, and what it was given is lost."""
+    """A handler without room on its stack fails, and loses its message."""
 
     def dive(levels: int) -> bool:
         return dive(levels - 1) if levels else here.loop.lead(lambda: True, PATIENCE)
@@ -224,7 +224,7 @@ def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Endpoint) -> None
 def test_what_a_finalizer_sends_just_before_the_sleep(
     here: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The collector runs anywhere, also between the last look and the sleep."""
+    """The collector runs at any point, also between the last look and the sleep."""
     left = ["of a finalizer"]
     timeout = RunLoop._timeout
 
@@ -243,7 +243,7 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
 
 
 class Jobs:
-    """Work that messages leave, and who did it."""
+    """The work that messages leave, and the threads that did it."""
 
     def __init__(self) -> None:
         self.left: deque[Callable[[], object]] = deque()
@@ -266,7 +266,7 @@ class Jobs:
 
 @contextmanager
 def stuck() -> Iterator[threading.Event]:
-    """An event for which work waits; it is set at the end at the latest."""
+    """An event that work waits for; the end of the test sets it at the latest."""
     release = threading.Event()
     try:
         yield release
@@ -276,7 +276,7 @@ def stuck() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def jobs(here: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    monkeypatch.setattr(lead, "PATIENCE", 0.3)  # on a busy machine an aide may get up late
+    monkeypatch.setattr(lead, "PATIENCE", 0.3)  # on a busy machine an aide may wake late
     made = Jobs()
     here.handle = lambda message: made.left.append(message) if callable(message) else None
     here.loop.work(made)
@@ -284,13 +284,13 @@ def jobs(here: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Jobs:
 
 
 class Brief:
-    """A message that leaves work which is done at once."""
+    """A message that leaves short work."""
 
     def __call__(self) -> None: ...
 
 
 class Long:
-    """One that leaves work which waits for an event of this process."""
+    """A message that leaves work that waits for an event of this process."""
 
     release: threading.Event
 
@@ -301,7 +301,7 @@ class Long:
 def test_the_aide_receives_and_does_the_work(
     here: Endpoint, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lead, "PATIENCE", PATIENCE)  # however late it gets up
+    monkeypatch.setattr(lead, "PATIENCE", PATIENCE)  # however late it wakes
     for count in range(1, 20):
         here.tell(Brief())
         eventually(lambda: len(jobs.done) == count)  # noqa: B023 (asked in this turn only)
@@ -319,13 +319,13 @@ def test_long_work_holds_up_no_message(here: Endpoint, jobs: Jobs) -> None:
         for number in range(5):
             here.tell(number)
             assert here.by(number) == here.resident.ident
-        here.tell(Brief())  # others do this one
+        here.tell(Brief())  # other threads do this one
         eventually(lambda: jobs.dispersed == 1)
         assert not jobs.done
     eventually(lambda: len(jobs.done) == 1)
 
     def free_again() -> bool:
-        here.tell(Brief())  # others do it if the aide gets up late
+        here.tell(Brief())  # other threads do it if the aide wakes late
         return len(jobs.done) > 1
 
     eventually(free_again)
@@ -355,7 +355,7 @@ def test_work_while_a_guest_leads_is_done_by_others(here: Endpoint, jobs: Jobs) 
 
 def test_a_guest_takes_over_from_the_aide_and_gives_back(here: Endpoint, jobs: Jobs) -> None:
     for turn in range(5):
-        here.tell(Brief())  # others do it if the aide gets up late
+        here.tell(Brief())  # other threads do it if the aide wakes late
         eventually(lambda: len(jobs.done) + jobs.dispersed == turn + 1)  # noqa: B023 (asked in this turn only)
         here.tell(turn)
         assert here.loop.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023 (asked in this turn only)
@@ -373,7 +373,7 @@ def test_the_end_comes_while_work_goes_on(here: Endpoint, jobs: Jobs) -> None:
 
 
 def test_the_aide_waits_within_work(here: Endpoint, jobs: Jobs) -> None:
-    """A function that waits for a message, which another message brings work before."""
+    """A function waits for a message, and another message brings new work before that."""
     inner: list[bool] = []
 
     class Waiting:

@@ -1,4 +1,4 @@
-"""The directory of sockets is ours alone, and what the dead leave in it is swept."""
+"""The directory of sockets is ours alone, and sockets of dead processes are swept."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make what i
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The temporary directory, as it is on a machine with several users."""
+    """The temporary directory, as on a machine with several users."""
     directory = short(tmp_path)
     tmp_path.chmod(0o1777)
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
@@ -119,7 +119,7 @@ def test_a_name_that_another_user_took_is_passed_over(temporary: Path, kind: str
         case _:
             taken.touch()
     os.chown(taken, OTHER, -1, follow_symlinks=False)
-    bait = temporary / f"{taken.name}-0"  # sorts before any that we make
+    bait = temporary / f"{taken.name}-0"  # sorts before any of ours
     bait.mkdir(mode=0o700)
     os.chown(bait, OTHER, -1)
     found = places.private_directory()
@@ -149,7 +149,7 @@ def test_a_system_there_is_found_by_its_name(temporary: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o777, 0o775])
 def test_a_directory_that_others_could_replace_is_passed_over(temporary: Path, mode: int) -> None:
-    """They may write in the one above it, where no sticky bit keeps them from renaming."""
+    """Others may write in its parent, where no sticky bit prevents a rename."""
     parent = temporary / "above"
     parent.mkdir()
     parent.chmod(mode)
@@ -180,7 +180,7 @@ def test_a_directory_below_another_users_is_passed_over(
 
 
 def test_our_own_mistake_is_an_error(temporary: Path) -> None:
-    """A directory of ours that others may enter is not passed over: we can mend it."""
+    """Our own directory, open to others, is not passed over: we can repair it."""
     (temporary / f"farref-{os.getuid()}").mkdir(mode=0o755)
     with pytest.raises(UnsafeDirectory, match="0755"):
         places.private_directory()
@@ -208,7 +208,7 @@ LOGS = """
 def test_thespians_log_is_in_our_directory(
     temporary: Path, start: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the temporary one, another user may have made a link of its name."""
+    """In the temporary directory another user may have made a link of that name."""
     monkeypatch.delenv(places.THESPIAN_LOG, raising=False)
     monkeypatch.setenv("THESPLOG_THRESHOLD", "INFO")  # else farref keeps it quiet
     victim = temporary / "victim"
@@ -258,7 +258,7 @@ def test_the_loopback_key_is_made_once_and_ours(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("torn", [b"", b"half of"])
 def test_a_torn_loopback_key_is_made_anew(tmp_path: Path, torn: bytes) -> None:
-    """By an empty one, every user of this host would be let in."""
+    """An empty key would let in every user of this host."""
     directory = short(tmp_path)
     (tmp_path / "key").write_bytes(torn)
     key = shared_key(None, "127.0.0.1", directory)

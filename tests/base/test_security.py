@@ -1,4 +1,4 @@
-"""Strangers on the TCP port: nothing they send is unpickled, and they disturb nobody."""
+"""Strangers on the TCP port: nothing of theirs is unpickled, and they disturb no peer."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def port() -> int:
 
 @pytest.fixture(scope="module")
 def earlier() -> set[tuple[Any, Any]]:
-    """The connections of this process before the system starts: a library of an earlier test's."""
+    """The connections of this process before the system starts, by an earlier test's library."""
     return connections(psutil.Process())
 
 
@@ -75,7 +75,7 @@ def guarded(
 
 @pytest.fixture
 def trap(tmp_path: Path) -> Path:
-    """A file that exists as soon as somebody unpickles :func:`bomb`."""
+    """A file that exists as soon as any process unpickles :func:`bomb`."""
     return tmp_path / "exploded"
 
 
@@ -133,7 +133,7 @@ def test_a_recorded_session_cannot_be_replayed(guarded: ActorSystem, port: int, 
 
 
 def test_who_has_the_key_gets_in(guarded: ActorSystem, port: int, trap: Path) -> None:
-    """The counterpart that shows that the others failed for the right reason."""
+    """The counterpart, which shows that the others failed for the right reason."""
     dialler = Dialler(f"127.0.0.1:{port}", ME, KEY, os.urandom(NONCE))
     with dial(port) as friend:
         friend.sendall(dialler.opening)
@@ -142,14 +142,14 @@ def test_who_has_the_key_gets_in(guarded: ActorSystem, port: int, trap: Path) ->
 
 
 class Relay:
-    """A stranger between the hosts: passes on what comes to an address of its own, and back."""
+    """A stranger between the hosts: it passes bytes on from its own address, and back."""
 
     def __init__(self, to: tuple[str, int], port: int) -> None:
         self._to = to
         self._server = socket.create_server(("127.0.0.9", port))
         self.address = self._server.getsockname()
         self.heard = b""
-        """Of those who dialled."""
+        """The bytes of the diallers."""
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 
@@ -178,7 +178,7 @@ class Relay:
 
 @pytest.mark.parametrize("to", ["the admin of another host", "an actor"])
 def test_a_relay_is_refused(guarded: ActorSystem, port: int, to: str) -> None:
-    """Who dials one address is not led to another one, though it has the same key and port."""
+    """A dialler of one address is not led to another one with the same key and port."""
     target = port if to == "the admin of another host" else actor_port(guarded)[1]
     relay = Relay(("127.0.0.1", target), target)
     host, at = relay.address
@@ -191,7 +191,7 @@ def test_a_relay_is_refused(guarded: ActorSystem, port: int, to: str) -> None:
 
 
 def test_messages_are_not_relayed(guarded: ActorSystem, port: int) -> None:
-    """What is sent to one address does not reach another one."""
+    """A message to one address does not reach another one."""
     relay = Relay(("127.0.0.1", port), port)
     host, at = relay.address
     transport = guarded._systemBase.transport
@@ -217,7 +217,7 @@ def test_who_dials_a_name_of_the_address_gets_in(
 def test_another_address_of_the_same_machine_is_another_one(
     guarded: ActorSystem, port: int
 ) -> None:
-    """A system listens at its own address alone, and nobody else is led there."""
+    """A system listens at its own address alone, and no dialler of another address is led there."""
     with pytest.raises(NoSuchSystem, match="nobody answers"):
         tcp.knock("127.0.0.8", port, KEY, 0)
     with pytest.raises(InvalidAddress, match="give the address that others dial"):
@@ -235,7 +235,7 @@ def test_an_oversized_length_is_refused(guarded: ActorSystem) -> None:
 
 
 def test_a_recycled_port_is_refused(guarded: ActorSystem) -> None:
-    """By both ends: the dialler hears another name, and the acceptor that it is not meant."""
+    """Both ends refuse: the dialler hears another name, and the acceptor sees another target."""
     _, target, key = actor_port(guarded)
     honest = Dialler("somebody-else", ME, KEY, os.urandom(NONCE))
     with dial(target) as stale:
@@ -282,7 +282,7 @@ def test_a_key_may_come_from_a_file(tmp_path: Path) -> None:
 def test_another_user_of_this_host_gets_nowhere(
     trap: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not into the directory, and not into a socket, though the directory were open."""
+    """The other user cannot enter the directory, nor a socket in it if the directory is open."""
     with tempfile.TemporaryDirectory(dir="/tmp") as runtime:
         os.chmod(runtime, 0o755)
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
@@ -301,7 +301,7 @@ def test_another_user_of_this_host_gets_nowhere(
                         stranger.sendall(hello.opening + bomb(trap))
                     assert hung_up(stranger)
 
-            hello = Dialler(victim._me.key, ME, b"", b"")  # what this user's processes say
+            hello = Dialler(victim._me.key, ME, b"", b"")  # the greeting of this user's processes
             before = victim.refused
             stranger = threading.Thread(target=lambda: codes.append(as_stranger(knock)))
             codes: list[int] = []
@@ -323,7 +323,7 @@ def dial_path(path: str) -> socket.socket:
 
 
 def as_stranger(act: Callable[[], None]) -> int:
-    """What becomes of *act* in a process of another user: 0, or the number of its error."""
+    """The result of *act* in a process of another user: 0, or the number of its error."""
     pid = os.fork()
     if pid == 0:
         code = 99
@@ -343,7 +343,7 @@ def as_stranger(act: Callable[[], None]) -> int:
 def test_nothing_listens_beyond_the_address_that_was_given(
     guarded: ActorSystem, earlier: set[tuple[Any, Any]]
 ) -> None:
-    """No port of any process of a system is open on another interface."""
+    """No process of a system has a port open on another interface."""
     session = os.getsid(guarded.ask(guarded.createActor(Echo), "pid", PATIENCE))
     found = [
         here.ip

@@ -1,4 +1,4 @@
-"""When an idle process looks for messages before it sleeps, and when it stops."""
+"""An idle process looks for messages before it sleeps; these tests show when, and when not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT = 1000 * CONTENDED
 
 
 class Looks:
-    """An ``epoll`` on which nothing ever happens."""
+    """An ``epoll`` without any events."""
 
     def __init__(self) -> None:
         self.timeouts: list[float | None] = []
@@ -24,7 +24,7 @@ class Looks:
 
     @property
     def spins(self) -> int:
-        """How often it was looked at without sleeping."""
+        """The number of looks without sleeping."""
         return self.timeouts.count(0)
 
 
@@ -35,7 +35,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
 
 
 def spinning(looks: Looks, monkeypatch: pytest.MonkeyPatch, look: float) -> Poller:
-    """A poller that would spin for long, each look of which takes *look* seconds."""
+    """A poller that would spin for long; each of its looks takes *look* seconds."""
     made = Poller(TIMEOUT)
     made.close()  # its own descriptors
     made._epoll = looks  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Thread rules: any thread sends at any time, one receives, callbacks stay where they belong."""
+"""Thread rules: any thread sends at any time, one receives, callbacks keep their thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks measure, tell what they could not, and leave no process behind."""
+"""The benchmarks measure, report missing figures, and leave no process behind."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def row(**figures: list[float]) -> Row:
 
 @pytest.fixture(autouse=True)
 def _mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a test starts can be told from what others have started."""
+    """Mark the processes that a test starts, to tell them from others."""
     monkeypatch.setenv(MARK, str(os.getpid()))
 
 
 def marked() -> list[psutil.Process]:
-    """Sessions' processes that a test of this process has started."""
+    """The processes of sessions that a test of this process has started."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -88,7 +88,7 @@ def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
 @pytest.mark.processes
 def test_a_peer_that_dies_has_failed_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Spec("broken", "Broken", "no_such_module", "Nothing", (), "farref")
-    monkeypatch.setitem(PEERS, "broken", broken)  # not in the process that is started
+    monkeypatch.setitem(PEERS, "broken", broken)  # not in the started process
     plan = Plan(rounds=2, quick=True)
     with Stage([broken, PEERS["base"]]) as stage:
         found = measure(BY_NAME["call"], 0, plan, stage)

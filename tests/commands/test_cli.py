@@ -37,7 +37,7 @@ class Run:
 
 
 def farref(*arguments: str) -> Run:
-    """Run the command in this process; what is no exit is raised."""
+    """Run the command in this process; every exception except an exit is raised."""
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "100"}, prog_name="farref")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -45,7 +45,7 @@ def farref(*arguments: str) -> Run:
 
 
 def piped(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run it as a program of its own, its output into a pipe."""
+    """Run it as a program of its own, with its output into a pipe."""
     return subprocess.run(
         [*FARREF, *arguments],
         capture_output=True,
@@ -196,7 +196,7 @@ def test_a_pipe_gets_no_control_characters(saved: Path) -> None:
 
 
 def in_a_terminal(*arguments: str, width: int, **env: str) -> tuple[int, str]:
-    """Run `farref` in a pseudo-terminal of *width* columns; its exit code and what it wrote."""
+    """Run `farref` in a pseudo-terminal of *width* columns; returns its exit code and output."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(
@@ -302,7 +302,7 @@ def test_the_tour_goes_on_and_says_what_came_of_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_trace_is_shown_at_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slowly, line by line, after what to look for; fast, at once."""
+    """Slowly, line by line, after the hint; fast, at once."""
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
     run = farref("demo", "chaos", "--slow")

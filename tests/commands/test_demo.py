@@ -21,7 +21,7 @@ pytestmark = pytest.mark.processes
 
 BASES = ("farrefBase", "multiprocTCPBase", "simpleSystemBase")
 NOTED = ("forward-owned", "return-owned")
-"""Those that play a published example, step by step."""
+"""Demos that play a published example, step by step."""
 OBJECTS = {
     "lend-kept": 2,
     "nested": 2,
@@ -31,18 +31,18 @@ OBJECTS = {
     "pipeline": 5,
     "owner-dies": 2,
 }
-"""Those with more than one."""
+"""Demos with more than one object."""
 OWN = {name: find(name).sharing for name in NAMES}
 MORE = [(name, "lend") for name in NOTED]
-"""What is played on every base beside each demo in its own discipline."""
+"""Played on every base, beside each demo in its own discipline."""
 TIMED = ("elastic", "middle-dies", "owner-dies")
-"""Those that take seconds, and are not about a discipline."""
+"""Demos that take seconds, and are not about a discipline."""
 OTHERS = [
     each
     for each in product(NAMES, DISCIPLINES)
     if each not in [*OWN.items(), *MORE] and each[0] not in TIMED
 ]
-"""What is played on one base only."""
+"""Played on one base only."""
 
 
 PLAY = """
@@ -60,7 +60,7 @@ for each in what:
 
 
 def play(base: str, folder: Path, what: list[tuple[str, str]]) -> dict[tuple[str, str], Story]:
-    """Demos, each in a discipline, played by a program of their own, one after the other."""
+    """Play demos, each in a discipline, one after the other, in a program of their own."""
     names = [":".join(each) for each in what]
     command = [sys.executable, "-c", PLAY, base, str(folder), *names]
     subprocess.run(command, check=True, timeout=100)
@@ -69,26 +69,26 @@ def play(base: str, folder: Path, what: list[tuple[str, str]]) -> dict[tuple[str
 
 @pytest.fixture(scope="module", params=BASES)
 def base(request: pytest.FixtureRequest) -> str:
-    """One of them."""
+    """One of the bases."""
     name: str = request.param
     return name
 
 
 @pytest.fixture(scope="module")
 def played(base: str, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Story]:
-    """All of them, in their own disciplines."""
+    """All demos, in their own disciplines."""
     return play(base, tmp_path_factory.mktemp("demos"), [*OWN.items(), *MORE])
 
 
 @pytest.fixture(scope="module")
 def stories(played: dict[tuple[str, str], Story]) -> dict[str, Story]:
-    """All of them, in their own disciplines, by their names alone."""
+    """All demos in their own disciplines, by their names alone."""
     return {name: played[name, sharing] for name, sharing in OWN.items()}
 
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Story]:
-    """All of them, in the disciplines that they are not about."""
+    """All demos, in the disciplines that they are not about."""
     return play(BASES[0], tmp_path_factory.mktemp("others"), OTHERS)
 
 
@@ -138,7 +138,7 @@ def test_an_orphan_makes_itself_known_and_goes_on(base: str, stories: dict[str, 
     assert ("ForkRequest" in story.summary.control) == (base != "simpleSystemBase")
     assert story.summary.lost == ()
     kinds = [(record.kind, record.message) for record in story.records]
-    if base != "simpleSystemBase":  # C fetches when what B was lent is gone
+    if base != "simpleSystemBase":  # C fetches after B's loan has ended
         buried = max(n for n, (kind, _) in enumerate(kinds) if kind == "buried")
         assert kinds.index(("send", "Fetch")) > buried
 
@@ -168,7 +168,7 @@ def test_every_step_of_the_note_happens(
 def test_a_step_that_is_not_recorded_is_missing(
     played: dict[tuple[str, str], Story], name: str
 ) -> None:
-    """Nothing is printed that was not looked for: each step goes with its records."""
+    """Only steps that were found are printed: without its records a step is missing."""
     story = played[name, "borrow"]
     silent: set[str] = set()
     for at in {record.at for record in story.records}:

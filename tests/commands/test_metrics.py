@@ -1,4 +1,4 @@
-"""`farref metrics`: what Prometheus reads, once or by HTTP, of a system that runs."""
+"""`farref metrics`: the text for Prometheus, once or by HTTP, about a running system."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMMAND = [sys.executable, "-m", "farref", "metrics"]
 
 
 def parsed(told: str) -> dict[str, Metric]:
-    """As Prometheus' own library reads it, which refuses what is no such text."""
+    """Parsed by Prometheus' own library, which refuses wrong text."""
     parser = pytest.importorskip("prometheus_client.parser")
     return {family.name: family for family in parser.text_string_to_metric_families(told)}
 
@@ -66,7 +66,7 @@ def system() -> Iterator[System]:
 
 @pytest.fixture
 def unhurried() -> Iterator[System]:
-    """Nobody is given up in it, however long a command takes to start."""
+    """A system that declares no endpoint dead, however long a command takes to start."""
     with System(silence=None) as started:
         started.worker("B")
         yield started
@@ -113,7 +113,7 @@ def test_who_did_not_answer_is_down() -> None:
     ]
 
 
-# ---- what is counted
+# ---- the counts
 
 
 class Sleeper(RefActor):
@@ -172,7 +172,7 @@ def test_counts_that_grow(system: System) -> None:
         farref.rpc_sync("C", os.kill, (farref.rpc_sync("C", os.getpid), signal.SIGKILL))
     assert until(system, lambda: now(system)["B"].deaths == 1)
     assert now(system)["program"].deaths == 1
-    value(asked(system.name), "farref_up", endpoint="B")  # by a program that comes and leaves
+    value(asked(system.name), "farref_up", endpoint="B")  # through a program that comes and leaves
     system.tell(system.worker("D"), ActorExitRequest())
     assert until(system, lambda: len(system.workers()) == 2)
     assert now(system)["program"].deaths == 1
@@ -213,7 +213,7 @@ def test_once(system: System) -> None:
     assert value(told, "farref_references", endpoint="B", role="owner") == 0
     assert value(told, "farref_messages_sent_total", endpoint="program", kind="Call") >= 1
     assert value(told, "farref_requests_served_total", endpoint="B") >= 1
-    assert "program-" not in told  # who asks is not of the system
+    assert "program-" not in told  # the asker does not belong to the system
     said = json.loads(asked(system.name, "--json"))
     assert said["endpoints"]["program"]["references"] == {"owner": 1}
     del ref
@@ -233,7 +233,7 @@ def test_by_http_on_loopback_until_the_system_ends(system: System) -> None:
                 assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
                 first = answer.read().decode()
             farref.rpc_sync("B", pow, (2, 3))
-            # Somebody who says nothing holds up nobody.
+            # A silent client delays no other.
             with socket.create_connection(("127.0.0.1", int(url[2]))):
                 second = urllib.request.urlopen(url[1], timeout=30).read().decode()
             name = "farref_requests_served_total"

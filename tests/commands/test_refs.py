@@ -1,4 +1,4 @@
-"""The command `farref refs`, on systems that run: its table, its JSON, why, and its watch."""
+"""The command `farref refs` on running systems: its table, its JSON, its reasons, its watch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def keep(refs: list[RRef[Any]]) -> None:
 @pytest.fixture(scope="module")
 def shop() -> Iterator[System]:
     """A system with references of every role, a cycle, and a value of known size."""
-    # On a busy machine it takes its time to search the heap of all the tests.
+    # On a busy machine, searching the heap of all the tests takes time.
     with (
         pytest.MonkeyPatch.context() as patient,
         System(name=NAME, sites=True, timeout=20) as system,
@@ -64,7 +64,7 @@ def shop() -> Iterator[System]:
 
 @pytest.fixture(scope="module")
 def stock(shop: System) -> dict[str, RRef[Any]]:
-    """What is held in it while these tests run."""
+    """The references held in the shop while these tests run."""
     bread = farref.remote("baker", bytes, args=(5000,))
     farref.wait([bread])
     farref.rpc_sync("cook", keep, args=([bread],))
@@ -98,7 +98,7 @@ def test_json(shop: System, stock: dict[str, RRef[Any]]) -> None:
     assert rows["cook", names["bread"]]["handles"] == 1
     assert rows["program", names["menu"]]["contains"] == [names["bread"]]
     assert rows["baker", names["one"]]["marks"] == ["cycle"]
-    assert not any(row["worker"].startswith("program-") for row in said["rows"])  # who looks
+    assert not any(row["worker"].startswith("program-") for row in said["rows"])  # the viewer
     assert said["totals"]["objects"] == 4
     assert said["totals"]["rows"] == len(said["rows"])
     assert said["counters"]["cook"]["references"] == {"owner": 1, "user": 2}
@@ -188,7 +188,7 @@ def test_names_and_ids_are_completed(shop: System, stock: dict[str, RRef[Any]]) 
 
     assert completed("farref refs sh") == completed("farref trace sh") == [NAME]
     ids = sorted(str(ref.id) for ref in stock.values())
-    # Whoever presses a key waits for a second; on a busy machine that may be too little.
+    # A key press waits for one second; on a busy machine that may be too short.
     assert until(shop, lambda: sorted(completed(f"farref refs {NAME} --why program/")) == ids)
 
 
@@ -272,7 +272,7 @@ def test_no_color_is_obeyed(shop: System, stock: dict[str, RRef[Any]]) -> None:
 
 
 class Terminal:
-    """A real one, of a server of its own: one that was told to end is there for a moment yet."""
+    """A real terminal of a server of its own; an ended server's may still be there for a moment."""
 
     def __init__(self) -> None:
         self._command = ["tmux", "-L", f"farref-refs-{uuid.uuid4().hex[:8]}", "-f", "/dev/null"]
@@ -284,13 +284,13 @@ class Terminal:
         return done.stdout
 
     def screen(self, until_it_has: str) -> str:
-        """What it shows, as soon as it shows that."""
+        """The screen, as soon as it shows *until_it_has*."""
         shown = self.glimpse(until_it_has, 30)
         assert until_it_has in shown, shown
         return shown
 
     def glimpse(self, text: str, seconds: float) -> str:
-        """What it shows, as soon as it shows *text*, or after so many seconds."""
+        """The screen, as soon as it shows *text*, or after *seconds* seconds."""
         end = time.monotonic() + seconds
         while text not in (shown := self.tmux("capture-pane", "-p")) and time.monotonic() < end:
             time.sleep(0.05)
@@ -432,7 +432,7 @@ def test_what_is_suspected() -> None:
     user = replace(ROW, worker="C@1", role="user", handles=1)
     assert marks(ROW, user) == [(), ()]
     known = replace(ROW, forks={"B@1/1": "C@1"})
-    assert marks(known, silent=("C@1",)) == [()]  # it may hold it, who knows
+    assert marks(known, silent=("C@1",)) == [()]  # it may or may not hold it
 
 
 def test_what_only_a_cycle_keeps_is_suspected() -> None:

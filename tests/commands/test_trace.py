@@ -1,4 +1,4 @@
-"""`farref trace`, as it is used: on files and on running systems, good ones and bad ones."""
+"""`farref trace` in use: on files and on running systems, good ones and bad ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SHOP = f"shop-{os.getpid()}"
 
 
 def run(*arguments: object, code: int = 0) -> str:
-    """What the command says, on either stream, or exits with."""
+    """The command's output on both streams, or its exit message."""
     result = CliRunner().invoke(app, ["trace", *map(str, arguments)])
     assert result.exit_code == code, result.output
     return result.output
@@ -57,7 +57,7 @@ def saved(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No system runs but this test's own."""
+    """The only running system is this test's own."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
 
@@ -163,7 +163,7 @@ def test_of_much_that_is_left_some_is_named(tmp_path: Path) -> None:
     lines = text.splitlines()
     assert all(len(each) <= 80 for each in lines)
     after = lines.index(next(each for each in lines if each.startswith("     left: ")))
-    assert all(each.startswith("     ") for each in lines[after:])  # also where they go on
+    assert all(each.startswith("     ") for each in lines[after:])  # the continuation lines, too
 
 
 # ---- stepping, in a real terminal
@@ -185,7 +185,7 @@ def test_stepping_forwards_and_backwards_shows_the_tables(tmp_path: Path) -> Non
         text = before = ""
         while time.monotonic() < end:
             before, text = text, subprocess.check_output([*tmux, "capture-pane", "-p"], text=True)
-            if says in text and text == before:  # and not half drawn
+            if says in text and text == before:  # and is complete
                 return text
             time.sleep(0.1)
         raise AssertionError(f"{says!r} is not there:\n{text}")
@@ -210,7 +210,7 @@ def test_stepping_forwards_and_backwards_shows_the_tables(tmp_path: Path) -> Non
         press("g", "3", "Enter")
         screen(f"step 3 of {whole}")
         press("Up")
-        screen(second.rstrip())  # whole, and as it was
+        screen(second.rstrip())  # complete, and as before
         press("/", "C", "Enter")
         mine = tell(group(story.records), only=Only(workers=("C",)))
         screen(f"of {len(mine.rows)}")
@@ -229,7 +229,7 @@ def test_stepping_forwards_and_backwards_shows_the_tables(tmp_path: Path) -> Non
 
 
 def is_recorded() -> bool:
-    """Whether the endpoint that this runs in records."""
+    """Whether this process's endpoint records."""
     endpoint = frame().core
     return endpoint.tracer is not None or isinstance(endpoint.context, Recorded)
 
@@ -258,7 +258,7 @@ def recorded_anywhere() -> bool:
 
 
 def of_kind(watching: Watching, lines: list[str], kind: str) -> int:
-    """How many of *lines*, with what has come since, are of *kind*."""
+    """The number of *lines*, and of those that came since, that are of *kind*."""
     lines += watching.lines(0.1)
     return sum(step.kind == kind for line in lines for step in parse_all(line))
 
@@ -296,7 +296,7 @@ def test_the_command_watches_and_an_incident_becomes_a_test(shop: System, tmp_pa
     ) as viewer:  # fmt: skip
         try:
             until(recorded_anywhere)
-            while viewer.poll() is None:  # for as long as it watches
+            while viewer.poll() is None:  # as long as it watches
                 work()
                 time.sleep(0.2)
             out, err = viewer.communicate(timeout=60)
@@ -340,7 +340,7 @@ class FakePort:
 
 
 class FakeEndpoint:
-    """As much of one as a `Stream` needs."""
+    """The parts of an endpoint that a `Stream` needs."""
 
     def __init__(self) -> None:
         self.me = WorkerId("A", 1)

@@ -1,7 +1,7 @@
 """A trace test as a picture: the lanes that `farref trace` draws, of a story in ``tests/traces``.
 
-The pages of docs/ show such pictures: below a line ``<!-- trace: FOLDER/NAME -->`` stands a block
-that is made from that story. They come out the same every time, so a test compares them
+The pages of docs/ show such pictures: the block below a line ``<!-- trace: FOLDER/NAME -->`` is
+made from that story. The pictures are the same every time. A test compares them
 (``tests/docs/test_pictures.py``), and the site gives them their colours (``tools/site/hooks.py``).
 """
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 TRACES = Path(__file__).parents[1] / "traces"
 WIDTH = 84
-"""Cells: what the site's column has room for."""
+"""The width of the site's column, in cells."""
 
 SHOWN = re.compile(r"(<!-- trace: (\S+) -->\n)```text\n(.*?)```\n", re.DOTALL)
 
 
 def story_of(name: str) -> Story:
-    """The story in the file *name*, as it happens.
+    """The story in the file *name*, played now.
 
-    A trace test has no functions and no values; where a picture names a function it says ``f``.
+    A trace test has no functions and no values; a picture names every function ``f``.
     """
     with tempfile.TemporaryDirectory(prefix="farref-draw-") as folder:
         play(TRACES / name, Path(folder))
@@ -54,5 +54,5 @@ def colours(name: str) -> str:
 
 
 def with_pictures(text: str, made: Callable[[str], str]) -> str:
-    """*text*, a page, with what *made* makes of each name for its picture's whole block."""
+    """*text*, a page, in which *made* of each name replaces that picture's whole block."""
     return SHOWN.sub(lambda match: match[1] + made(match[2]), text)

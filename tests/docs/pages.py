@@ -1,12 +1,12 @@
 """The pages of the documentation, and the blocks of code in them.
 
-What a fence says is what becomes of its block; CONTRIBUTING.md has the same for writers:
+The words of a fence decide the use of its block. CONTRIBUTING.md has the same rules for writers:
 
-- ```` ```python ````: a program of its own. It prints what its comments say, and nothing else.
+- ```` ```python ````: a program of its own. It prints the text of its comments, and nothing else.
 - ```` ```python title="a.py" ````: a file of the page, for the programs and commands below it.
-- ```` ```console ````: lines after ``$`` are typed, one after the other, and what stands below them
-  is what they print (``...`` stands for anything). Lines after ``second$`` are typed in another
-  terminal, and go on until the page ends.
+- ```` ```console ````: lines after ``$`` are typed, one after the other. The lines below a command
+  are its output (``...`` stands for anything). Lines after ``second$`` are typed in another
+  terminal, and run until the page ends.
 - ```` ```sh ````: a script.
 - A block is not run if a comment below it gives the reason: ``<!-- Not run by the tests: ... -->``.
 """
@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 LANGUAGES = frozenset({"python", "console", "sh"})
-"""What is run."""
+"""The languages that the tests run."""
 PROSE = frozenset({"", "text", "json", "toml", "ini"})
-"""What is only read."""
+"""Blocks that are only read."""
 
 _FENCE = re.compile(
     r"^(?P<indent> *)(?P<ticks>`{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)(?P=ticks) *\n",
@@ -42,12 +42,12 @@ class Block:
     line: int
     language: str
     title: str
-    """The name of the file that it is; empty if it is none."""
+    """The name of the file that the block is; empty if it is none."""
     body: str
     section: str
-    """The last heading above it."""
+    """The last heading above the block."""
     not_run: str
-    """The reason, if it is not run."""
+    """The reason not to run the block; empty if it runs."""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -55,7 +55,7 @@ class Block:
 
 @dataclass(slots=True)
 class Typed:
-    """A command of a console block, and what stands below it."""
+    """A command of a console block, and the output below it."""
 
     terminal: str
     command: str
@@ -71,7 +71,7 @@ def pages() -> list[str]:
 
 
 def text_of(page: str) -> str:
-    """What stands in *page*."""
+    """The text of the file *page*."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 
@@ -99,7 +99,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def typed(block: Block) -> list[Typed]:
-    """The commands of a console block. Raises `ValueError` if it begins with something else."""
+    """The commands of a console block. Raises `ValueError` if it does not begin with one."""
     found: list[Typed] = []
     lines = iter(block.body.splitlines())
     for line in lines:
@@ -117,5 +117,5 @@ def typed(block: Block) -> list[Typed]:
 
 
 def prose(page: str) -> str:
-    """The text of *page* without what is fenced, and without inline code."""
+    """The text of *page* without fenced blocks and inline code."""
     return re.sub(r"`[^`\n]+`", "``", _FENCE.sub("\n", text_of(page)))

@@ -1,7 +1,7 @@
-"""Every block of code in the README and in docs/ runs, and does what stands beside it.
+"""Every block of code in the README and in docs/ runs, and does the things beside it.
 
-The rules for writers are in `pages`. The blocks of a page run in its order, in one folder of
-their own; those before a block are run first if they have not been yet.
+The rules for writers are in `pages`. The blocks of a page run in its order, in one folder of their
+own. The blocks before a block run first, if they have not run yet.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ NOT_RUN = {
     "docs/tutorial/index.md": 1,
     "docs/verification.md": 1,
 }
-"""How many blocks of each page say that they are not run."""
+"""The number of blocks of each page that say that they are not run."""
 
 ELSEWHERE = {
     ("docs/howto/find-a-leak.md", "From another terminal"): "tests/commands/test_refs.py",
     ("README.md", "On two machines"): "tests/hosts/test_readme.py",
     ("docs/torchrun.md", "Two machines"): "tests/hosts/test_torchrun.py",
 }
-"""Sections whose blocks another test runs, which needs more than a folder."""
+"""Sections whose blocks another test runs, because they need more than a folder."""
 
 OPTIONAL = ("hypothesis", "networkx", "numpy", "opentelemetry", "ray", "torch")
-"""What a program may import that need not be installed: then its block is skipped."""
+"""Optional packages: if a program imports a missing one, its block is skipped."""
 
 FIRST = ("", "first")
-"""Terminals in which a command is waited for."""
+"""The terminals in which the tests wait for a command's end."""
 
 TUTORIAL = "docs/tutorial/"
-"""Its pages go on where the one before ended: each has the files of all of them."""
+"""Its pages continue each other: each has the files of all earlier ones."""
 
 PATIENCE = 90
-"""Seconds of one block."""
+"""The most seconds for one block."""
 
 ALL = [block for page in pages() for block in blocks(page)]
 RUN = [
@@ -83,7 +83,10 @@ class Runner:
                 (folder / name).symlink_to(ROOT / name)
 
     def run(self, block: Block) -> None:
-        """Run everything up to *block*, and it. Skips, or fails, as the first that does."""
+        """Run everything up to *block*, and *block*.
+
+        The first block that skips or fails decides.
+        """
         while self._next <= self._blocks.index(block):
             each, self._next = self._blocks[self._next], self._next + 1
             if each.title:
@@ -101,7 +104,7 @@ class Runner:
                 self._others_end()
 
     def close(self) -> None:
-        """Whatever was started and goes on is ended."""
+        """End every program that still runs."""
         for _, process in self._others:
             process.kill()
             process.communicate()
@@ -168,7 +171,7 @@ class Runner:
             assert "Traceback" not in out, f"$ {line.command}\n{out}"
 
     def _need(self, text: str) -> None:
-        """Skip if *text*, a program or a command, needs a package that is not here."""
+        """Skip if *text*, a program or a command, needs a missing package."""
         named = [body for stem, body in self._files.items() if re.search(rf"\b{stem}\b", text)]
         for package in OPTIONAL:
             wanted = re.compile(rf"^\s*(import|from) {package}\b", re.MULTILINE)
@@ -177,7 +180,7 @@ class Runner:
 
 
 def matches(said: list[str], out: str) -> bool:
-    """Whether *out* is what the page says; ``...`` stands for anything, alone for any lines."""
+    """Whether *out* is the page's output; ``...`` stands for anything, alone for any lines."""
     pattern = ""
     for line in said:
         if line.strip() == "...":

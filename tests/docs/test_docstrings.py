@@ -1,7 +1,7 @@
-"""Every public method of a public class has a docstring: its own, or that of the one it overrides.
+"""Every public method of a public class has a docstring: its own, or an overridden method's.
 
-ruff knows no inherited ones (without `typing.override`, which Python 3.11 has not), so this
-stands in for its D102.
+ruff knows no inherited docstrings (without `typing.override`, which Python 3.11 lacks), so this
+replaces its D102.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The site is built without a warning, fetches nothing from elsewhere, has every public name."""
+"""The site builds without a warning, loads nothing from elsewhere, and has every public name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of examples/: each is right, notices if it is not, and outlives a worker."""
+"""The programs of examples/: each is right, notices an error, and outlives a worker."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ NEEDS = {
     "pagerank": ("networkx", "scipy"),
     "photographs": ("numpy", "sklearn", "PIL"),
 }
-"""What each imports that farref does not need; of networkx, what its own pagerank does."""
+"""The packages that each imports and farref does not need; for networkx, its pagerank's, too."""
 
 
 def needs(name: str) -> Any:
-    """A parameter of a test, skipped where what the program needs is not installed."""
+    """A parameter of a test, skipped if a package that the program needs is missing."""
     missing = [each for each in NEEDS.get(name, ()) if find_spec(each) is None]
     reason = f"{', '.join(missing)} not installed: {program.INSTALL}"
     return pytest.param(name, marks=pytest.mark.skipif(bool(missing), reason=reason))
@@ -62,14 +62,14 @@ def quiet() -> Progress:
 
 @pytest.mark.parametrize("name", [needs(each) for each in PROGRAMS if each != "wordcount"])
 def test_a_program_comes_to_the_same_as_one_process(name: str) -> None:
-    # One on the in-process base is enough; the same one runs on the other in the tests of death.
+    # One run on the in-process base is enough; the tests of death run it on the other base.
     base = "simpleSystemBase" if name == "mapreduce" else "farrefBase"
     run = alone("-m", program.module_of(name), "--json", "--workers", "2", "--base", base)
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout)
     assert (told["same"], told["workers"]) == (True, 2)
     assert told.get("accuracy", 1.0) > 0.9
-    assert "check" in run.stderr  # its bar
+    assert "check" in run.stderr  # its progress bar
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -103,7 +103,7 @@ def test_a_wrong_result_is_noticed(name: str, wrong: Callable[[Any], Any]) -> No
 
 
 def test_ranks_of_a_graph_in_a_file(tmp_path: Path) -> None:
-    """farref's own modules, and what each imports: directed, and some import nothing."""
+    """The graph of farref's own modules and their imports: directed, and some import nothing."""
     for each in NEEDS["pagerank"]:
         pytest.importorskip(each)
     edges = set()
@@ -146,7 +146,7 @@ def test_what_is_no_graph_is_refused(tmp_path: Path, text: str | None, says: str
 
 
 def test_the_time_of_one_process_is_without_imports() -> None:
-    """What networkx.pagerank imports itself is there before any time is taken."""
+    """The modules that networkx.pagerank imports are loaded before the clock starts."""
     for each in NEEDS["pagerank"]:
         pytest.importorskip(each)
     code = "import sys; from farref.examples.pagerank import load; load(None)"
@@ -154,7 +154,7 @@ def test_the_time_of_one_process_is_without_imports() -> None:
     assert run.returncode == 0, run.stderr
 
 
-# ---- what is not installed
+# ---- missing packages
 
 
 HIDE = """
@@ -198,7 +198,7 @@ def kill(name: str) -> None:
 
 
 class KillAt(Progress):
-    """Kills a worker when the bar of *what* has come to *completed*."""
+    """Kills a worker when the bar of the given phase has come to *completed*."""
 
     def __init__(self, what: str, completed: int, victim: str) -> None:
         super().__init__(disable=True)
@@ -219,7 +219,7 @@ class KillAt(Progress):
 
 @pytest.mark.parametrize(("what", "completed"), [("map", 3), ("map", 20), ("reduce", 1)])
 def test_what_a_dead_worker_did_is_done_again(what: str, completed: int) -> None:
-    """While it maps; when its tables are all there is of what it mapped; while others reduce."""
+    """While it maps; when only it has the results of its maps; while others reduce."""
     words = [f"{number:b} of many words" for number in range(20)]
     progress = KillAt(what, completed, "C")
     with System() as system:
@@ -260,7 +260,7 @@ def test_a_program_that_loses_a_worker_ends_with_an_error(name: str, bar: str, v
 
     progress = Killing(bar, 2, victim)
     made = program.make(name)
-    # Not FetchTimeoutError: it does not wait for a minute to say so.
+    # Not FetchTimeoutError: the error comes without a minute's wait.
     with System() as system, pytest.raises((WorkerDiedError, OwnerDiedError)):
         made.together(system, 2, progress)
     assert progress.killed

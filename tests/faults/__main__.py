@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def table(who: str, readings: list[tuple[float, dict[str, Figures]]]) -> Table:
-    """What *who* has, and costs, from the beginning to the end."""
+    """The resources and costs of *who*, from the beginning to the end."""
     shown = Table(title=f"{who}, while nothing happens", box=None)
     headings = ("after", "timers", "threads", "fds", "blocks", "MB")  # in 80 columns
     for heading in (*headings, "wakeups/s", "idle CPU", "a call"):

@@ -1,4 +1,4 @@
-"""Systems whose links err, with retransmission so quick that a test of it takes moments."""
+"""Systems with faulty links, and retransmission so quick that a test of it takes moments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RETRY = 0.05
-"""Seconds before the first retransmission; processes inherit it, being forked from this one."""
+"""Seconds before the first retransmission. Processes are forked from here, and inherit it."""
 GRACE = 0.5
 
 PLANS = {
@@ -26,7 +26,7 @@ PLANS = {
     "all at once": (drop(0.2), delay(0.2), duplicate(0.2), reorder(0.2)),
     "first three": (drop(first=3),),
 }
-"""What goes wrong, by the names that the tests have it by."""
+"""The faults, by the names that the tests use."""
 BASES = [
     pytest.param("simpleSystemBase", id="simple"),
     pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
@@ -49,5 +49,5 @@ def faulty(base: str, *rules: object, names: str = "BCD", **settings: object) ->
         for name in names:
             system.worker(name)
         yield system
-        set_faults(system, Faults())  # what must hold does without; only quicker
+        set_faults(system, Faults())  # the guarantees need no faults; only quicker
         assert_nothing_held(system)

@@ -1,10 +1,10 @@
-"""Random reference traffic for minutes, under faults, with a worker killed every few seconds.
+"""Random reference traffic for minutes, under faults; every few seconds a worker is killed.
 
 The program makes, lends, keeps, nests, sends and drops references at random, on six workers. Every
-call must end with the right value or with the error of a death that did happen; in the end no
-endpoint holds anything, and those that lived through it are not larger than they were.
+call must end with the right value, or with the error of a death that did happen. In the end no
+endpoint holds anything, and the endpoints that lived throughout have not grown.
 
-What is chosen follows from the seed. Which reference a choice falls on, and when the kills are,
+The seed decides the choices. The reference that a choice falls on, and the times of the kills,
 depend on the processes too.
 """
 
@@ -51,29 +51,29 @@ if TYPE_CHECKING:
 
 WORKERS = tuple(f"W{number}" for number in range(6))
 SURVIVOR = WORKERS[0]
-"""Never killed, so that its memory can be looked at."""
+"""Never killed, so that its memory can be measured."""
 IN_FLIGHT = 48
 HELD = 60
-"""References that the program keeps at most; a worker keeps half as many."""
+"""The most references that the program keeps; a worker keeps half as many."""
 GRACE = 2.0
 KILLS = 3.0
 CUTS = 4.0
-"""Seconds from one to the next."""
+"""Seconds between cuts."""
 OUTAGE = 0.4
 BRIEF = 100.0
-"""A run of fewer seconds is only looked at when it begins and ends."""
+"""A shorter run, in seconds, is measured only at its beginning and end."""
 READINGS = 10
-"""How often it is looked at what things cost, at the beginning and at the end besides."""
+"""The number of measurements of costs, besides those at the beginning and the end."""
 MORE = 30
-"""Fewer timers, threads or descriptors may have come up, of the many that there were in between."""
+"""Growth below this is fine for timers, threads and descriptors: there were many in between."""
 GROWTH = 15e6
-"""Bytes by which a process may grow after the first third: what the allocator keeps."""
+"""The bytes that a process may grow after the first third: memory that the allocator keeps."""
 
 _kept: deque[Any] = deque(maxlen=HELD // 2)
 
 
 class Hoarder(RefActor):
-    """A worker that also keeps what it is sent, and sends it on."""
+    """A worker that also keeps its messages' references, and sends them on."""
 
     def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
         ref, *onward = message
@@ -106,7 +106,7 @@ def make_there(name: str, number: int) -> Any:
 
 
 def make_by_way(name: str, number: int) -> Any:
-    """An alias of what *name* makes."""
+    """An alias of an object that *name* makes."""
     return farref.remote(name, make_box, (number,))
 
 
@@ -125,12 +125,12 @@ def same(value: Any) -> Any:
 
 
 def content_of(box: RRef[Box]) -> Any:
-    """What a reference in a box refers to."""
+    """The value behind a reference in a box."""
     return read(box.to_here().content[0])
 
 
 class Soak:
-    """One run. `step` is one choice; `check` what must be true of what has come back."""
+    """One run. `step` makes one choice; `check` verifies the results that have come back."""
 
     def __init__(self, system: System, seed: int) -> None:
         self.system = system
@@ -139,16 +139,16 @@ class Soak:
         self.infos: dict[str, WorkerInfo] = {}
         self.killed: set[WorkerId] = set()
         self.held: list[tuple[RRef[Any], Any]] = []
-        """References, each with what its box contains."""
+        """References, each with the content of its box."""
         self.flying: deque[tuple[str, Future[Any], Callable[[Any], None], Any]] = deque()
         self.aliases: set[RRefId] = set()
-        """Of all those ever, the ones that may stand for an object of another owner."""
+        """All references so far that may stand for another owner's object."""
         self.mend: tuple[float, str, str] | None = None
-        """When the link that is cut is to be healed, and which."""
+        """The time to heal the cut link, and its two ends."""
         self.done: Counter[str] = Counter()
         self.sizes: dict[str, list[int]] = {"program": [], SURVIVOR: []}
         self.readings: list[tuple[float, dict[str, Figures]]] = []
-        """What the two cost while nothing happens, and how many seconds after the beginning."""
+        """The idle costs of both processes, and the seconds since the beginning."""
         for name in WORKERS:
             self.start(name)
         self.survivor = farref.rpc_sync(SURVIVOR, os.getpid)
@@ -195,7 +195,7 @@ class Soak:
             self.done[what] += 1
 
     def allow(self, what: str, error: farref.FarrefError, about: RRef[Any] | None = None) -> None:
-        """Only the dead may be a reason, and only if there are any."""
+        """Only a killed worker may be the reason."""
         fine = isinstance(error, WorkerDiedError | OwnerDiedError) and bool(self.killed)
         known = about is not None and about.id not in self.aliases
         if isinstance(error, OwnerDiedError) and what == "fetch" and about is not None and known:
@@ -264,7 +264,7 @@ class Soak:
 
     def nest(self, one: str, other: str, number: int) -> None:
         ref, content = self.pick(number)
-        if isinstance(content, int):  # one level: what is read is known then
+        if isinstance(content, int):  # one level: the value read is known then
             outer = farref.remote(self.infos[one], make_box, ([ref],))
             self.fly(
                 "nest", farref.rpc_async(self.infos[other], content_of, (outer,)), equal(content)
@@ -309,10 +309,10 @@ class Soak:
         future = farref.rpc_async(self.infos[one], let_go, (number % 8,))
         self.fly("let go", future, equal(None))
 
-    # ---- what happens to the system
+    # ---- faults of the system
 
     def kill(self) -> None:
-        """Kill one with what is on its way, and start another of its name."""
+        """Kill a worker with its messages in flight, and start another of its name."""
         name = self.fate.choice(WORKERS[1:])
         info = self.infos[name]
         self.killed.add(info.id)
@@ -335,7 +335,7 @@ class Soak:
             self.mend = None
 
     def read(self, seconds: float) -> None:
-        """Have nothing happen for a moment, and see what that costs."""
+        """Let nothing happen for a moment, and measure the costs."""
         faults = self.system.endpoint.core.settings.faults
         set_faults(self.system, Faults())
         while self.mend is not None:
@@ -351,7 +351,7 @@ class Soak:
             self.sizes[name].append(psutil.Process(pid).memory_info().rss)
 
     def finish(self) -> None:
-        """Everything comes back, everything is let go, and nothing is left."""
+        """Wait for all results, let everything go, and check that nothing is left."""
         set_faults(self.system, Faults())
         while self.flying:
             self.land()
@@ -360,7 +360,7 @@ class Soak:
             farref.rpc_sync(info, let_go, (HELD,))
         gc.collect()
         time.sleep(2 * GRACE)
-        for info in self.infos.values():  # messages that were sent on have come since
+        for info in self.infos.values():  # forwarded messages have come since
             farref.rpc_sync(info, let_go, (HELD,))
         assert_nothing_held(self.system)
         for name, first in self.readings[0][1].items():
@@ -410,7 +410,10 @@ def soak(
     progress: Callable[[float, Counter[str]], None] | None = None,
     sharing: Sharing = "lend",
 ) -> Soak:
-    """Run for so long; what was done, and read. Raises `AssertionError` for a finding."""
+    """Run for *seconds*; returns the run with its results and readings.
+
+    Raises `AssertionError` for a finding.
+    """
     faults = Faults(drop(0.05), delay(0.1), duplicate(0.05), reorder(0.1), seed=seed)
     with System(timeout=30, orphan_grace=GRACE, faults=faults, sharing=sharing) as system:
         run = Soak(system, seed)

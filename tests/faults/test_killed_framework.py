@@ -36,7 +36,7 @@ BASES = ["farrefBase", "multiprocTCPBase"]
 
 
 def ancestors() -> dict[str, int]:
-    """The admin, and below it the registrar, which is the parent of the workers."""
+    """The admin, and its child the registrar, which is the parent of the workers."""
     worker = psutil.Process(farref.rpc_sync("B", os.getpid))
     registrar = worker.parent()
     assert registrar is not None
@@ -46,7 +46,7 @@ def ancestors() -> dict[str, int]:
 
 
 def ending(name: str, when: str) -> str:
-    """Wait for what never comes, in a worker; what the wait ends with is written down."""
+    """Wait in a worker for a value that never comes; write down the wait's end."""
     try:
         farref.rpc_sync(name, time.sleep, (60,))
     except FarrefError as error:
@@ -68,7 +68,7 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
         farref.rpc_async("B", ending, ("C", str(told)))
         killed = ancestors()[victim]
         os.kill(killed, signal.SIGKILL)
-        # The admin's end may be that of the worker first.
+        # The admin's end may look like the worker's end first.
         with pytest.raises((SystemDownError, WorkerDiedError)):
             waiting.result()
         assert until(system, lambda: system.endpoint.core.closed)
@@ -89,7 +89,7 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
             with pytest.raises(SystemDownError, match=str(killed)):
                 use()
         session = system._session
-        if victim == "the registrar":  # the admin, and the framework's logger, are left
+        if victim == "the registrar":  # the admin and the framework's logger are left
             assert until(system, lambda: len(processes.members(session)) <= 2)
             if base == "multiprocTCPBase":  # on ours the workers end with their parent, at once
                 assert until(system, told.exists)
@@ -100,7 +100,7 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
 
 
 def test_what_died_before_the_system_did() -> None:
-    """That the system has ended is what a use says, of a reference whose owner was dead by then."""
+    """The use of a reference reports the system's end, also if its owner died before."""
     with System() as system:
         system.worker("B")
         ref = farref.remote("B", list)
@@ -150,7 +150,7 @@ ATTACHED = """
 
 @pytest.mark.parametrize("base", BASES)
 def test_an_attached_program_is_killed(base: str, tmp_path: Path) -> None:
-    """What it held is freed, what was to be told to it is not waited for, and all else goes on."""
+    """Its references are freed, nothing waits to be delivered to it, and all else goes on."""
     with System(base, timeout=20, orphan_grace=0.5) as system:
         for name in "BC":
             system.worker(name)

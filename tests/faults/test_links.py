@@ -87,7 +87,7 @@ def test_a_call_waits_for_the_link(system: System) -> None:
 
 
 def test_two_workers_are_parted(system: System) -> None:
-    """A reference goes the way that is left, and the rest when there is a way again."""
+    """A reference takes the remaining way; the other messages go when the link is back."""
     ref = farref.remote("B", make_box, (5,))
     assert ref.rpc_sync().get() == 5
     cut(system, "B", "C")
@@ -127,14 +127,14 @@ def test_a_wait_ends_with_its_timeout_on_a_cut_link(processes: System) -> None:
 def test_memory_is_bounded_while_the_link_is_cut(
     processes: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The window is in flight, the backlog is limited, and whoever sends more waits."""
+    """The window is in flight, the backlog is limited, and further senders wait."""
     monkeypatch.setattr(calls, "MAX_BACKLOG", 2000)
     b = processes.endpoint.registry.find("B")
     farref.rpc_sync("B", pow, (2, 2))
     futures: list[Any] = []
 
     def send() -> None:
-        # The machine may be slow, and what is sent again and again keeps it busy.
+        # The machine may be slow, and the repeated packets keep it busy.
         call = functools.partial(farref.rpc_async, "B", len, (bytes(1000),), timeout=100)
         futures.extend(call() for _ in range(5000))
 
@@ -154,7 +154,7 @@ def test_memory_is_bounded_while_the_link_is_cut(
 
 
 def test_an_endpoint_that_is_cut_off_dies(processes: System) -> None:
-    """Nobody can tell it anything, and what it held is released all the same."""
+    """No message reaches it, and its references are released all the same."""
     ref = RRef([1])
     farref.rpc_sync("B", keep, (ref,))
     pid = farref.rpc_sync("B", os.getpid)
@@ -218,7 +218,7 @@ def stopped(pid: int) -> Iterator[None]:
 @pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
 @pytest.mark.processes
 def test_a_stopped_worker_goes_on_where_it_was(base: str) -> None:
-    """As long as it is not given up: calls wait, and then succeed, each once."""
+    """If it is not given up: calls wait, and then succeed, each once."""
     with faulty(base, silence=None) as system:
         ref = farref.remote("B", make_box, (1,))
         tally = farref.remote("B", list)
@@ -242,7 +242,7 @@ def test_a_stopped_worker_goes_on_where_it_was(base: str) -> None:
 @pytest.mark.parametrize("sharing", DISCIPLINES)
 @pytest.mark.parametrize("step", ["ForkRequest", "ChildAck", "Call", "Reply", "Create"])
 def test_a_worker_is_killed_at_a_step(sharing: Any, step: str, tmp_path: Path) -> None:
-    """What it sends, or is sent, of that kind never arrives: it is killed on the way there."""
+    """Its next message of that kind, sent or received, never arrives: the kill comes first."""
     lost = (drop(kinds=step, sender="B"), drop(kinds=step, receiver="B"))
     with faulty("farrefBase", sharing=sharing) as system:
         ref = farref.remote("D", list, ((7,),))
@@ -289,7 +289,7 @@ def test_the_program_sleeps_while_its_workers_die_under_faults(tmp_path: Path) -
 
 
 class Wire:
-    """A port that only notes what reaches it."""
+    """A port that only records its packets."""
 
     def __init__(self) -> None:
         self.came: list[int] = []
@@ -299,7 +299,7 @@ class Wire:
 
 
 def play(*rules: Any, seed: int = 1, packets: int = 200, arrive: int = 0) -> list[int]:
-    """The numbers of the packets that A sent to B, as they arrive; *arrive* of them are awaited."""
+    """The numbers of the packets from A to B, as they arrive; this waits for *arrive* of them."""
     wire: Any = Wire()
     a, b = WorkerId("A", 1), WorkerId("B", 2)
     port = FaultyPort(wire, a, Faults(*rules, seed=seed))

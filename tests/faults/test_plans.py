@@ -1,4 +1,4 @@
-"""Whatever becomes of packets, each message takes effect once, in order, and nothing is left."""
+"""Whatever happens to packets, each message takes effect once, in order, and nothing is left."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST = ("all at once", "first three")
 
 
 class Counter(RefActor):
-    """Notes what it gets, in the order in which it gets it."""
+    """Records its messages in the order of their arrival."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Counter(RefActor):
 
 
 class Tally:
-    """Behind a reference: methods run one at a time, in the order of each caller."""
+    """An object behind a reference: methods run one at a time, in the order of each caller."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, int]] = []
@@ -182,14 +182,14 @@ def test_creations_that_are_lost_or_late(base: str, rule: Callable[..., Rule]) -
         assert farref.rpc_sync("C", read, (method,)) == 3
         farref.rpc_sync("C", keep, ([farref.remote("B", make_box), ref],))
         for _ in range(5):
-            farref.remote("B", make_box)  # dropped before B has heard of it
+            farref.remote("B", make_box)  # dropped before B knows of it
         del ref, method
         assert farref.rpc_sync("C", let_go) == 1
         assert counts(system)["program"].struck["Create"] > 0
 
 
 def test_every_kind_fails_three_times() -> None:
-    """And what is asked of a kind that is used seldom holds for it too."""
+    """Rare kinds of messages pass the same checks."""
     with faulty("simpleSystemBase", drop(first=3), sharing="borrow") as system:
         ref = farref.remote("B", make_box)
         farref.rpc_sync("C", lend_to, ("D", keep, ref))

@@ -10,7 +10,7 @@ import pytest
 from .soak import soak
 
 SEED = int(os.environ.get("FARREF_SOAK_SEED") or random.randrange(10**6))
-"""Another one for each run; set it to have the choices of a run that failed."""
+"""Another one for each run; set it to repeat the choices of a failed run."""
 
 
 @pytest.mark.processes

@@ -1,6 +1,6 @@
-"""Seeded cases: each is made by its number alone, so that any of them can be run again by itself.
+"""Seeded cases: a case's number alone makes it, so each can be run again by itself.
 
-A case that fails says what replays it::
+A failing case prints the command that replays it::
 
     FARREF_FUZZ=sockets/1234 pytest tests/fuzz -k sockets
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SEED = os.environ.get("FARREF_FUZZ_SEED", "1")
 TIMES = int(os.environ.get("FARREF_FUZZ_TIMES", "1"))
-"""So many times as many cases."""
+"""A factor for the number of cases."""
 ONLY = os.environ.get("FARREF_FUZZ", "")
 
 COUNTS = {
@@ -39,18 +39,18 @@ COUNTS = {
     "directory": 150,
     "arguments": 150,
 }
-"""How many cases each entrance gets."""
+"""The number of cases of each entrance."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case; a failure inside ``with case:`` says how to replay it."""
+    """One case; a failure inside ``with case:`` prints the command that replays it."""
 
     entrance: str
     number: int
 
     def source(self) -> random.Random:
-        """The source of everything that differs between cases."""
+        """The source of all differences between cases."""
         return random.Random(f"{SEED} {self.entrance} {self.number}")
 
     def __enter__(self) -> random.Random:
@@ -65,7 +65,7 @@ class Case:
 
 
 def cases(entrance: str) -> Iterator[Case]:
-    """The cases of *entrance*, or the one that is to be replayed."""
+    """The cases of *entrance*, or the one to replay."""
     for number in range(COUNTS[entrance] * TIMES):
         case = Case(entrance, number)
         if ONLY in ("", str(case)):
@@ -77,11 +77,11 @@ JUNK: tuple[Any, ...] = (
     "", "text", "x" * 10_000, "\0\ud800", b"", b"\xff" * 100, (), (1, 2), ((),), [], [1], {},
     {1: 2}, set(), object, int, ..., NotImplemented, range(3), slice(1),
 )  # fmt: skip
-"""What no field is made for."""
+"""Values that no field is made for."""
 
 
 class Unspeakable:
-    """Raises at whatever is asked of it but its class."""
+    """Raises on every access except to its class."""
 
     def _no(self, *_: Any) -> Any:
         raise RuntimeError("no words")
@@ -90,7 +90,7 @@ class Unspeakable:
 
 
 def junk(rng: random.Random) -> Any:
-    """Something that does not belong where it is put."""
+    """A value of a wrong type for its place."""
     return Unspeakable() if rng.random() < 0.05 else rng.choice(JUNK)
 
 

@@ -1,4 +1,4 @@
-"""What fuzz tests share: a limit to memory, since damaged bytes may ask for it, and the log."""
+"""Shared by the fuzz tests: a memory limit, since damaged bytes may ask for much, and the log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def little_memory() -> Iterator[None]:
-    """No more than a gigabyte beyond what this process has already."""
+    """Limit this process to one more gigabyte than it has now."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     now = psutil.Process().memory_info().vms
     resource.setrlimit(resource.RLIMIT_AS, (now + (1 << 30), limits[1]))
@@ -26,7 +26,7 @@ def little_memory() -> Iterator[None]:
 
 
 class Kept(logging.Handler):
-    """Keeps what is logged, as a program's own handler may."""
+    """Keeps the log's records, as a program's own handler may."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Kept(logging.Handler):
         self.records.append(record)
 
     def pinning(self) -> list[logging.LogRecord]:
-        """Records that hold on to anything but text and numbers."""
+        """Records that hold anything but text and numbers."""
         inert = (str, int, float, type(None), WorkerId, RRefId)
         return [
             record
@@ -47,7 +47,7 @@ class Kept(logging.Handler):
 
 @pytest.fixture
 def kept() -> Iterator[Kept]:
-    """What farref logs in this process."""
+    """The log records of farref in this process."""
     handler, log = Kept(), logging.getLogger("farref")
     log.addHandler(handler)
     propagate, log.propagate = log.propagate, False

@@ -1,4 +1,4 @@
-"""What is read from files and from the command line: an error that names it, and no other."""
+"""Damaged files and command lines: an error that names the input, and no other error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES: tuple[Any, ...] = (None, True, -1, 1 << 70, 1.5, "", "x", "A@1/1", [], [
 
 
 def other(rng: random.Random, value: Any) -> Any:
-    """*value*, JSON, with something in it replaced, dropped or added."""
+    """*value*, JSON, with a part replaced, dropped or added."""
     if isinstance(value, dict) and value and rng.random() < 0.9:
         key = rng.choice(list(value))
         match rng.randrange(4):
@@ -75,7 +75,7 @@ def test_traces(tmp_path: Path) -> None:
 
 
 def test_rows(tmp_path: Path) -> None:
-    """What endpoints write, damaged: a `TraceError`, or something that can be told."""
+    """Damaged rows of endpoints: a `TraceError`, or a story that can be told."""
     random_program(World("borrow", trace=str(tmp_path)), 1).read()
     files = {path: path.read_bytes() for path in sorted(tmp_path.glob("*.jsonl"))}
     told = refused = 0
@@ -101,7 +101,7 @@ def test_rows(tmp_path: Path) -> None:
 
 
 def test_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The entry of a running system, damaged: `SystemDownError`, and others are still found."""
+    """The damaged entry of a running system: `SystemDownError`, and others are still found."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(directory, "START_PATIENCE", 0.01)
     entry = {
@@ -136,7 +136,7 @@ WORDS = (
 
 
 def test_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Said in a line, with exit code 1 or 2; no traceback."""
+    """The error is one line, with exit code 1 or 2 and no traceback."""
     monkeypatch.chdir(tmp_path)
     assert not set(WORDS) & set(NAMES)
     for case in cases("arguments"):

@@ -1,8 +1,8 @@
 """Thespian messages that no correct peer sends: to a worker, the program, the registrar, a steward.
 
-Foreign objects, messages of ours with any field wrong, envelopes of strangers and of the dead,
-repeated ones, absurd numbers. Each is refused and counted, or harmless; calls go on meanwhile,
-and when the strangers are declared dead nothing of theirs is left.
+They are foreign objects, messages of ours with any field wrong, envelopes of strangers and of the
+dead, repeated ones, absurd numbers. Each is refused and counted, or harmless. Calls go on
+meanwhile, and after the strangers are declared dead nothing of theirs is left.
 """
 
 from __future__ import annotations
@@ -95,12 +95,15 @@ def refused() -> int:
 
 
 def nobody(evil: WorkerId) -> WorkerId:
-    """Nobody has told of it. Its number is its own, as the registrar gives none twice."""
+    """An endpoint that nobody has reported.
+
+    Its number is unique, as the registrar gives none twice.
+    """
     return WorkerId("nobody", evil.incarnation + 10**6)
 
 
 def ids(evil: WorkerId, to: WorkerId) -> dict[type, list[Any]]:
-    """What a stranger may name: itself, the receiver, and one more that nobody knows."""
+    """The ids that a stranger may name: itself, the receiver, and another unknown one."""
     workers = [evil, to, nobody(evil)]
     return {
         WorkerId: workers,
@@ -111,7 +114,7 @@ def ids(evil: WorkerId, to: WorkerId) -> dict[type, list[Any]]:
 
 
 def packet(rng: random.Random, make: Maker, other: Other) -> bytes:
-    """A packet as it travels: right, with something wrong in its fields, or damaged bytes."""
+    """A packet as it travels: right, with a wrong field, or with damaged bytes."""
     first = rng.choice((0, 0, 0, 0, 1, WINDOW - 1, WINDOW, 10**9, 1 << 63))
     expects = rng.choice((0, 0, 0, 0, 1, 10**9))
     data = as_bytes(rng, (first, expects, make.some(make.message, 4)), other)
@@ -119,12 +122,12 @@ def packet(rng: random.Random, make: Maker, other: Other) -> bytes:
 
 
 class Hostile:
-    """Makes what comes to one endpoint."""
+    """Makes the messages to one endpoint."""
 
     def __init__(self, to: WorkerInfo, lair: ActorAddress) -> None:
         self.to = to
         self.lair = lair
-        self.strangers = [WorkerId("evil", 0)]  # a number may be replaced by junk, such as 0
+        self.strangers = [WorkerId("evil", 0)]  # junk, such as 0, may replace a number
         self.copies: list[Envelope] = []
 
     def stranger(self, number: int) -> WorkerId:
@@ -205,7 +208,7 @@ def test_mailboxes(system: System, name: str, monkeypatch: pytest.MonkeyPatch, k
 
 @pytest.mark.parametrize("spoil", ["fields", "nothing"])
 def test_registrar(system: System, spoil: str) -> None:
-    """Whoever asks the wrong way gets no answer; the others do."""
+    """A wrong request gets no answer; the others do."""
     registrar = system.endpoint.registry.registrar
     lair = farref.get_worker_info("C").address
     ref = farref.remote("B", make_box, (1,))
@@ -232,7 +235,7 @@ def test_registrar(system: System, spoil: str) -> None:
             if spoil == "fields":
                 message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, lair)))  # type: ignore[misc]
                 if isinstance(message, Exited):
-                    continue  # a parent is believed
+                    continue  # a parent's messages are believed
             system._port.post(registrar, message)
             if case.number % 50 == 0:
                 goes_on(system, ref)
@@ -248,9 +251,9 @@ def test_registrar(system: System, spoil: str) -> None:
 
 @pytest.mark.processes
 def test_steward(tmp_path: Path) -> None:
-    """It goes on making workers, for the registrar that it knows."""
+    """It goes on making workers for the registrar that it knows."""
 
-    def steward_of() -> ActorAddress:  # in here, because it travels whole
+    def steward_of() -> ActorAddress:  # a local function, as it travels whole
         mailbox: Any = RRef(1)._front.core.port
         address: ActorAddress = mailbox._actor._myRef._parentAddr
         return address

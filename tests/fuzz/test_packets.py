@@ -1,7 +1,7 @@
-"""Packets whose bytes no correct peer sends: what is wrong is refused, and takes nothing with it.
+"""Packets with bytes that no correct peer sends: errors are refused, and damage nothing else.
 
-What the decoder lets through is right in every field by the other way of looking, too: that of
-`wellformed.check`, which goes by the same annotations.
+`wellformed.check`, the other check by the same annotations, must find every field of a decoded
+packet right, too.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ PAYLOADS = (b"zero", b"one")
 
 
 def as_bytes(rng: random.Random, row: Any, other: Other) -> bytes:
-    """*row* (first, expects, messages) as a packet travels, half of the time with a wrong place."""
+    """*row* (first, expects, messages) as a packet travels; every second one has an error."""
     first, expects, messages = row
     row = (first, expects, tuple(map(bare, messages)))
     if rng.random() < 0.5:
         row = wrong(rng, row, other)
     try:
         return msgspec.msgpack.encode(row, enc_hook=lambda junk: type(junk).__name__)
-    except (OverflowError, UnicodeEncodeError, TypeError, RecursionError):  # no MessagePack is that
+    except (OverflowError, UnicodeEncodeError, TypeError, RecursionError):  # not valid MessagePack
         return rng.randbytes(40)
 
 
 def bare(message: Message) -> Message:
-    """*message* with the number of a payload, mostly of one that is there."""
+    """*message* with the number of a payload, mostly of an existing one."""
     cargo = getattr(message, "cargo", None)
     if cargo is None:
         return message
@@ -65,7 +65,7 @@ def messages(make: Maker) -> tuple[Message, ...]:
 
 
 def test_packets() -> None:
-    """Right ones come back as they were; of others, all that is right."""
+    """Right packets come back unchanged; of others, all right parts do."""
     pool = [each for kind in IDS.values() for each in kind]
     refused = malformed = 0
     kinds: set[type] = set()
@@ -108,7 +108,7 @@ def test_a_wrong_message_takes_no_other_with_it() -> None:
 
 
 def test_a_longer_row_is_of_another_version() -> None:
-    """What is behind its fields would be left out, as if it meant nothing."""
+    """Otherwise its extra fields would be dropped silently."""
     make = Maker(random.Random(2), IDS)
     for _ in range(200):
         (right,) = messages(make)[:1]

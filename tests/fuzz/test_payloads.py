@@ -1,4 +1,4 @@
-"""Payloads that are damaged: bytes, numbers of descriptors, buffers. The forks in them settle."""
+"""Damaged payloads: bytes, numbers of descriptors, buffers. The forks in them settle."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def spoil(rng: random.Random, payload: Payload) -> Payload:
 
 
 def _renumber(data: bytes, number: bytes) -> bytes:
-    """The first reference in *data* gets another number than its descriptor's."""
+    """Give the first reference in *data* another number than its descriptor's."""
     return data.replace(b"K\x00\x86\x94Q", b"I" + number + b"\n\x86\x94Q", 1)
 
 
 def test_payloads(little_memory: None) -> None:
-    """It unpickles, or is a `SerializationError`; the owner frees in the end what was sent."""
+    """It unpickles, or raises a `SerializationError`; in the end the owner frees everything."""
     failed = 0
     for case in cases("payloads"):
         with case as rng:
@@ -87,7 +87,7 @@ def test_payloads(little_memory: None) -> None:
 
 @pytest.mark.parametrize("number", [-1, 99, None, "0", 1.0, True])
 def test_a_number_of_no_descriptor(number: Any) -> None:
-    """Not the last one's, as Python would have it."""
+    """A negative number does not mean the last descriptor, as it would in Python."""
     owner, user = Endpoint("owner"), Endpoint("user")
     payload, descriptors = owner.pack([owner.own(), owner.own()], user)
 
@@ -103,7 +103,7 @@ def test_a_number_of_no_descriptor(number: Any) -> None:
 
 
 def test_failures(little_memory: None) -> None:
-    """A failure whose bytes are damaged is still an exception, with all that it told."""
+    """A failure with damaged bytes is still an exception, with all its other information."""
     for case in cases("payloads"):
         with case as rng:
             try:

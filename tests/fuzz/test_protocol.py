@@ -1,8 +1,8 @@
-"""Protocol messages with any field wrong, to an endpoint in the middle of everything.
+"""Protocol messages with any wrong field, to an endpoint in the middle of everything.
 
-Each is refused by a `ProtocolError`, with nothing changed; or taken, and then nothing changed
-that is another's than its sender's: no handle, no fork, no pin, no call, and nothing was freed
-that anybody else holds.
+The endpoint refuses each with a `ProtocolError` and changes nothing, or takes it. If it takes it,
+it changes nothing that belongs to others than the sender: no handle, no fork, no pin, no call; and
+it frees no object that another endpoint holds.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ A, B, C, D = (WorkerId(name, 1) for name in "ABCD")
 STRANGER = WorkerId("A", 2)
 WORKERS = (A, B, C, D, STRANGER)
 SENDERS = (A, C, D, STRANGER)
-"""Not B itself: its shell refuses what others send in its name."""
+"""Not B itself: its shell refuses messages that others send in its name."""
 
 
 def reference(rref: RRefId, fork: ForkId, owner: WorkerId, passing: Passing) -> Descriptor:
@@ -99,7 +99,7 @@ def endpoint(sharing: Sharing) -> Context:
 
 
 def ids_in(context: Context) -> dict[type, list[Any]]:
-    """What there is to name in that state, and a little more."""
+    """The ids that this state could name, and a few more."""
     return {
         WorkerId: list(WORKERS),
         RRefId: [RRefId(who, number) for who in (A, B, C) for number in range(1, 5)],
@@ -109,7 +109,7 @@ def ids_in(context: Context) -> dict[type, list[Any]]:
 
 
 class Maker:
-    """Draws messages whose ids occur in the state."""
+    """Draws messages with ids of the state."""
 
     def __init__(self, rng: random.Random, ids: dict[type, list[Any]]) -> None:
         self.rng = rng
@@ -173,7 +173,7 @@ class Maker:
         return kind(**made)
 
     def field(self, kind: Any) -> Any:
-        """Something of the type of a message's field."""
+        """A value of the type of a message's field."""
         makers: dict[Any, Callable[[], Any]] = {
             Cargo: self.cargo,
             bool: lambda: self.rng.random() < 0.2,
@@ -195,11 +195,11 @@ class Maker:
         return makers[kind]() if kind in makers else self.one(kind)
 
 
-# ---- what is not the sender's
+# ---- state that belongs to others
 
 
 def of_others(context: Context, sender: WorkerId) -> Iterator[object]:
-    """Everything that *sender* must not be able to take away."""
+    """The state that *sender* must not be able to take away."""
     for owner in context.owners.values():
         yield from ((owner.rref, fork, who) for fork, who in owner.forks.items() if who != sender)
         yield from ((owner.rref, "handle", n) for n in range(owner.handles))

@@ -1,7 +1,7 @@
 """Bytes on the base's sockets: to a listener in this process, before and after the handshake.
 
-Whatever comes, the listener hangs up or waits, counts what it refuses, unpickles nothing of
-strangers, and goes on serving everybody else.
+After any input, the listener hangs up or waits, counts its refusals, unpickles nothing of
+strangers, and goes on serving all others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIMIT = 1_000_000
 
 
 class Victim:
-    """A program's transport, which this thread runs, in a system with one actor."""
+    """A program's transport, run by this thread, in a system with one actor."""
 
     def __init__(self, system: ActorSystem) -> None:
         self.system = system
@@ -44,7 +44,7 @@ class Victim:
         self.got: list[Any] = []
 
     def run(self) -> None:
-        """Everything that can be done now is done."""
+        """Do all work that is possible now."""
         while hasattr(envelope := self.transport.run(None, 0), "message"):
             self.got.append(envelope.message)
 
@@ -56,13 +56,13 @@ class Victim:
         return sock
 
     def enter(self, rng: random.Random, *, near: bool) -> socket.socket:
-        """A connection after its handshake, as whoever has the key."""
+        """A connection after its handshake, as any holder of the key gets it."""
         sock = self.dial(near=near)
         me = Address(f"fuzz-{rng.random()}", "", "127.0.0.1", 9)
         dialler = Dialler(self.me.key, me, b"" if near else KEY, rng.randbytes(NONCE))
         sock.sendall(dialler.opening)
         if not near:
-            while not select.select([sock], [], [], 0.001)[0]:  # what was sent may take a moment
+            while not select.select([sock], [], [], 0.001)[0]:  # the bytes may take a moment
                 self.run()
             sock.sendall(dialler.feed(sock.recv(4096)))
         return sock
@@ -90,7 +90,7 @@ def opening(rng: random.Random, victim: Victim, *, near: bool) -> bytes:
 
 
 def strange(rng: random.Random, victim: Victim, boom: bytes, *, near: bool) -> tuple[bytes, bool]:
-    """What a stranger may say, and whether it must be hung up on for it."""
+    """A stranger's bytes, and whether the listener must hang up on them."""
     mode = LOCAL if near else KEYED
     match rng.randrange(8):
         case 0:
@@ -126,7 +126,7 @@ def leave(rng: random.Random, sock: socket.socket) -> None:
 
 
 def say(rng: random.Random, victim: Victim, sock: socket.socket, data: bytes) -> None:
-    """All at once, or in pieces; a listener that hangs up before the end may."""
+    """Send all at once, or in pieces; the listener may hang up before the end."""
     pieces = rng.choice((1, 1, 1, 3, 10))
     size = max(1, -(-len(data) // pieces))
     with contextlib.suppress(OSError):
@@ -169,7 +169,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def framed(rng: random.Random) -> tuple[bytes, bool]:
-    """What somebody with the key may send, and whether it must be refused."""
+    """Bytes of a key's holder, and whether the listener must refuse them."""
     whole = b"".join(bytes(part) for part in Encoder().encode(rng.choice(VALUES)))
     match rng.randrange(8):
         case 0:

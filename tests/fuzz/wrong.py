@@ -1,4 +1,4 @@
-"""Messages that are wrong somewhere: one field of a right one replaced, however deep it lies."""
+"""Messages with one error: one field of a right message is replaced, however deep it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def paths(thing: Any, at: Path = ()) -> Iterator[Path]:
-    """Every place in *thing*, itself included."""
+    """Every place in *thing*, including *thing* itself."""
     yield at
     if names := fields(thing):
         for name in names:
@@ -28,14 +28,14 @@ def paths(thing: Any, at: Path = ()) -> Iterator[Path]:
 
 
 def fields(thing: Any) -> tuple[str, ...]:
-    """The names of its fields, if it is a struct or a dataclass."""
+    """The names of the fields of *thing*, if it is a struct or a dataclass."""
     kind: Any = type(thing)
     names: Any = getattr(kind, "__struct_fields__", ()) or getattr(kind, "__dataclass_fields__", ())
     return tuple(names)
 
 
 def put(thing: Any, path: Path, value: Any) -> Any:
-    """A copy of *thing* with *value* at *path*; whatever was checked when it was made is not."""
+    """A copy of *thing* with *value* at *path*; the checks of its creation are not repeated."""
     if not path:
         return value
     first, *rest = path
@@ -52,14 +52,14 @@ def put(thing: Any, path: Path, value: Any) -> Any:
 
 
 def look(thing: Any, path: Path) -> Any:
-    """What is at *path*."""
+    """The value at *path*."""
     for step in path:
         thing = getattr(thing, step) if isinstance(step, str) else thing[step]
     return thing
 
 
 def wrong(rng: random.Random, message: Any, other: Callable[[random.Random, Any], Any]) -> Any:
-    """*message* with one place wrong: by junk, or by *other* for what was there."""
+    """*message* with one place wrong: junk, or *other*'s replacement of the old value."""
     for _ in range(rng.choice((1, 1, 1, 2))):
         path = rng.choice(list(paths(message)))
         there = look(message, path)

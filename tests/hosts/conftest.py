@@ -1,4 +1,4 @@
-"""Hosts to run on, programs that join, and the check that nothing of them is left."""
+"""Hosts to run on, programs that join, and the check that they leave nothing behind."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def first(network: Network, key: Path) -> Starting:
-    """Starts a system on host A, which this program is on meanwhile."""
+    """Starts a system on host A; this program is on A meanwhile."""
 
     @contextlib.contextmanager
     def start(base: str = "farrefBase", **options: Any) -> Iterator[System]:

@@ -1,4 +1,4 @@
-"""Two machines' folders, and the `scp` that copies between them: the machines share a disk here."""
+"""Two machines' folders, and the `scp` that copies between them: here the machines share a disk."""
 
 from __future__ import annotations
 

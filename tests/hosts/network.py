@@ -6,7 +6,7 @@
     B 10.77.2.1 --- 10.77.2.254   router
     C 10.77.3.1 --- 10.77.3.254
 
-Nothing of it is in the machine's own namespace. What goes wrong on a link goes wrong in the router.
+Nothing of it is in the machine's own namespace. The router makes all faults of links.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ class Network:
         run("ip", "netns", "exec", namespace, *command)
 
     def command(self, host: str) -> list[str]:
-        """What makes the rest of a command run on *host*."""
+        """The words that make the rest of a command run on *host*."""
         return ["ip", "netns", "exec", self.name(host)]
 
     @contextlib.contextmanager
     def on(self, host: str) -> Iterator[None]:
-        """Inside, this thread, and the threads and processes that it starts, are on *host*."""
+        """In this context, this thread and all threads and processes it starts are on *host*."""
         with open(f"/run/netns/{self.name(host)}") as there:
             _enter(there.fileno())
         try:
@@ -112,7 +112,7 @@ class Network:
         finally:
             _enter(self._home)
 
-    # ---- links that err
+    # ---- faults of links
 
     def cut(self, one: str, *others: str) -> None:
         """No packet passes between *one* and any of *others* (by default all), until `heal`."""
@@ -121,7 +121,7 @@ class Network:
                 self._rule(source, target, "drop")
 
     def lose(self, percent: int) -> None:
-        """So many of all packets are lost, until `heal`."""
+        """The network loses *percent* of all packets, until `heal`."""
         rule = f"numgen random mod 100 < {percent} drop"
         self._in(self.name("router"), "nft", f"add rule ip faults forward {rule}")
 
@@ -134,7 +134,7 @@ class Network:
         self._in(self.name("router"), "nft", "flush chain ip faults forward")
 
     def processes(self, host: str) -> list[int]:
-        """All that runs on *host*."""
+        """All processes on *host*."""
         return [int(pid) for pid in run("ip", "netns", "pids", self.name(host)).split()]
 
 
@@ -162,7 +162,7 @@ class Pair:
             subprocess.run(command, capture_output=True, check=False)
 
     def command(self, name: str) -> list[str]:
-        """What makes the rest of a command run on the host called *name*."""
+        """The words that make the rest of a command run on the host *name*."""
         return ["ip", "netns", "exec", f"{self._prefix}-{name}"]
 
 
@@ -173,7 +173,7 @@ def _enter(descriptor: int) -> None:
 
 
 def sweep() -> None:
-    """Remove what test sessions that were killed have left."""
+    """Remove the namespaces of test sessions that were killed."""
     for line in run("ip", "netns", "list").splitlines():
         name = line.split()[0]
         parts = name.split("-")

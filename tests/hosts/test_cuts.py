@@ -90,7 +90,7 @@ def test_a_long_cut_ends_the_host(first: Starting, joined: Joining, network: Net
 def test_a_cut_between_two_others_kills_nobody(
     first: Starting, joined: Joining, network: Network
 ) -> None:
-    """Both reach the first host; what they have to say to each other waits."""
+    """Both reach the first host; their messages to each other wait."""
     with first(silence=1.0) as system, joined("B"), joined("C"):
         system.worker("B", on=address("B")), system.worker("C", on=address("C"))
         mine = RRef([1])

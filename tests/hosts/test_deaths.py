@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
 
 def power_off(network: Network, host: str) -> None:
-    """Nobody hears a word of it any more, then everything on it ends."""
+    """No other host hears from it any more, then everything on it ends."""
     network.cut(host)
     for pid in network.processes(host):
         with contextlib.suppress(ProcessLookupError):
@@ -44,7 +44,7 @@ def power_off(network: Network, host: str) -> None:
 
 
 def test_a_host_vanishes(first: Starting, joined: Joining, network: Network) -> None:
-    """Everybody hears of it, on every host; what was there, or held there, is settled."""
+    """Every endpoint on every host learns of it; everything there, or held there, is settled."""
     with first(silence=1.0) as system, joined("B"), joined("C"):
         system.worker("B1", on=address("B")), system.worker("B2", on=address("B"))
         system.worker("C1", on=address("C"))
@@ -122,15 +122,15 @@ def what_a_wait_ends_with(ref: RRef[Any], name: str) -> list[str]:
 def test_a_host_that_is_killed_and_joins_again_stays(
     first: Starting, joined: Joining, network: Network, base: str
 ) -> None:
-    """Nothing that is known of the life before counts for the next, time and again."""
-    with first(base, silence=60.0) as system:  # so nothing is given up for its silence
+    """No knowledge of the previous life counts for the next, time and again."""
+    with first(base, silence=60.0) as system:  # so no silence counts as a death
         for life in range(3):
             with joined("B", base=base) as program:
                 assert program.stdout is not None
                 assert program.stdout.readline()  # it has joined
                 name = f"B{life}"
                 system.worker(name, on=address("B"))
-                time.sleep(3 * registrar.DOUBT)  # in which it might be given up
+                time.sleep(3 * registrar.DOUBT)  # it might be given up in this time
                 assert farref.rpc_sync(name, pow, (2, 2)) == 4
                 assert [host.address for host in system.hosts()] == [address("A"), address("B")]
                 for pid in network.processes("B"):
@@ -152,7 +152,7 @@ def test_it_vanishes_while_a_worker_is_made_there(
 def test_thespian_tells_first(
     first: Starting, joined: Joining, network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its convention misses registrations long before our own silence means anything."""
+    """Its convention misses registrations long before our own silence limit is over."""
     monkeypatch.setattr(convention, "CONVENTION_REREGISTRATION_PERIOD", convention.timedelta(0, 1))
     monkeypatch.setattr(convention, "CONVENTION_REGISTRATION_MISS_MAX", 3)
     environment = {"CONVENTION_REREGISTRATION_PERIOD": "0:01"}
@@ -169,7 +169,7 @@ def test_thespian_tells_first(
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "SIGKILL"])
 def test_a_host_that_leaves(first: Starting, joined: Joining, how: str) -> None:
-    """At once, whatever the silence; also when its program is killed."""
+    """The others learn it at once, at any silence limit; also after a kill of the program."""
     with first(silence=None) as system, joined("B") as away:
         system.worker("B1", on=address("B"))
         theirs = farref.remote("B1", list, ((1,),))
@@ -239,7 +239,7 @@ def test_who_only_computes_is_not_given_up_elsewhere_either(
         pid = farref.rpc_sync("B1", os.getpid)
         assert farref.rpc_sync("B1", hog, (2.0,)) >= 2.0
         assert farref.rpc_sync("B1", os.getpid) == pid
-        stop(pid)  # who is stopped is
+        stop(pid)  # a stopped process is silent
         try:
             with pytest.raises(WorkerDiedError):
                 farref.rpc_sync("B1", pow, (2, 2))
@@ -265,7 +265,7 @@ FIRST = """
 def test_the_end_of_the_first_host(
     joined: Joining, network: Network, key: Path, how: str, tmp_path: Path
 ) -> None:
-    """It is everybody's. Who joined is told, or notices; nothing is left anywhere."""
+    """It ends the system for everybody: joined hosts are told, or notice; nothing is left."""
     name = f"first-{how.replace(' ', '-')}"
     arguments = (address("A"), str(key), address("B"), name)
     with joined("B") as away, started(tmp_path, FIRST, *arguments, on=network.command("A")) as here:
@@ -284,4 +284,4 @@ def test_the_end_of_the_first_host(
         else:
             assert away.returncode == 1
             assert "was killed" in err or "nothing was heard of its registrar for 1 s" in err
-    directory.remove(name)  # of a vanished host nobody could
+    directory.remove(name)  # the vanished host could not do it

@@ -1,4 +1,4 @@
-"""Which host a worker comes to."""
+"""The choice of a host for a worker."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_by_address_and_by_capabilities(first: Starting, joined: Joining) -> Non
         ):
             worker = system.worker(f"W{len(system.workers())}", on=on)
             assert place_of(system, worker.address) == address(host), on
-        others: dict[str, Any] = {"farref member": True}  # of two, the one with less to do
+        others: dict[str, Any] = {"farref member": True}  # of two hosts, the less loaded one
         places = [system.worker(f"M{number}", on=others).address for number in range(5)]
         assert {place_of(system, worker) for worker in places} == {address("B"), address("C")}
         hosts = system.hosts()
@@ -67,7 +67,7 @@ def test_by_address_and_by_capabilities(first: Starting, joined: Joining) -> Non
 
 
 def test_by_what_a_class_requires(first: Starting, joined: Joining) -> None:
-    """Thespian's way, also for a class of this very function."""
+    """Thespian's way; it works for a class inside this function, too."""
 
     @requireCapability("gpu")
     class Local(Child):
@@ -90,7 +90,7 @@ def test_by_what_a_class_requires(first: Starting, joined: Joining) -> None:
 
 
 class Plain(Actor):
-    """Creates an endpoint, of which it knows nothing."""
+    """Creates an endpoint without knowing that it is one."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         if isinstance(message, ActorAddress):
@@ -128,7 +128,7 @@ def test_actors_of_plain_actors_find_the_registrar(
 
 
 def test_a_trace_is_written_on_each_host(first: Starting, joined: Joining, tmp_path: Path) -> None:
-    """Into a folder of that name, which the other host has not yet."""
+    """Each host writes into a folder of that name, which the other host does not have yet."""
     folder = tmp_path / "trace"
     with first(trace=folder) as system, joined("B"):
         shutil.rmtree(folder)
@@ -137,7 +137,7 @@ def test_a_trace_is_written_on_each_host(first: Starting, joined: Joining, tmp_p
 
 
 def in_a_hurry(system: System) -> None:
-    """From now on the program waits for nothing that does not come soon."""
+    """From now on the program gives up its waits soon."""
     system.endpoint.core.settings = replace(system.endpoint.core.settings, timeout=0.3)
 
 

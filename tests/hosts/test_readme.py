@@ -20,7 +20,7 @@ SECTION = [each for each in blocks("README.md") if each.section == "On two machi
 
 
 def lines() -> list[tuple[str, str]]:
-    """The machine and the command of each line that is to be typed."""
+    """The machine and the command of each line to type."""
     found = [line for block in SECTION if block.language == "console" for line in typed(block)]
     assert {line.terminal for line in found} == {"first", "second"}
     assert not any(line.output for line in found)

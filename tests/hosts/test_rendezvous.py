@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 SOON = RendezvousTimeouts(join=20, last_call=2)
 met: list[Group] = []
-"""Of this process: a node that nobody has any more leaves."""
+"""The groups of this process: a node without references leaves."""
 
 
 def meet_here() -> int:
@@ -34,7 +34,7 @@ def network_space() -> str:
 def test_the_service_is_with_the_registrar_whoever_starts_it(
     first: Starting, joined: Joining
 ) -> None:
-    """A host that is lost takes nothing of the service with it, if only the first one is left."""
+    """If only the first host is left, the loss of another host costs the service nothing."""
     with first(silence=1) as system, joined("B") as host:
         system.worker("B", on=address("B"))
         group = farref.rpc_async("B", meet_here)

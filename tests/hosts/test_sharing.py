@@ -35,7 +35,7 @@ def value_of(ref: RRef[Any]) -> Any:
 
 
 def value_by(name: str, ref: RRef[Any]) -> Any:
-    """Lend on what was lent."""
+    """Lend a lent reference on."""
     return farref.rpc_sync(name, value_of, (ref,))
 
 
@@ -53,7 +53,7 @@ def values_kept() -> list[Any]:
 
 
 def wrap(ref: RRef[Any]) -> RRef[dict[str, Any]]:
-    """An object of this host's, in which a reference to another host's is."""
+    """An object of this host that contains a reference to another host's object."""
     return RRef({"inner": ref})
 
 
@@ -62,7 +62,7 @@ def unwrap(ref: RRef[dict[str, Any]]) -> Any:
 
 
 class Passer(RefActor):
-    """Passes on what it gets, and adds what it sees."""
+    """Passes its messages on, and adds the value that it reads."""
 
     async def receiveMsg_tuple(self, message: Any, sender: ActorAddress) -> None:
         ref, seen, stops, asker = message
@@ -84,7 +84,7 @@ def calls(system: System, one: str, other: str) -> None:
         assert farref.rpc_sync(one, unwrap, (outer,)) == right
         assert unwrap(outer) == right
         del ref, outer
-    # A task whose result is an object of another host's: an alias of it.
+    # A task whose result is another host's object: an alias of it.
     alias = farref.remote(one, farref.remote, (other, list, ((3,),)))
     assert farref.rpc_sync(other, value_of, (alias,)) == [3]
     assert alias.to_here() == [3]
@@ -125,7 +125,7 @@ def test_thespians_own_base(first: Starting, joined: Joining) -> None:
 
 
 def test_lossy_links(first: Starting, joined: Joining, network: Network) -> None:
-    """The kernel makes up for it; what it takes is time."""
+    """The kernel retransmits; only time is lost."""
     with first() as system, joined("B"), joined("C"):
         system.worker("B1", on=address("B")), system.worker("C1", on=address("C"))
         network.lose(10)
@@ -140,7 +140,7 @@ def test_lossy_links(first: Starting, joined: Joining, network: Network) -> None
 
 
 def test_packets_lost_late_twice_and_overtaken(first: Starting, joined: Joining) -> None:
-    """By the layer of `farref.testing`, which comes with the system's settings to every host."""
+    """The layer of `farref.testing` does this; every host gets it with the system's settings."""
     faults = Faults(
         drop(0.02), delay(0.2, seconds=(0.01, 0.05)), duplicate(0.1), reorder(0.1), seed=5
     )

@@ -1,4 +1,4 @@
-"""Agents of torchrun on two machines: docs/torchrun.md's very lines, and what may happen there."""
+"""Agents of torchrun on two machines: docs/torchrun.md's very lines, and faults there."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 DOCS = Path(__file__).parents[2] / "docs" / "torchrun.md"
 TRAINER = Path(__file__).parents[1] / "rendezvous" / "trainer.py"
 ALONE = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "net0"}
-"""The name of this machine means nothing in a namespace, and gloo would go by it."""
+"""A namespace does not know this machine's name, and gloo would use it."""
 
 
 def lines() -> tuple[list[str], str, str]:
-    """What is typed on the first machine, what then on both, and the program."""
+    """The lines to type on the first machine, those to type on both, and the program."""
     section = DOCS.read_text(encoding="utf-8").partition("## Two machines\n")[2]
     blocks = re.findall(r"```(\w+)\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
     assert [kind for kind, _ in blocks] == ["console", "console", "python"]
@@ -53,7 +53,7 @@ def lines() -> tuple[list[str], str, str]:
 def test_the_lines_of_the_docs_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
     homes, env = two_homes(tmp_path)
     prepared, command, program = lines()
-    for home in homes.values():  # 1,000 steps are nothing but more of the same
+    for home in homes.values():  # 1,000 steps would only be more of the same
         (home / "train.py").write_text(program.replace("1000", "20"), encoding="utf-8")
     env |= ALONE
     for line in prepared:
@@ -79,7 +79,7 @@ def test_the_lines_of_the_docs_work_as_they_stand(pair: Pair, tmp_path: Path) ->
 def test_the_agent_on_the_endpoints_machine_dies(
     network: Network, key: Path, tmp_path: Path
 ) -> None:
-    """It has started the service, and was rank 0: the one on the other machine goes on."""
+    """It has started the service, and was rank 0: the agent on the other machine goes on."""
     with agents(network, key, tmp_path) as start:
         first = start("A")
         wait_for(tmp_path, "A", ["A"])
@@ -93,7 +93,7 @@ def test_the_agent_on_the_endpoints_machine_dies(
 
 @contextlib.contextmanager
 def agents(network: Network, key: Path, folder: Path) -> Iterator[Callable[[str], Agent]]:
-    """Starts an agent on a host; in the end they are told to stop, and end well if not killed."""
+    """Starts an agent on a host. In the end all are told to stop, and end well if not killed."""
     running: list[Agent] = []
 
     def start(host: str) -> Agent:

@@ -1,4 +1,4 @@
-"""Large values on three hosts: shared on each, in frames between them, whoever relays them."""
+"""Large values on three hosts: shared on each, in frames between them, through any relay."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
 
 
 class Looker:
-    """Tells whether what it gets is mapped."""
+    """Tells whether its values are mapped."""
 
     def look(self, array: Any) -> tuple[int, tuple[int, int]]:
         return total(array), look()
@@ -40,7 +40,7 @@ class Looker:
 
 
 def of_another(name: str, seconds: float) -> RRef[Any]:
-    """Another worker's object; whoever asked for it asks us meanwhile."""
+    """Another worker's object; its asker asks us meanwhile."""
     time.sleep(seconds)
     return farref.remote(name, Looker)
 
@@ -73,7 +73,7 @@ def test_hosts(first: Starting, joined: Joining, base: str) -> None:
 
 
 def test_what_is_relayed_goes_on_in_frames(first: Starting, joined: Joining) -> None:
-    """The sender shares with who stands for the object; that one knows who cannot open it."""
+    """The sender shares with the alias's owner, which knows the hosts that cannot map it."""
     with first() as system, joined("B"):
         for name in ("A1", "A2", "B1", "B2"):
             system.worker(name, on=address(name[0]))

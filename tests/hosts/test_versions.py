@@ -1,4 +1,4 @@
-"""Who runs on other versions is refused at the door, with both versions, and nothing hangs."""
+"""A host with other versions is refused at the door, with both versions, and nothing hangs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from farref.actors.hosting import versions
 older = {**versions.mine(), "farref": "0.0.9"}
 versions.mine = lambda: older
 """
-"""Makes this farref say that it is an older one."""
+"""Makes this farref report an older version."""
 SAYS_SO = "try:\n    farref.System.{}\nexcept farref.VersionError as error:\n    print(error)"
 COMMAND = "from farref.cli import app\napp({})"
 
@@ -38,7 +38,7 @@ COMMAND = "from farref.cli import app\napp({})"
 def other_python(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, str]]:
     """A Python of another minor version, and the environment in which it has farref.
 
-    What is compiled is installed for it; the rest is what this Python has.
+    Compiled packages are installed for it; the rest is shared with this Python.
     """
     others = [each for each in ("3.12", "3.13", "3.11") if sys.version_info[:2] != minor(each)]
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
@@ -65,7 +65,7 @@ def minor(version: str) -> tuple[int, ...]:
 
 
 def said(command: list[str], code: str, environment: dict[str, str]) -> str:
-    """What the program *code* prints, in whatever way it ends."""
+    """The output of the program *code*, whether it ends well or not."""
     done = subprocess.run(
         [*command, "-c", f"import farref\n{code}"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Who gets in, and how: by name, from other hosts, with the key; what goes wrong says why."""
+"""The ways in: by name, from other hosts, with the key; each failure names its reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ATTACHED = """
 def test_a_program_of_the_first_host_attaches_by_name(
     first: Starting, joined: Joining, network: Network, tmp_path: Path
 ) -> None:
-    """It can be reached from the others, too."""
+    """The other hosts can reach it, too."""
     with first() as system, joined("B"):
         system.worker("B1", on=address("B"))
         entry = directory.folder() / f"{system.name}.json"
@@ -66,7 +66,7 @@ SECOND = """
 def test_a_second_program_of_a_host_shares_it(
     first: Starting, joined: Joining, network: Network, key: Path, tmp_path: Path
 ) -> None:
-    """And leaves it alone."""
+    """The second program leaves the first system alone."""
     with first() as system, joined("B"):
         system.worker("B1", on=address("B"))
         with started(tmp_path, SECOND, address("A"), str(key), on=network.command("B")) as program:
@@ -91,7 +91,7 @@ def test_the_first_host_cannot_join_itself(
 
 @pytest.fixture
 def near() -> Iterator[tuple[System, str]]:
-    """A system that other addresses of this machine may join, and where it is."""
+    """A system that other addresses of this machine may join, and its own address."""
     port = free_port("127.0.0.2")
     with System(host="127.0.0.2", port=port, timeout=20, orphan_grace=0.2) as system:
         yield system, f"127.0.0.2:{port}"
@@ -138,7 +138,7 @@ def test_somebody_else_is_there() -> None:
 
 
 def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A byte now and then buys no time."""
+    """A slow peer gains no time with single bytes."""
     monkeypatch.setattr(bases, "KNOCKING", 0.3)
     monkeypatch.setattr(tcp, "ANSWER", 0.3)
     with socket.create_server(("127.0.0.2", 0)) as server:

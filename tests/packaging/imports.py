@@ -1,4 +1,4 @@
-"""Who imports whom in farref, wherever the import stands: `TYPE_CHECKING` is no excuse."""
+"""The imports between farref's modules, wherever they stand: `TYPE_CHECKING` is no excuse."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,14 +26,14 @@ class Import:
 
 
 def name_of(file: Path) -> str:
-    """The module in *file*."""
+    """The name of the module in *file*."""
     parts = [*file.relative_to(ROOT).with_suffix("").parts]
     parts = parts[1:] if parts[0] == "src" else ["farref", *parts] if parts[0] in LAYERS else parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imports_of(source: str, file: Path) -> Iterator[Import]:
-    """Every import in *source*, the text of *file*; of names from a module, each."""
+    """Every import in *source*, the text of *file*; an import of several names yields each."""
     here = name_of(file).split(".")
     package = here if file.name == "__init__.py" else here[:-1]
     for node in ast.walk(ast.parse(source)):
@@ -48,12 +48,12 @@ def imports_of(source: str, file: Path) -> Iterator[Import]:
 
 
 def files(*folders: Path) -> list[Path]:
-    """Their modules; links to folders are not followed."""
+    """The modules in *folders*; links to folders are not followed."""
     return [file for folder in folders for file in sorted(folder.rglob("*.py"))]
 
 
 def all_imports(*folders: Path) -> list[Import]:
-    """Every import of their files."""
+    """Every import in *folders*."""
     return [
         found
         for file in files(*folders)
@@ -62,7 +62,7 @@ def all_imports(*folders: Path) -> list[Import]:
 
 
 def graph(imports: Iterable[Import]) -> dict[str, set[str]]:
-    """By module, the modules of farref that it imports."""
+    """For each module, the modules of farref that it imports."""
     known = {name_of(file) for file in files(FACADE, *(ROOT / layer for layer in LAYERS))}
     found: dict[str, set[str]] = {}
     for each in imports:
@@ -74,7 +74,7 @@ def graph(imports: Iterable[Import]) -> dict[str, set[str]]:
 
 
 def circle(edges: Mapping[str, Iterable[str]]) -> list[str]:
-    """Modules that import each other in a circle, the first one again at its end; or nothing."""
+    """Modules that import each other in a circle, the first one again at the end; or nothing."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

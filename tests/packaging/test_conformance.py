@@ -1,4 +1,4 @@
-"""`make conformance`: a run in which nothing was tested is not taken for one that passed."""
+"""`make conformance`: a run without any tests does not count as passed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TESTS = {
     "test_passes.py": "def test_it():\n    pass\n",
     "test_ends.py": "import os\n\n\ndef test_it():\n    os._exit(3)\n",
 }
-"""What stands for Thespian's tests, which are fetched from PyPI."""
+"""A stand-in for Thespian's tests, which are fetched from PyPI."""
 
 
 def conformance(folder: Path, *files: str) -> subprocess.CompletedProcess[str]:

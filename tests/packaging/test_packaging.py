@@ -1,4 +1,4 @@
-"""What is installed, and under which names."""
+"""The contents of the installed package, and their names."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""What `make release-check` refuses, each on a small repository with that one mistake."""
+"""The refusals of `make release-check`, each on a small repository with that one mistake."""
 
 from __future__ import annotations
 

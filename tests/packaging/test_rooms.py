@@ -1,4 +1,4 @@
-"""Which parts of farref may import which; and no modules import each other in a circle."""
+"""The parts of farref that each part may import; and no modules import each other in a circle."""
 
 import ast
 import re
@@ -10,15 +10,15 @@ from .imports import FACADE, LAYERS, ROOT, Import, all_imports, circle, graph, i
 ACTORS = ROOT / "actors"
 ROOMS = sorted(file.parent.name for file in ACTORS.glob("*/__init__.py"))
 
-# Which parts of farref each layer may import. The rooms of `actors` say it themselves.
+# The parts that each layer may import. The rooms of `actors` say it themselves.
 ALLOWED = {
     "protocol": {"protocol"},
     "serialization": {"serialization", "protocol", "features"},
     "actors": {"actors", "serialization", "protocol", "features"},
 }
 
-# Time, ids and randomness are arguments of the machines. So this is a list of what is pure, not
-# of what is impure: a new name here needs the question "does it look at the world?".
+# Time, ids and randomness are arguments of the machines. So this is a list of pure modules, not of
+# impure ones: a new name here needs the question "does it look at the world?".
 PURE_MODULES = {
     "__future__",
     "abc",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def nothing_stays_open() -> Iterator[None]:
-    """No segment, whether it is in use, unread or kept."""
+    """The test leaves no segment, whether in use, unread or kept."""
     gc.collect()
     shared.recycler.empty()
     before = dict(shared._open)
@@ -25,7 +25,7 @@ def nothing_stays_open() -> Iterator[None]:
     shared.recycler.empty()
     assert not shared.unread
     end = time.monotonic() + 10
-    while shared._open != before:  # large ones are closed by other threads
+    while shared._open != before:  # other threads close large ones
         assert time.monotonic() < end, shared._open
         time.sleep(0.001)
     assert not shared._written

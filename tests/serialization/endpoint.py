@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Handle(Reference):
-    """A reference that nobody collects: the test drops it."""
+    """A reference that the collector does not end: the test drops it."""
 
     def __init__(self, rref: RRefId) -> None:
         self.rref = rref
@@ -30,14 +30,14 @@ class Handle(Reference):
 
 
 class Address:
-    """What stands for an actor's address: it must not be pickled."""
+    """A stand-in for an actor's address: it must not be pickled."""
 
     def __reduce__(self) -> Any:
         raise AssertionError("an address was pickled")
 
 
 class Endpoint:
-    """Sends to, and receives from, others like it."""
+    """Sends to other endpoints of its kind, and receives from them."""
 
     def __init__(self, name: str) -> None:
         self.context = Context(WorkerId(name, 1))

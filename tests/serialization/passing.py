@@ -25,7 +25,7 @@ def packed(value: Any, to_all: Callable[[], bool] = near) -> Payload:
 
 
 def arrived(payload: Payload) -> Payload:
-    """What the receiver gets of it."""
+    """The payload as the receiver gets it."""
     copy: Payload = pickle.loads(pickle.dumps(payload))
     copy.take()
     return copy

@@ -1,4 +1,4 @@
-"""Large buffers go beside the bytes, copied once, and come back writable where they were."""
+"""Large buffers travel beside the bytes, are copied once, and arrive as writable as they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which references a value contains, found without running any of the user's code."""
+"""The references that a value contains, found without running the user's code."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_numbers_and_strings_count_for_nothing() -> None:
 
 
 def test_it_does_not_enter_modules_classes_or_references() -> None:
-    global MY_GLOBAL  # noqa: PLW0603 - what a function refers to, and does not contain
+    global MY_GLOBAL  # noqa: PLW0603 - a function refers to it, and does not contain it
     MY_GLOBAL = handle()
     inside, inner = handle(), handle()
     vars(inside)["hidden"] = inner
@@ -187,7 +187,7 @@ def test_it_does_not_enter_modules_classes_or_references() -> None:
 
 
 def test_it_enters_the_globals_that_a_pickled_function_brought_along() -> None:
-    """They are no module's: the function is all that keeps them."""
+    """They belong to no module: only the function keeps them."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec("def function(): return KEPT", namespace)
     namespace["KEPT"] = [1]
@@ -223,7 +223,7 @@ def _touch(*args: Any, **kwargs: Any) -> Any:
 
 
 def untouchable(inside: Any) -> tuple[Any, Any]:
-    """An object and a module of which whatever is asked, of their classes too, is user code."""
+    """An object and a module; every access to them, and to their classes, runs user code."""
 
     class Meta(type):
         __getattribute__ = __instancecheck__ = __subclasscheck__ = __eq__ = __hash__ = _touch
@@ -246,7 +246,7 @@ def untouchable(inside: Any) -> tuple[Any, Any]:
 def test_it_runs_none_of_the_users_code(monkeypatch: pytest.MonkeyPatch) -> None:
     ref = handle()
     mine, module = untouchable([ref])
-    with monkeypatch.context() as patch:  # pytest's plugins look at every module afterwards
+    with monkeypatch.context() as patch:  # afterwards pytest's plugins look at every module
         patch.setitem(sys.modules, "a_module", module)
         patch.setitem(sys.modules, "no_module", mine)
         for value in (mine, [mine, Plain(mine), module]):

@@ -104,7 +104,7 @@ def test_unpickling_that_fails_settles_the_forks(ends: tuple[Endpoint, Endpoint]
     payload, descriptors = a.pack(["first", Broken(refs)], b)
     with pytest.raises(SerializationError, match=r"cannot unpickle.*RuntimeError: broken"):
         b.unpack(a, payload, descriptors)
-    # What the handles made before hold is dropped by their collection, in a real endpoint.
+    # In a real endpoint, the collector drops the handles made before the error.
     assert all(b.context.users[ref.rref].handles == 1 for ref in refs)
 
 
@@ -129,7 +129,7 @@ def test_outside_a_message_it_cannot_be_pickled(refuse: Any) -> None:
 def test_a_value_that_is_nested_too_deep_is_an_error_and_forks_nothing(
     ends: tuple[Endpoint, Endpoint],
 ) -> None:
-    """At whatever depth the pickler gives up; with Python 3.11 it does so in Python code, too."""
+    """At any depth at which the pickler gives up; Python 3.11 does so in Python code, too."""
     a, b = ends
     ref = a.own()
     value: Any = ref
@@ -178,7 +178,7 @@ def test_a_pickle_inside_a_pickle_is_outside_the_message(ends: tuple[Endpoint, E
 
 
 class Nested:
-    """Pickles what it holds by itself, as a cache or a database field would."""
+    """Pickles its contents by itself, as a cache or a database field would."""
 
     def __init__(self, inside: Any) -> None:
         self.inside = inside

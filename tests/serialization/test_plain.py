@@ -1,4 +1,4 @@
-"""What is pickled by pickle alone is what cloudpickle would have made of it."""
+"""A value pickled by pickle alone equals cloudpickle's version of it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_array_is_the_same(kind: str, writable: bool) -> None:
 
 
 class Number(int):
-    """Not an `int`, whatever it looks like."""
+    """Not an `int`, though it looks like one."""
 
 
 def cyclic() -> list[Any]:
@@ -130,7 +130,7 @@ def test_what_a_closure_holds_is_not_pickled_to_find_out() -> None:
 
 
 def test_what_is_to_travel_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program may say so of a module at any time, and take it back."""
+    """A program may register a module for this at any time, and take that back."""
     module = types.ModuleType("a_module_of_ours")
     exec("def function(): return 1", module.__dict__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -151,7 +151,7 @@ def test_a_name_that_means_something_else_by_now(monkeypatch: pytest.MonkeyPatch
 
 
 def test_how_much_there_is_to_copy() -> None:
-    """Of what says so without running anything of the user's."""
+    """The amount in values that tell their size without running user code."""
     for size in (0, 1000, 1 << 20):
         for value in (bytes(size), bytearray(size), "x" * size, np.zeros(size, np.uint8)):
             assert size_class(value) == size.bit_length()

@@ -1,4 +1,4 @@
-"""Segments are written to again when nobody reads them: never sooner, and not kept for long."""
+"""Segments are written again when nobody reads them: never sooner, and not kept for long."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def filled(number: int, size: int = SIZE) -> Any:
 
 
 def file_of(payload: Payload) -> int:
-    """Which file its segment is."""
+    """The number of its segment's file."""
     (segment,) = payload.buffers
     assert isinstance(segment, Segment)
     return os.fstat(segment._descriptor).st_ino
 
 
 def sent(number: int) -> int:
-    """Send an array that its reader lets go; which file it was in."""
+    """Send an array, which its reader lets go; returns the number of its file."""
     payload = packed(filled(number))
     array = opened(arrived(payload))
     assert (array == number).all()
     return file_of(payload)
 
 
-# ---- when it is written to again
+# ---- when a segment is written again
 
 
 def test_it_is_when_nobody_reads_it() -> None:
@@ -144,7 +144,7 @@ def test_it_is_not_while_a_child_of_the_reader_has_it_mapped() -> None:
 
 def test_it_is_not_while_the_sender_itself_has_it_mapped() -> None:
     payload = packed(filled(1))
-    file, array = file_of(payload), opened(payload)  # sent to oneself
+    file, array = file_of(payload), opened(payload)  # sent to itself
     del payload
     assert sent(2) != file
     assert (array == 1).all()
@@ -176,7 +176,7 @@ def test_one_that_was_not_finished_is_not_kept(monkeypatch: pytest.MonkeyPatch) 
     assert not shared.recycler._kept
 
 
-# ---- who comes late
+# ---- latecomers
 
 
 @pytest.mark.parametrize("size", [SIZE, SIZE - 1, SIZE // 2])
@@ -265,7 +265,7 @@ def test_a_reader_that_is_killed_reads_no_more(how: str) -> None:
         assert file_of(packed(filled(3))) == file
 
 
-# ---- how much is kept, and how long
+# ---- the limits of keeping
 
 
 def kept() -> int:
@@ -273,7 +273,7 @@ def kept() -> int:
 
 
 def test_it_is_kept_before_it_is_asked_who_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who looks ends when nothing is kept, and might have just done so."""
+    """The watching thread ends when nothing is kept, and may be ending at that moment."""
     seen = []
     monkeypatch.setattr(shared.recycler, "_watch", lambda: seen.append(kept()))
     payload = packed(filled(1))
@@ -339,7 +339,7 @@ def test_what_is_kept_is_given_up_before_there_is_no_memory(
 def test_old_ones_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recycling, "SECONDS", 0.01)
     monkeypatch.setattr(recycling, "LOOKS", 0.01)
-    for _ in range(3):  # the thread that looks ends, and another one begins
+    for _ in range(3):  # the watching thread ends, and another one begins
         packed(filled(1))
         until(lambda: not shared._open and not shared.recycler._watched)
 
@@ -352,7 +352,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def test_a_forked_child_keeps_and_maps_nothing() -> None:
-    """Of what was sent, whether its message lives or not."""
+    """Nothing of the sent values, whether their messages live or not."""
     packed(filled(1))
     payload = packed(filled(2, 4 * SIZE))
     pid = os.fork()
@@ -373,7 +373,7 @@ def test_a_forked_child_keeps_and_maps_nothing() -> None:
 
 
 def test_threads_that_send_and_keep_and_let_go() -> None:
-    """No array that is held, written to or not, ever changes by what others send."""
+    """Other threads' sends never change a held array, written to or not."""
     wrong: list[str] = []
 
     def work(number: int) -> None:

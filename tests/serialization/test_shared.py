@@ -1,4 +1,4 @@
-"""Segments of shared memory: what they hold, who may open them, and that the kernel frees them."""
+"""Segments of shared memory: their contents, their access rights, and their end by the kernel."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SIZE = 1 << 20
 
 
 def descriptors() -> int:
-    """How many this process has, without those of what is kept to be written to again."""
+    """The number of this process's descriptors, without those of kept segments."""
     shared.recycler.empty()
     return len(os.listdir("/proc/self/fd"))
 
 
-# ---- what travels
+# ---- the types that travel
 
 
 class Exporter:
@@ -92,7 +92,7 @@ def test_a_value_comes_as_it_was(name: str) -> None:
     value = VALUES[name]()
     for payload in (packed(value), packed(value, lambda: False)):
         assert same(value, opened(arrived(payload)))
-    assert same(value, opened(packed(value)))  # sent to oneself
+    assert same(value, opened(packed(value)))  # sent to itself
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -111,7 +111,7 @@ def test_a_frozen_value_comes_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["C order", "Fortran order", "gaps", "structures", "small"])
 def test_a_frozen_array_says_that_it_cannot_be_changed(name: str) -> None:
-    """However it came: by shared memory or in a frame, large or small."""
+    """On every way: by shared memory or in a frame, large or small."""
     frozen = Frozen.of(VALUES[name](), Address)
     payload = Payload(frozen.pickled.data, frozen.pickled.buffers, frozen=True)
     fetched = [Frozen.arrived(arrived(each), ()) for each in (payload, payload.grounded())]
@@ -156,7 +156,7 @@ def test_bytes_that_never_change_are_not_copied_into_a_frame() -> None:
     assert packed(data, lambda: False).buffers[0] is data
 
 
-# ---- nobody sees a change of another's
+# ---- no reader sees another's change
 
 
 def test_writing_to_what_came_changes_nothing_else() -> None:
@@ -188,7 +188,7 @@ def test_a_segment_is_sealed() -> None:
             change(segment._descriptor)
 
 
-# ---- when it is freed
+# ---- when a segment is freed
 
 
 def test_the_sender_lets_go_and_the_receiver_has_it_still() -> None:
@@ -252,7 +252,7 @@ SENDER = """
 
 @pytest.fixture
 def sender() -> Iterator[subprocess.Popen[bytes]]:
-    """Another process, which tells of a segment and has it open until it ends."""
+    """Another process that sends a segment, and has it open until the process ends."""
     command = [sys.executable, "-c", textwrap.dedent(SENDER.format(size=SIZE))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield process
@@ -320,11 +320,11 @@ def test_fields_that_do_not_belong_there(fields: tuple[Any, ...]) -> None:
         Segment.said(*fields).take()
 
 
-# ---- where there is not enough
+# ---- too little memory, descriptors or mappings
 
 
 def test_no_memory_is_an_error_before_anything_is_copied(tmp_path: Path) -> None:
-    """A buffer that is larger than the machine's memory: a file with nothing in it."""
+    """A buffer that is larger than the machine's memory: an empty sparse file."""
     size = 2 * memory.available()
     with open(tmp_path / "sparse", "w+b") as file:
         file.truncate(size)
@@ -339,7 +339,7 @@ def test_no_memory_is_an_error_before_anything_is_copied(tmp_path: Path) -> None
 
 
 def limited(code: str) -> str:
-    """What *code* prints in a process of its own, which may give itself less than we have."""
+    """The output of *code* in a process of its own, which may lower its limits below ours."""
     program = """
         import os, resource
         import numpy as np
@@ -355,7 +355,10 @@ def limited(code: str) -> str:
 
 
 def test_few_descriptors_and_small_files() -> None:
-    """The soft limit is raised; at the hard one, and where no file may be large, frames do."""
+    """The soft limit is raised.
+
+    At the hard limit, and if no file may be large, frames do the work.
+    """
     code = """
         def in_a_frame():
             payload, frozen = packed(np.ones(SIZE)), Frozen.of(np.ones(SIZE), Address)
@@ -381,7 +384,7 @@ def test_few_descriptors_and_small_files() -> None:
 
 
 def test_what_cannot_be_mapped_is_read() -> None:
-    """All the mappings that a process may have are there already."""
+    """The process has all the mappings that it may have already."""
     code = """
         payload, held = arrived(packed(np.arange(SIZE))), []
         try:
@@ -399,7 +402,7 @@ def test_what_cannot_be_mapped_is_read() -> None:
 
 
 def test_a_segment_that_may_not_be_opened_says_so() -> None:
-    """By another user, to whom a system would not say that we are near."""
+    """It is another user's; a system would not tell such a user that we are near."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     payload = packed(np.zeros(SIZE, np.uint8))
@@ -430,7 +433,7 @@ def a_group() -> Path | None:
             group.mkdir()
         except OSError:
             continue
-        if (group / limit).exists():  # or this is not where groups are made
+        if (group / limit).exists():  # otherwise this is not the place of groups
             (group / limit).write_text(str(256 << 20))
             return group
         group.rmdir()
@@ -438,7 +441,7 @@ def a_group() -> Path | None:
 
 
 def test_a_control_group_is_full() -> None:
-    """The error comes in place of the kernel's killer."""
+    """The error comes before the kernel's killer would."""
     group = a_group()
     if group is None:
         pytest.skip("no control group can be made here")
@@ -468,7 +471,7 @@ def test_a_control_group_is_full() -> None:
 
 
 def test_threads() -> None:
-    """Eight at once make, take and open segments; nothing is mixed up, and nothing left."""
+    """Eight threads at once make, take and open segments; nothing is mixed up, and nothing left."""
     wrong: list[int] = []
 
     def work(number: int) -> None:

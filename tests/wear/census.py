@@ -1,8 +1,8 @@
-"""How much there is in a process: every table of ours and of Thespian's, and what the system lends.
+"""The size of a process: every table of ours and of Thespian's, and the system's resources.
 
-Nobody lists the tables: whatever can be reached from the endpoint, its actor or system, and the
-globals of the modules, is counted by the attribute that it stands in. So a new table is looked at
-from its first day.
+There is no list of tables. The census follows every attribute from the endpoint, its actor or
+system, and the globals of the modules, and counts by attribute. So it covers a new table from its
+first day.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from farref.actors.core.current import frame
 
 CACHE = "cache of"
 KINDS = 10
-"""By so much may a cache grow: it is of code, a class at a time, and not of what is done."""
+"""A cache may grow by this much: it holds code, a class at a time, and no results of operations."""
 CHANCE = 3
-"""By so much may anything: a wakeup that is just due, a thread that takes the census itself."""
+"""Anything may grow by this much: a wakeup that is just due, the thread that takes the census."""
 _CONTAINERS = (dict, list, set, frozenset, deque)
 _APART = (type, types.ModuleType, types.FrameType, types.CodeType, types.TracebackType, str, bytes)
 
@@ -30,7 +30,7 @@ _APART = (type, types.ModuleType, types.FrameType, types.CodeType, types.Traceba
 def census(*roots: object) -> Counter[str]:
     """Entries by table, instances by class, threads and descriptors, of the calling process.
 
-    From *roots*, the endpoint that this runs in, and the modules of farref and Thespian.
+    It starts at *roots*, the endpoint of this process, and the modules of farref and Thespian.
     """
     gc.collect()
     found: Counter[str] = Counter()
@@ -89,7 +89,7 @@ def _size(container: Any) -> int:
 
 
 def grown(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int]]:
-    """What is more than it was, and not by chance."""
+    """The entries that grew, and not by chance."""
     return {
         name: (before[name], number)
         for name, number in after.items()

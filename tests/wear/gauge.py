@@ -1,4 +1,4 @@
-"""What a system costs while nothing happens, and what a call costs: here, and at a worker."""
+"""The cost of an idle system, and of a call: here, and at a worker."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 QUIET = 2.0
-"""Seconds for which nothing is asked of the system."""
+"""Seconds without any request to the system."""
 CALLS = 300
 
 
 class Lent(NamedTuple):
-    """What one process has."""
+    """The resources of one process."""
 
     timers: int
     """Wakeups that are under way."""
@@ -37,30 +37,30 @@ class Lent(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What one process has used so far."""
+    """The resources that one process has used so far."""
 
     sleeps: int
-    """How often a thread of it waited for something."""
+    """How often one of its threads waited."""
     seconds: float
-    """Of a processor."""
+    """Processor seconds."""
 
 
 class Figures(NamedTuple):
-    """Of one process."""
+    """The figures of one process."""
 
     lent: Lent
     wakeups: float
-    """A second, while nothing happens: how often it waits anew."""
+    """Waits per second while nothing happens."""
     idle: float
-    """Percent of a processor, meanwhile."""
+    """Percent of a processor while nothing happens."""
     call: float
-    """Microseconds of a processor that it spends on a call."""
+    """Microseconds of a processor for one call."""
 
 
 def gauge(name: str) -> dict[str, Figures]:
-    """The figures of the program, and of the worker *name*. Takes `QUIET` seconds and a bit.
+    """The figures of the program, and of the worker *name*. Takes a bit more than `QUIET` seconds.
 
-    Not on the in-process base, where nothing runs meanwhile.
+    This does not suit the in-process base, where nothing runs meanwhile.
     """
     start = spent(name)
     time.sleep(QUIET)
@@ -80,7 +80,7 @@ def gauge(name: str) -> dict[str, Figures]:
 
 
 def in_turns(ways: tuple[Callable[[], None], Callable[[], None]], name: str, turns: int) -> float:
-    """How many times as much calls cost after the first of *ways* as they do after the other."""
+    """The cost of calls after the first of *ways*, divided by their cost after the other."""
     costs: tuple[list[float], list[float]] = [], []
     for _ in range(turns):
         for go, found in zip(ways, costs, strict=True):
@@ -100,7 +100,7 @@ def call_often(name: str) -> None:
 
 
 def spent(name: str) -> tuple[Spent, Spent]:
-    """Of the program, and of the worker *name*."""
+    """The used resources of the program, and of the worker *name*."""
     return spent_here(), farref.rpc_sync(name, spent_here)
 
 

@@ -1,7 +1,7 @@
-"""What a call takes, exactly: how many functions are called for it, here and at the worker.
+"""The exact steps of a call: the number of function calls for it, here and at the worker.
 
-A process looks at one thread, the one that does all of it if nobody else is in the way; the least
-of many calls is the way that nobody was in. It does not depend on how busy the machine is.
+A process counts in one thread, which does all the work if no other thread interferes. The least of
+many calls is one without interference. It does not depend on the machine's load.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import farref
 
 CALLS = 200
 _counts: list[int] = []
-"""How many functions had been called, each time that one came: at a worker."""
+"""At a worker: the number of functions called before each call's arrival."""
 _counting = False
 
 
 class Counter:
-    """Counts the functions that the thread calls in which it was made, until it is told to end."""
+    """Counts the function calls of the thread that made it, until it is told to end."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -36,31 +36,31 @@ _counter: Counter | None = None
 
 
 def begin() -> None:
-    """Count from now on, in the thread that this runs in."""
-    global _counter  # noqa: PLW0603 - of a process: whoever counts tells it to others
+    """Count from now on, in the current thread."""
+    global _counter  # noqa: PLW0603 - one counter for the whole process
     _counts.clear()
     _counter = Counter()
     note()
 
 
 def note() -> None:
-    """A call has come."""
+    """Note the arrival of a call."""
     profiled: Any = sys.getprofile()
     if _counter is not None and profiled is not None and profiled.__self__ is _counter:
         _counts.append(_counter.count)
 
 
 def end() -> list[int]:
-    """The functions that were called from one call to the next."""
+    """The functions called between each call and the next."""
     if _counter is not None:
         _counter.ended = True
     return [after - before for before, after in pairwise(_counts)]
 
 
 def steps_of_a_call(name: str) -> tuple[int, int | None]:
-    """Functions that are called here, and at the worker *name*: the least for one call.
+    """The number of functions called here, and at the worker *name*: the least for one call.
 
-    None: at the worker each call was another thread's.
+    The latter is None if different threads of the worker handled the calls.
     """
     here = []
     farref.rpc_sync(name, begin)

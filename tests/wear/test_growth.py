@@ -1,4 +1,4 @@
-"""Many of everything: 200 endpoints in one process, 200 processes, and what each of them takes."""
+"""Many of everything: 200 endpoints in one process, 200 processes, and the resources of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A system does not wear out: after much work, and after many have come and gone, it is as before.
+"""A system does not wear out: after much work and many visitors, it is as before.
 
-Here with some hundred operations of each kind, which show what grows with each of them; with
-20,000 of each, and what they cost then, by `make soak`.
+This test does some hundred operations of each kind, which show any growth per operation. `make
+soak` does 20,000 of each kind, and measures their cost.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ BOUNDED = {
     "farref.serialization.plain._by_name",
     "ActorSystemBase.actorRegistry",
 }
-"""What is remembered to be quicker, or to say how old something is; each has a bound of its own.
+"""Caches, and memories of ages; each has a bound of its own.
 
 The last one is Thespian's: its in-process base never forgets an actor.
 """
 SETTLED = 30.0
 READINGS = 3
 DEARER = 1.1
-"""How many times as many functions a call may take: an acknowledgement more or less."""
+"""The factor by which a call's function count may grow: one acknowledgement more or less."""
 TIMES, ROUNDS = 20_000, 10
-"""Of each kind of operation, by `make soak`."""
+"""For each kind of operation, in `make soak`."""
 GRACE = 0.2
 PAUSE = 0.5
-"""Seconds from one reading to the next: a thread that the last one needed has ended by then."""
+"""Seconds between two readings: a thread that the last one needed has ended by then."""
 
 Reading = dict[str, "Counter[str]"]
 """The census of each process."""
@@ -60,7 +60,7 @@ Reading = dict[str, "Counter[str]"]
 
 def read(system: System, name: str) -> Reading:
     """The census of the program, and of the worker *name*."""
-    farref.remote(name, make, (1,)).to_here()  # which says what has been acknowledged by now
+    farref.remote(name, make, (1,)).to_here()  # its reply acknowledges the earlier messages
     found = {"program": census(system), name: farref.rpc_sync(name, there)}
     for each in found.values():
         for what in BOUNDED:
@@ -73,14 +73,14 @@ def there() -> Counter[str]:
 
 
 def least(one: Reading, other: Reading) -> Reading:
-    """The less of each: what is on its way just now is not there the next time."""
+    """The smaller of each: messages in flight in one reading are gone in the other."""
     return {who: found & other[who] for who, found in one.items()}
 
 
 def reading(system: System, name: str) -> Reading:
-    """What is there while nothing happens."""
+    """The census while nothing happens."""
     assert_nothing_held(system)
-    until(system, lambda: False, 6 * GRACE)  # the dead are buried, the registrar's too
+    until(system, lambda: False, 6 * GRACE)  # the dead are buried, also at the registrar
     found = read(system, name)
     for _ in range(READINGS - 1):
         until(system, lambda: False, PAUSE)
@@ -89,7 +89,7 @@ def reading(system: System, name: str) -> Reading:
 
 
 def assert_as_before(system: System, name: str, before: Reading) -> None:
-    """Assert that each table gets back to the size that it had *before*."""
+    """Assert that each table gets back to its size *before*."""
     now = reading(system, name)
 
     def more() -> dict[str, Any]:
@@ -122,7 +122,7 @@ def wear(base: str, warm: int, times: int) -> None:
 
 
 def fewest_steps(system: System) -> tuple[int, int]:
-    """What a call takes, when nobody is in the way."""
+    """The steps of a call without interference."""
     found: list[tuple[int, int]] = []
 
     def enough() -> bool:
@@ -151,7 +151,7 @@ def test_after_20_000_of_each_everything_costs_what_it_did() -> None:
         for _ in range(ROUNDS):
             work(system, "B", TIMES // ROUNDS)
             for who, each in gauge("B").items():
-                print(who, each)  # noqa: T201 - how it went, of a run that fails
+                print(who, each)  # noqa: T201 - the course of a failed run
         assert_as_before(system, "B", before)
         for was, now in zip(steps, fewest_steps(system), strict=True):
             assert now <= DEARER * was, f"a call takes {now} steps, in place of {was}"
@@ -172,7 +172,7 @@ def test_after_20_000_of_each_everything_costs_what_it_did() -> None:
         assert ratio < 1.4, f"a call costs {ratio:.2f} times as much as in a fresh system"
 
 
-# ---- those who come and go
+# ---- visitors
 
 
 def visit(system: System, name: str) -> None:
@@ -192,7 +192,7 @@ def serve(system: System, name: str) -> None:
     farref.rpc_sync("C", take, (farref.remote(name, make, (1,)),))
     child = system.ask("C", "child")
     assert system.ask(child, "so?") == "so?"
-    if system._port.runs_by_itself:  # or Thespian keeps the news of each of their ends
+    if system._port.runs_by_itself:  # otherwise Thespian keeps the news of each of their ends
         plain = system._asys.createActor(Plain)
         system.tell(plain, "nothing")
         system.tell(plain, ActorExitRequest())
@@ -211,12 +211,12 @@ class Parent(Answering):
 
 
 def spans() -> int:
-    """What it costs this endpoint to know who is dead."""
+    """The number of entries in which this endpoint remembers the dead."""
     return len(frame().core.context.dead)
 
 
 def last(each: Callable[[System, str], None], system: System) -> None:
-    """Once more, when what was believed about actors for a second is so no more."""
+    """Visit once more, when short-lived beliefs about actors have expired."""
     until(system, lambda: False, registry.BELIEVED)
     each(system, "B")
 

@@ -1,4 +1,4 @@
-"""What wears a system out: each kind of operation, many times."""
+"""The work that could wear a system out: each kind of operation, many times."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from farref import System
 
 SHORT = 0.001
-"""Seconds: the least that anybody can wait."""
+"""Seconds: the shortest possible wait."""
 
 
 class Answering(RefActor):
-    """Answers what it is asked, unless it is silence."""
+    """Answers every message, except a request for silence."""
 
     def receiveMsg_str(self, message: str, sender: Any) -> None:
         if message != "silence":
@@ -27,7 +27,7 @@ class Answering(RefActor):
 
 
 def take(ref: RRef[int]) -> None:
-    """A share: it comes, and is let go of."""
+    """Take a reference, and let it go."""
 
 
 def make(number: int) -> int:
@@ -55,7 +55,7 @@ def ask(system: System, name: str) -> None:
 
 
 def run_out(system: System, name: str) -> None:
-    """A call, and an ask, that nobody answers in time."""
+    """A call and an ask without an answer in time."""
     with contextlib.suppress(FetchTimeoutError):
         farref.rpc_sync(name, nap, timeout=SHORT)
     with contextlib.suppress(FetchTimeoutError):
@@ -74,7 +74,7 @@ KINDS: tuple[Callable[[System, str], None], ...] = (share, fetch, create, ask, r
 
 
 def work(system: System, name: str, times: int) -> None:
-    """Each kind of operation so many times, on the worker *name*; the last one has come back."""
+    """Do each kind of operation *times* times on the worker *name*; waits for the last result."""
     for _ in range(times):
         for each in KINDS:
             each(system, name)

@@ -1,7 +1,7 @@
-"""What the site's builder does beside mkdocs: see `mkdocs.yml`.
+"""Additions to mkdocs that build the site: see `mkdocs.yml`.
 
 - The pictures of traces get their colours. They are drawn again from the stories in tests/traces.
-- The changelog, CONTRIBUTING and SECURITY, which stand at the top of the repository, become pages.
+- The changelog, CONTRIBUTING and SECURITY, at the top of the repository, become pages.
 - A link to a file that is no page, such as an example, becomes the file's name.
 """
 
@@ -25,14 +25,14 @@ BROUGHT = {
     "contributing.md": "CONTRIBUTING.md",
     "security.md": "SECURITY.md",
 }
-"""Pages of the site, and the files at the top of the repository that they are."""
+"""Pages of the site, and their files at the top of the repository."""
 
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # pictures are drawn by the tests' own code
 from tests.docs.drawing import colours, with_pictures  # noqa: E402
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that stand elsewhere."""
+    """Add the pages from elsewhere."""
     for uri, name in BROUGHT.items():
         text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
         files.append(File.generated(config, uri, content=text))
@@ -40,7 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Draw the pictures, and unlink what the site does not have."""
+    """Draw the pictures, and remove links to files that the site lacks."""
     here = Path(page.file.src_uri).parent
 
     def unlinked(match: re.Match[str]) -> str:
@@ -59,5 +59,5 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 
 def on_page_content(html: str, **_: object) -> str:
-    """Docstrings announce an example by two colons, as reStructuredText does; a page by one."""
+    """Docstrings announce an example by two colons, as in reStructuredText; a page by one."""
     return html.replace("<p>::</p>", "").replace("::</p>", ":</p>")

@@ -1,4 +1,4 @@
-"""Traces: what the endpoints of a system recorded, read, merged by cause, shown and saved."""
+"""Traces: read the recordings of a system's endpoints, merge them by cause, show and save them."""
 
 from pathlib import Path
 

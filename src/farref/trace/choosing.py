@@ -1,9 +1,9 @@
-"""Which part of a trace is shown: what is about some references, or happens at some endpoints.
+"""Choosing a part of a trace: only some references, or only some endpoints.
 
-Names are what people see: ``A/1`` and ``A``, or in full, ``A@6f3a/1`` and ``A@6f3a``, where two
-lives of one name are in the trace. Several of one kind are alternatives; with both kinds a step is
-shown that fits one of each. The whole trace is told all the same, so what is shown of a part (the
-owner's view, what is left) is what it is in the whole.
+The names are the displayed ones, ``A/1`` and ``A``. If a trace has two lives of one name, the full
+names ``A@6f3a/1`` and ``A@6f3a`` are needed. Several names of one kind are alternatives; if names
+of both kinds are given, a step must fit one of each. The whole trace is always told, so each thing
+shown of a part (the owner's view, the summary) is the same as in the whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """What is asked for; nothing of a kind: all."""
+    """The names asked for. No name of a kind means all of that kind."""
 
     refs: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ EVERYTHING = Only()
 
 
 class Chosen:
-    """`Only`, understood for one trace. Raises `TraceError` if it names what is not there."""
+    """`Only`, resolved in one trace. Raises `TraceError` for a name that is not in the trace."""
 
     def __init__(self, only: Only, names: Names, ends: Iterable[str], view: View) -> None:
         known = set(view.objects)
@@ -48,17 +48,17 @@ class Chosen:
 
     @property
     def some(self) -> bool:
-        """Whether it is less than everything."""
+        """Whether this chooses less than everything."""
         return bool(self._refs or self._workers)
 
     def shows(self, rrefs: Iterable[str], ends: Iterable[str]) -> bool:
-        """Whether a row about *rrefs*, at *ends*, is shown."""
+        """Whether to show a row about *rrefs* at the endpoints *ends*."""
         return (not self._refs or not self._refs.isdisjoint(rrefs)) and (
             not self._workers or not self._workers.isdisjoint(ends)
         )
 
     def objects(self) -> dict[str, Object]:
-        """Those that are asked for."""
+        """The chosen objects."""
         return {
             rref: each
             for rref, each in self._view.objects.items()
@@ -67,7 +67,7 @@ class Chosen:
         }
 
     def forks(self) -> dict[str, Fork]:
-        """The forks and loans of these."""
+        """The forks and loans of the chosen objects."""
         objects = self.objects()
         return {
             fork: each
@@ -80,13 +80,13 @@ class Chosen:
         }
 
     def _around(self, rref: str, found: Object) -> set[str]:
-        """Who has to do with an object: its owner, and all who ever had a fork."""
+        """The endpoints that an object concerns: its owner, senders and holders of its forks."""
         mine = (fork for fork in self._view.forks.values() if fork.rref == rref)
         return {found.owner, *(end for fork in mine for end in (fork.holder, fork.parent))}
 
 
 def about(record: Record, view: View) -> frozenset[str]:
-    """The references that *record* is about, or brings, after *view* has taken it."""
+    """The references that *record* is about or brings, once *view* has taken the record."""
     return frozenset(filter(None, _about(record, view)))
 
 

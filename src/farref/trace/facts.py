@@ -1,7 +1,7 @@
-"""What a recorded step says, in plain sentences, so that a published step can be looked for.
+"""A recorded step as plain sentences, in which `notes` looks for published steps.
 
-A sentence names endpoints and objects as the trace does (``F lends F/1 to G``). It is about
-the one endpoint that took the step: what a sender says and what a receiver learns are two.
+The sentences name endpoints and objects as the trace does (``F lends F/1 to G``). A sentence is
+about the one endpoint that took the step: the sender's sentence and the receiver's differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PASSES = {"loan": "lends {rref} to", "fork": "shares {rref} with", "back": "giv
 
 
 def facts(record: Record, names: Names, view: View) -> Iterator[str]:
-    """The sentences of one step; *view* is what was known before it."""
+    """The sentences of one step. *view* is the state before the step."""
     at, peer = names.of(record.at), names.of(record.peer)
     rref = names.id(record.text("rref"))
     match record.kind:
@@ -69,7 +69,7 @@ def _sent(record: Record, names: Names) -> Iterator[str]:
 
 
 def _aliases(record: Record, names: Names, view: View, verb: str) -> Iterator[str]:
-    """What a step *says*, or *learns*, of aliases."""
+    """Sentences about aliases: the endpoint *says* or *learns* a fact, as *verb* has it."""
     rref, alias = names.id(record.text("rref")), names.id(record.text("alias"))
     match record.message:
         case "AliasRef":

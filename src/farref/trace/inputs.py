@@ -1,7 +1,8 @@
-"""What a machine was given, as a trace has it, given to a machine again.
+"""Gives a machine the recorded inputs of another machine.
 
-The fields are those of a line (see `actors.recording.tracing`). How an endpoint is written is the
-caller's affair: ``A@6f3a`` in a recording, ``A`` in a trace test; *worker* reads it.
+The fields are those of a trace's line (see `actors.recording.tracing`). The caller chooses the
+spelling of endpoints, ``A@6f3a`` in a recording and ``A`` in a trace test; its function *worker*
+reads them.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ Id = TypeVar("Id", RRefId, ForkId, CallId)
 
 
 class InputError(Exception):
-    """A line says nothing that a machine could be given."""
+    """A line that describes no input of a machine."""
 
 
 def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
-    """Give *context* the input that *fields* describe: `do` says which, or `by`, of a sent message.
+    """Give *context* the input in *fields*. The field `do` names it, or `by` for a sent message.
 
-    Raises `InputError`, and what the machine raises.
+    Raises `InputError`, and every error of the machine.
     """
     try:
         return _perform(context, fields, worker)
@@ -116,7 +117,7 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
 
 
 def message_of(fields: Fields, worker: Worker) -> Message:
-    """The message that a line is about, its payload a mere label. Raises `InputError`."""
+    """The message that a line is about; its payload is only a label. Raises `InputError`."""
     give = _Give(fields, worker)
     try:
         kind = BY_NAME[fields["message"]]
@@ -131,7 +132,7 @@ def message_of(fields: Fields, worker: Worker) -> Message:
 
 
 def input_of(record: Record) -> dict[str, Any] | None:
-    """The fields of *record* as an input for `perform`; None if it is none."""
+    """The fields of *record* as an input for `perform`; None if the record is no input."""
     match record.kind:
         case "do":
             return record.fields
@@ -144,7 +145,7 @@ def input_of(record: Record) -> dict[str, Any] | None:
 
 
 def _lost(fields: Fields, give: _Give) -> list[Message]:
-    """Of a death: the tables in messages that the dead may not have got."""
+    """Of a death: a message with the reports that the dead endpoint may not have received."""
     return (
         [Returned(loans=give.value(tuple[Report, ...], fields["lost"]))]
         if fields.get("lost")
@@ -153,20 +154,20 @@ def _lost(fields: Fields, give: _Give) -> list[Message]:
 
 
 def worker_of(spelling: str) -> WorkerId:
-    """``A@6f3a``, as a recording spells an endpoint. Raises `ValueError`."""
+    """Parse ``A@6f3a``, a recording's spelling of an endpoint. Raises `ValueError`."""
     name, _, incarnation = spelling.rpartition("@")
     return WorkerId(name, int(incarnation, 16))
 
 
 class _Give:
-    """What stands in the fields, as what it means."""
+    """The fields of a line, converted to the machines' types."""
 
     def __init__(self, fields: Fields, worker: Worker) -> None:
         self._fields = fields
         self._worker = worker
 
     def value(self, kind: Any, value: Any) -> Any:
-        """What *value* means in a field of the type *kind*."""
+        """*value*, converted to the type *kind*."""
         origin, parts = get_origin(kind), get_args(kind)
         if kind in (RRefId, ForkId, CallId):
             return self._id(kind, value)
@@ -176,7 +177,7 @@ class _Give:
             return self._descriptor(*value)
         if kind == Number:
             return int(value)
-        if origin is UnionType:  # of something and None
+        if origin is UnionType:  # Optional: one type, or None
             return self.value(parts[0], value) if value else None
         if origin is tuple:
             if not isinstance(value or [], list):
@@ -192,11 +193,11 @@ class _Give:
         return value
 
     def to(self) -> WorkerId:
-        """Who is asked: of a sent message its receiver."""
+        """The endpoint to ask; of a sent message the receiver."""
         return self.worker("to" if self._fields.get("to") else "peer")
 
     def maybe_to(self) -> WorkerId | None:
-        """The same, if anybody is named."""
+        """The same, or None if no endpoint is named."""
         return self.to() if self._fields.get("to") or "peer" in self._fields else None
 
     def worker(self, name: str) -> WorkerId:
@@ -245,5 +246,5 @@ class _Give:
 
 @cache
 def _types(kind: type[Part]) -> tuple[tuple[str, Any], ...]:
-    """The fields of *kind*, and their types."""
+    """The fields of *kind* and their types."""
     return tuple((each.name, each.type) for each in msgspec.structs.fields(kind))

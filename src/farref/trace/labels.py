@@ -1,6 +1,7 @@
-"""What an arrow says: a few ways for each kind of message, the longest first.
+"""The labels of arrows: several for each kind of message, the longest first.
 
-Most messages have these beside their fields (`ways_for`). Others say what they carry, or answer.
+Most messages declare their labels beside their fields (`ways_for`). For the others, this module
+writes a label from the message's contents, or from the request that it answers.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ if TYPE_CHECKING:
     from .view import View
 
 FEW = 3
-"""References that are named one by one; more are counted."""
+"""Up to this many references are named one by one; more are counted."""
 
 
 class Labels:
-    """Words for the messages of one trace. A reply says what it answers, so order matters."""
+    """The labels of one trace's messages.
+
+    A reply's label names the request, so messages must come in their order.
+    """
 
     def __init__(self, names: Names, view: View) -> None:
         self._names = names
@@ -46,10 +50,10 @@ class Labels:
         self._asked: dict[str, str] = {}
 
     def of(self, record: Record) -> tuple[str, ...]:
-        """The labels of a message; they name what fits in the picture, which takes the first."""
+        """The labels of a message, the longest first. The picture takes the first that fits."""
         kind = BY_NAME.get(record.message)
         if kind is None:
-            return (record.message.lower(),)  # of an older farref
+            return (record.message.lower(),)  # from an older farref
         return _OWN.get(kind, Labels._ways)(self, record)
 
     def _ways(self, record: Record) -> tuple[str, ...]:
@@ -58,13 +62,13 @@ class Labels:
         fields["before"] = "again " if record.fields.get("before") else ""
         return tuple(way.format_map(fields) for way in ways_for(BY_NAME[record.message]))
 
-    # ---- what the protocol says for itself
+    # ---- messages of the protocol
 
     def _canonical(self, record: Record) -> tuple[str, ...]:
         return self._moved(record) or self._ways(record)
 
     def _moved(self, record: Record) -> tuple[str, ...]:
-        """What an alias turned out to be; nothing, if the message says nothing of one."""
+        """The object behind an alias; nothing if the message names none."""
         if record.moved is None:
             return ()
         alias, fork = self._names.id(stands_for(record, self._view)), record.moved.fork
@@ -86,7 +90,7 @@ class Labels:
         return reports, *reports.split("; "), "returned"
 
     def _reports(self, record: Record) -> str:
-        """What a `Reply` or a `Returned` says of the loans of its call."""
+        """The loans in a `Reply` or a `Returned`: which are held, which are back."""
         reports = record.reports
         held = [report.fork for report in reports if report.held]
         back = [report.fork for report in reports if not report.held]
@@ -111,10 +115,10 @@ class Labels:
             f"{names.of(who)} by {names.id(loan)}" for loan, who in pairs
         )
 
-    # ---- what carries something of the user's
+    # ---- messages with user content
 
     def _passed_on(self, record: Record, ways: tuple[str, ...]) -> tuple[str, ...]:
-        """A request on an alias says so when the alias's owner passes it on."""
+        """The label of a request that an alias's owner passes on: it says so."""
         if not record.text("relays"):
             return ways
         return *(f"passes on {way.removeprefix('call ')}" for way in ways), *ways[-1:]
@@ -166,7 +170,7 @@ class Labels:
         if not reports:
             return (whole, reply, "reply") if asked else (reply, "reply")
         said = tuple(dict.fromkeys((whole, reply, "reply")))
-        first = reports.partition("; ")[0]  # that it is held, if it is
+        first = reports.partition("; ")[0]  # the part about held loans, if there is one
         if brings or not any(report.held for report in record.reports):
             return (*(f"{way}, {reports}" for way in said), first, *said)
         return (*(f"{way}, {reports}" for way in said), reports, first, "holds")
@@ -184,7 +188,7 @@ class Labels:
         return f"{said}{brings}", f"{short}{brings}", short
 
     def _brings(self, carries: tuple[Carried, ...]) -> str:
-        """References; one that goes under the name of an alias is said to be what it is."""
+        """The references in a message. A reference under an alias's name shows that name, too."""
         if len(carries) > FEW:
             return f"{len(carries)} references"
         ids = ((self._names.id(each.name), self._names.id(each.rref)) for each in carries)
@@ -208,4 +212,4 @@ _OWN: dict[type[Message], Callable[[Labels, Record], tuple[str, ...]]] = {
     Tell: Labels._tell,
     Reply: Labels._reply,
 }
-"""The messages of which more is to be said than `ways_for` does."""
+"""Messages that need more than the labels of `ways_for`."""

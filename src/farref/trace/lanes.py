@@ -1,6 +1,6 @@
 """The picture: a lane per endpoint, arrows between them, the owners' view beside them.
 
-What fits decides what is shown, and a picture never wraps. There are two kinds of lanes:
+The picture never wraps: the available width decides its contents. There are two kinds of lanes:
 
 * **wide**: the arrows carry their labels;
 * **narrow**: the arrows are bare, and the label stands right of the lanes (many endpoints).
@@ -9,9 +9,9 @@ and three kinds of view:
 
 * **words**: a column per fork, ``unknown``, ``known``, ``deleted`` where it changes;
 * **signs**: the same with one character a stage;
-* **changes**: one column that names what changes in this row (many forks).
+* **changes**: one column that names the changes in this row (many forks).
 
-`plan` chooses; when not even narrow lanes fit it gives None, and a list is shown instead.
+`plan` chooses. If not even narrow lanes fit, it returns None, and a list is shown instead.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LEFT = 1
 
 
 class Side(Enum):
-    """How the owners' view is shown."""
+    """The form of the owners' view."""
 
     WORDS = "words"
     SIGNS = "signs"
@@ -50,7 +50,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where everything stands."""
+    """The positions and widths of all parts."""
 
     space: int
     """Cells from lane to lane."""
@@ -68,7 +68,7 @@ class Plan:
 
 
 def plan(story: Story, width: int) -> Plan | None:
-    """What to show in *width* cells; None if no picture fits."""
+    """The layout for *width* cells; None if no picture fits."""
     lanes, forks = max(1, len(story.lanes)), len(story.forks)
     stages = {change.stage for row in story.rows for change in row.changes}
     word = max((len(stage.value) for stage in stages), default=7)
@@ -99,7 +99,7 @@ def plan(story: Story, width: int) -> Plan | None:
 
 
 def _last(story: Story) -> int:
-    """What is written right of the last lane needs so many cells."""
+    """Cells that the text right of the last lane needs."""
     if not story.lanes:
         return 6
     lane = story.lanes[-1]
@@ -124,7 +124,7 @@ def picture(story: Story, width: int, look: Glyphs) -> Iterator[Text] | None:
 def part(
     story: Story, chosen: Plan, look: Glyphs, first: int, last: int
 ) -> tuple[list[Text], list[list[Text]]]:
-    """The head of the picture, and the lines of each of the rows from *first* to before *last*."""
+    """The head of the picture, and the lines of each row from *first* to before *last*."""
     drawn = _Picture(story, chosen, look)
     heads = list(drawn._heads())
     drawn.pass_over(first)
@@ -141,13 +141,13 @@ class _Line:
             self._cells[at] = (look.lane, QUIET)
 
     def write(self, at: int, text: str, style: str) -> None:
-        """*text* from *at* on; what is outside is left out."""
+        """Write *text* from *at* on; text outside the line is cut off."""
         for offset, character in enumerate(text, at):
             if 0 <= offset < len(self._cells):
                 self._cells[offset] = character, style
 
     def shaft(self, start: int, end: int, shaft: str, style: str) -> None:
-        """A line of *shaft* from *start* to before *end*, crossing what lanes there are."""
+        """Draw *shaft* from *start* to before *end*, with crosses at the lanes in between."""
         for at in range(start, end, 1 if end > start else -1):
             if 0 <= at < len(self._cells):
                 crossed = self._cells[at][0] == self._look.lane
@@ -184,7 +184,7 @@ class _Picture:
             yield self._note(note)
 
     def pass_over(self, rows: int) -> None:
-        """Begin after so many rows."""
+        """Skip *rows* rows."""
         for row in self._story.rows[:rows]:
             for change in row.changes:
                 self._stages[change.fork.id] = change.stage
@@ -206,7 +206,7 @@ class _Picture:
         yield self._join(self._empty(), Text(), None)
 
     def _staircase(self, names: dict[int, str]) -> Iterator[Text]:
-        """Long names over narrow lanes: a line each, and the lanes that stand already."""
+        """The head if long names stand over narrow lanes: each name has a line of its own."""
         width = self._width + self._plan.text + 2
         for step, (at, name) in enumerate(names.items()):
             line = _Line(width, list(names)[:step], self._look)
@@ -221,7 +221,7 @@ class _Picture:
         return _trim(text)
 
     def _fork_heads(self, names: Text) -> Iterator[Text]:
-        """The object above its forks, one column each."""
+        """The head of the view: each object above its forks, one column per fork."""
         self._forks.sort(key=lambda fork: list(self._story.objects).index(fork.rref))
         objects, forks = Text(" "), Text(" ")
         cell = self._plan.cell
@@ -276,7 +276,7 @@ class _Picture:
             low, high = self._tag(line, row, style, (min(start, end) + 1, max(start, end)))
             if self._plan.labelled:
                 said = _fitting(row.labels, high - low - 4, self._look.more)
-                # Beside the sender, so that it is clear who says it.
+                # Beside the sender, so that the sender is clear.
                 at = low + 1 if step > 0 else high - len(said) - 3
                 line.write(at, f" {said} " if said else "", style)
         if self._plan.labelled:
@@ -284,7 +284,7 @@ class _Picture:
         return Text(_fitting(row.labels, self._plan.text, self._look.more), style=style)
 
     def _tag(self, line: _Line, row: Arrow, style: str, within: tuple[int, int]) -> tuple[int, int]:
-        """Write the letter of half an arrow where the other half belongs; the cells that remain."""
+        """Write the letter of half an arrow at the missing half; returns the cells that remain."""
         low, high = within
         if row.part is Part.WHOLE:
             return within
@@ -314,7 +314,7 @@ class _Picture:
             line.write(self._at[lane] + 2, _fitting(says, room, self._look.more), style)
 
     def _note(self, note: Note) -> Text:
-        """A line of its own, beside the lane of whoever took the step."""
+        """A note on its own line, beside the lane of the endpoint that took the step."""
         line = self._empty()
         if not self._plan.labelled:
             said = clip(note.text, self._plan.width - self._width - 1, self._look.more)
@@ -375,7 +375,7 @@ def _fork_head(story: Story, fork: Fork) -> str:
 
 
 def _short(row: Mark) -> str:
-    """What *row* says, without what its sign says, or does not matter as much."""
+    """The text of *row*, without the words that its sign shows already or that matter less."""
     said = row.text.partition(":")[0]
     return said.removesuffix(" starts").removeprefix("frees ").removeprefix("call ")
 
@@ -386,5 +386,5 @@ def _trim(text: Text) -> Text:
 
 
 def _fitting(says: tuple[str, ...], room: int, more: str) -> str:
-    """The first of *says*, the longest, that fits; the last, clipped, if none does."""
+    """The first and longest of *says* that fits; the last, clipped, if none fits."""
     return clip(next((each for each in says if len(each) <= room), says[-1]), room, more)

@@ -1,8 +1,8 @@
-"""How a trace looks: which characters, which colours.
+"""The look of a trace: its characters and its colours.
 
-The colours are mid-tones of the 256-colour palette, readable on light and on dark alike;
-nothing is said by colour alone. Every character is one cell wide, and there is an ASCII set
-for terminals and files whose encoding has no other.
+The colours are mid-tones of the 256-colour palette, readable on light and on dark backgrounds. No
+information is in a colour alone. Every character is one cell wide. An ASCII set serves terminals
+and files whose encoding has no other characters.
 """
 
 from __future__ import annotations
@@ -75,18 +75,18 @@ class Glyphs:
     marks: dict[str, str]
     stages: dict[Stage, str]
     lives: dict[Stage, str]
-    """What fills a fork's column while nothing changes."""
+    """The filling of a fork's column while nothing changes."""
 
     def shaft(self, *, user: bool) -> str:
-        """What an arrow is made of."""
+        """The character of an arrow's shaft."""
         return self.solid if user else self.dashed
 
     def begin(self, step: int) -> str:
-        """Where an arrow leaves its lane: to the right for a positive *step*."""
+        """The character at an arrow's beginning; a positive *step* points to the right."""
         return self.begin_right if step > 0 else self.begin_left
 
     def head(self, step: int) -> str:
-        """An arrow's head, pointing to the right for a positive *step*."""
+        """The character of an arrow's head; a positive *step* points to the right."""
         return self.right if step > 0 else self.left
 
 

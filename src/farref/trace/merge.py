@@ -1,17 +1,16 @@
-"""One order for the steps of many endpoints: causal, and never by clock.
+"""One order for the steps of many endpoints: by cause, never by clock.
 
-Two rules give the order: an endpoint's own steps stand as it took them, and a message is
-sent before it is received. What neither rule orders happened concurrently; there any order
-is true, and one is chosen by the same rules each time, so that the same recording always
-gives the same picture:
+Two rules give the order: an endpoint's own steps keep their order, and a message is sent before it
+is received. Steps that neither rule orders were concurrent; any order of them is true. The same
+rules always choose one, so the same recording always gives the same picture:
 
-1. a message is received right after it was sent, if its receiver has nothing to do before:
-   that is one row instead of two, and so two rows always mean a real overtaking;
-2. then comes what that did at its receiver; then other steps of one endpoint alone, late
-   receipts, sends that can be received at once, and the other sends; and among equals, the
-   endpoint whose name sorts first;
-3. the news of a death waits, if it can, for what the dead had still done. (One that was only
-   given up for dead may go on to act for ever: that is no contradiction.)
+1. A message is received right after it was sent, if its receiver has nothing to do before. This
+   takes one row instead of two, so two rows always mean a real overtaking.
+2. Then come the effects at the receiver. Then come local steps of other endpoints, late receipts,
+   sends that can be received at once, and the other sends. Among equals, the endpoint whose name
+   sorts first comes first.
+3. The news of a death waits, if possible, for the last steps of the dead endpoint. (An endpoint
+   that was only declared dead may act for ever: that is no contradiction.)
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class _Merge:
         if last is not None and last.kind == "send" and self._awaits(last):
             return last.peer
         if last is not None and self._rank(last.at) == 0:
-            return last.at  # what a message did stands below it
+            return last.at  # the effects of a message stand below it
         best: tuple[int, str] | None = None
         for at in self._next:
             rank = self._rank(at)
@@ -93,7 +92,7 @@ class _Merge:
         return best[1] if best else None
 
     def _rank(self, at: str) -> int | None:
-        """How urgent the next step of *at* is, 0 the most; None if it cannot be taken yet."""
+        """The urgency of the next step of *at*, 0 the highest; None if it is not possible yet."""
         head = self._head(at)
         if head is None:
             return None
@@ -106,7 +105,7 @@ class _Merge:
         return 0
 
     def _awaits(self, sent: Record) -> bool:
-        """Whether the very next step of the receiver is to receive *sent*."""
+        """Whether the receiver's very next step is to receive *sent*."""
         head = self._head(sent.peer)
         return head is not None and head.kind == "receive" and head.name == sent.name
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """The short names of the endpoints of one trace, and of what they minted."""
+    """The short names of one trace's endpoints, and of the ids that they minted."""
 
     def __init__(self, endpoints: Iterable[str]) -> None:
         known = sorted(set(endpoints))

@@ -1,14 +1,13 @@
-"""The steps of a published example, found again in what endpoints recorded.
+"""Finds the steps of a published example in a recording.
 
-A demo of such an example lists its steps, a line each::
+A demo of such an example lists the published steps, one per line::
 
     3b  F: x.borrowers.append(g)      <= F learns that G holds F/1
 
-Left stands what the publication calls the step, and what it does; right the fact (see
-`facts`) by which it is known to have happened here. Steps are looked for in the order of the
-list, each where the one before it was found or later; one that begins with ``*`` may stand
-anywhere, for steps whose order is left open. One that is not found is *missing*: nothing is shown
-of a step for which there is no record.
+The left part is the publication's name and text of the step. The right part is the fact (see
+`facts`) that proves the step here. Steps are searched in the order of the list, each at the
+previous step's row or later. A step that begins with ``*`` may be anywhere: its order is left open.
+A step that is not found is *missing*: a step without a record is never shown.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Fact:
 
 
 def found(steps: str, rows: Sequence[Iterable[Fact]]) -> tuple[list[list[Note]], tuple[str, ...]]:
-    """The notes of each row, and the steps that are missing."""
+    """The notes of each row, and the missing steps."""
     notes: list[list[Note]] = [[] for _ in rows]
     missing: list[str] = []
     place = 0
@@ -58,7 +57,7 @@ def found(steps: str, rows: Sequence[Iterable[Fact]]) -> tuple[list[list[Note]],
 
 
 def parsed(steps: str) -> list[tuple[str, str]]:
-    """Each step, and the sentence that shows it. Raises `ValueError` for a line without one."""
+    """Each step and its sentence. Raises `ValueError` for a line without one."""
     lines = [line.partition("<=") for line in steps.splitlines() if line.strip()]
     if any(not arrow or not sentence.strip() for _, arrow, sentence in lines):
         raise ValueError("a step is written: its text <= the fact that shows it")
@@ -66,9 +65,9 @@ def parsed(steps: str) -> list[tuple[str, str]]:
 
 
 def of_discipline(steps: str, sharing: str) -> str:
-    """Those of *steps* that belong to *sharing*: a line may begin with ``[borrow]``.
+    """The lines of *steps* that apply to *sharing*: a line may begin with ``[borrow]``.
 
-    The other lines belong to each discipline that lends; where calls fork there are none.
+    Lines without a prefix apply to each discipline that lends. There are no lines for ``fork``.
     """
     if sharing == "fork":
         return ""

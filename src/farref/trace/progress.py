@@ -1,9 +1,9 @@
-"""Work that may take long says how far it is; whoever started it shows that, or does not."""
+"""Progress of work that may take long; the starter of the work shows it, or ignores it."""
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""So much has been done, and there is so much to do."""
+"""Called with the amount of work done, and the whole amount."""
 
 
 def silent(_done: int, _whole: int) -> None:

@@ -1,14 +1,13 @@
-"""Reading what endpoints recorded: lines of JSON, each one step of one endpoint.
+"""Reading recordings: files of JSON lines, each line one step of one endpoint.
 
-`load` takes a folder of such files (one per endpoint, see `actors.recording.tracing`) or one
-file, which may hold several endpoints, as a saved trace does. Within a file the lines of
-one endpoint stand in its own order; that is all that is used of the order in the file. A line is
+`load` takes a folder of such files (one per endpoint, see `actors.recording.tracing`) or one file.
+A single file may hold several endpoints, as a saved trace does. In a file, the lines of one
+endpoint are in that endpoint's own order; nothing else depends on the order in the file. A line is
 an object with the fields of a step, or a row without their names (see `rows`).
 
-A process that is killed leaves zero bytes after its last line (see `tracefile`), and
-maybe that line torn: then the line is skipped, and a problem says so. Anything else that is no
-record is an error that names the file and the line: a picture of half a story would be worse than
-none.
+A killed process leaves zero bytes after its last line (see `tracefile`), and that line may be
+incomplete. Such a line is skipped, and a problem says so. Any other line that is no record is an
+error that names the file and the line: a picture of half a story would be worse than none.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 OLDER = (1, 2, 3, 4, 5)
-"""Formats that are read besides. Each line of format 1, without loans, 2, without aliases, 3,
-without inputs, 4, without rows, and 5, where tables list the dead, means the same in this one."""
+"""Older formats that can be read, too. A line of format 1 (without loans), 2 (without aliases), 3
+(without inputs), 4 (without rows) or 5 (whose tables list the dead) means the same in this one."""
 
 
 class TraceError(Exception):
@@ -37,7 +36,7 @@ class TraceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A reference inside a message: which object, which fork, whose object, and how it goes."""
+    """A reference inside a message: its object, its fork, its owner, and the way of passing."""
 
     rref: str
     fork: str
@@ -45,14 +44,14 @@ class Carried:
     passing: str = "fork"
     """``fork``, ``loan`` (for a call) or ``back`` (a loan, in the reply to its call)."""
     name: str = ""
-    """The alias under whose name it goes, if any."""
+    """The alias in whose name the reference is passed, if any."""
     counted: str = ""
-    """``counted``, for a loan whose lender the owner counts."""
+    """``counted`` for a loan whose lender is in the owner's count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What an alias turned out to be: a fork of the canonical object, and the way there."""
+    """The object behind an alias: a fork of the canonical object, and the path to it."""
 
     fork: Carried
     path: tuple[str, ...]
@@ -60,19 +59,20 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What a callee says of a loan when its call has run."""
+    """A callee's report about one loan, when the call has run."""
 
     rref: str
     fork: str
     owner: str
     held: bool
     borrowers: tuple[tuple[str, str], ...]
-    """The loan and the borrower: those who have it through this callee, and hold it still."""
+    """The loan and the borrower, for each borrower that got the reference through this callee and
+    still holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a user or borrower says at its end: these forks of *rref* are gone."""
+    """A user's or borrower's last message about *rref*: these forks are gone."""
 
     rref: str
     forks: tuple[str, ...]
@@ -103,7 +103,7 @@ class Record:
 
     @property
     def user(self) -> bool:
-        """Whether the message carries something of the user's."""
+        """Whether the message carries user content."""
         return bool(self.fields.get("user"))
 
     @property
@@ -113,7 +113,7 @@ class Record:
 
     @property
     def moved(self) -> Moved | None:
-        """Of a `Canonical` or `Reply` about an alias: what that is."""
+        """The object behind the alias that a `Canonical` or `Reply` is about."""
         moved = self.fields.get("moved")
         if moved is None:
             return None
@@ -127,7 +127,7 @@ class Record:
 
     @property
     def reports(self) -> tuple[Reported, ...]:
-        """What a `Reply` or a `Returned` says of loans."""
+        """The loans that a `Reply` or a `Returned` reports."""
         if self.message not in ("Reply", "Returned"):
             return ()
         return tuple(
@@ -143,7 +143,7 @@ class Record:
 
     @property
     def removals(self) -> tuple[Removal, ...]:
-        """What a `Delete` or a `RefRemoved` ends."""
+        """The forks that a `Delete` or a `RefRemoved` ends."""
         match self.message:
             case "Delete":
                 told = [self.fields]
@@ -169,13 +169,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What was read: the steps of each endpoint in its own order, and what is wrong with them."""
+    """A recording: the steps of each endpoint in its own order, and the problems found."""
 
     steps: dict[str, list[Record]]
     problems: tuple[str, ...] = ()
     title: str = ""
     notes: str = ""
-    """The steps of a published example that are to be found in it; see `notes`."""
+    """The steps of a published example to find in it; see `notes`."""
 
 
 _NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
@@ -185,7 +185,7 @@ _NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "free": {"rref": str},
     "do": {"do": str},
 }
-"""The fields without which a line of that kind means nothing."""
+"""The fields that a line of each kind needs."""
 
 
 def load(path: Path, progress: Progress = silent) -> Recording:
@@ -229,7 +229,7 @@ def group(
 
 
 def parse_all(line: str) -> list[Record]:
-    """What one line says: a step, and of a row also what always follows. Raises as `parse`."""
+    """The step in a line, and for a row also the steps that always follow it. Raises as `parse`."""
     first = parse(line)
     if not line.startswith("["):
         return [first]
@@ -237,7 +237,7 @@ def parse_all(line: str) -> list[Record]:
 
 
 def parse(line: str) -> Record:
-    """One line. Raises `ValueError` that says what is wrong with it."""
+    """The step in one line. Raises `ValueError` with the reason for a wrong line."""
     fields = _fields(line)
     kind = fields.get("kind")
     needed = {"kind": str, "at": str, **_NEEDED.get(str(kind), {})}
@@ -281,7 +281,7 @@ _FORMS = {
     "notices": ("'loans' is no list of [rref, fork]", {"loans"}),
     "removals": ("'forks' or 'removed' does not say what was removed", {"message"}),
 }
-"""What a line may be made of, and the fields in which that stands."""
+"""The forms of fields, and the fields that have each form."""
 
 
 def _carried(value: object) -> Carried:
@@ -292,7 +292,7 @@ def _carried(value: object) -> Carried:
 
 
 def _words(value: object, *sizes: int) -> list[str]:
-    """*value*, a list of as many strings as one of *sizes* says."""
+    """*value*, checked to be a list of strings with one of *sizes* as its length."""
     if not isinstance(value, list) or len(value) not in sizes:
         raise ValueError(f"{value!r} is no such list")
     if not all(isinstance(each, str) for each in value):

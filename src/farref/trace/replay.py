@@ -1,13 +1,13 @@
-"""The shipped machines, run again on what a trace says that they were given.
+"""Runs the shipped machines again on a trace's recorded inputs.
 
-A recording has every input of every endpoint (see `recording.tracing`), so a `Context` that is
-given them in their order has, after each, the tables that the endpoint had. That is checked: each
-message that was sent must be one that the machine wants sent. Where it is not (the trace is of
-another version, or has a hole) the tables of that endpoint are not shown from there on, and it is
-said why: there are true tables or none.
+A recording has every input of every endpoint (see `recording.tracing`). A `Context` that gets these
+inputs in their order therefore has, after each, the same tables as the endpoint had. This is
+checked: each sent message must be one that the machine wants sent. If one is not (the trace is of
+another version, or has a hole), the tables of that endpoint are hidden from there on, with the
+reason: either the tables are true, or there are none.
 
-`Steps` goes to any row of a story, in either direction: it keeps the tables of every so many
-records, and runs on from there.
+`Steps` goes to any row of a story, in either direction. It saves the tables at intervals of some
+records, and replays from there.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from .story import Story
 
 EVERY = 1000
-"""Records from one remembered state to the next, or more, where the tables have more lines."""
+"""Records between two saved states, or more if the tables have more lines than this."""
 
 
 class Player:
-    """The endpoints of a trace, as far as it has been played."""
+    """The endpoints of a trace, up to the last played record."""
 
     def __init__(self) -> None:
         self.contexts: dict[str, Context] = {}
         self.broken: dict[str, str] = {}
-        """Endpoints whose tables are not known any more, and why."""
+        """Endpoints whose tables are unknown from now on, and the reason for each."""
         self._wanted: dict[str, deque[tuple[str, str]]] = {}
-        """What the machines want sent and was not yet: to whom, and what."""
+        """Messages that the machines want sent and that are still unsent: receiver and text."""
 
     def take(self, record: Record) -> None:
-        """One more record."""
+        """Play one more record."""
         at = record.at
         if record.kind == "join":
             self._join(record)
@@ -57,7 +57,7 @@ class Player:
         try:
             self._play(at, context, record)
         except FarrefError:
-            return  # the machine refused it then, too, and changed nothing
+            return  # the machine refused this input in the recording, too, and changed nothing
         except (InputError, AssertionError, KeyError, ValueError) as error:
             self.broken[at] = f"{_step(record)} makes no sense to these machines: {error}"
 
@@ -98,7 +98,7 @@ class Player:
         )
 
     def tables(self, at: str) -> list[str]:
-        """The tables of one endpoint, one entry a line, or why they are not known."""
+        """The tables of one endpoint, one entry a line, or the reason why they are unknown."""
         if at in self.broken:
             return [f"(not known: {self.broken[at]})"]
         context = self.contexts.get(at)
@@ -106,17 +106,17 @@ class Player:
 
     @property
     def lines(self) -> int:
-        """How many lines all tables have."""
+        """The number of lines of all tables."""
         return sum(map(number_of_lines, self.contexts.values()))
 
     def length(self, at: str) -> int:
-        """How many lines `tables` has."""
+        """The number of lines of `tables`."""
         context = self.contexts.get(at)
         return 1 if context is None or at in self.broken else number_of_lines(context)
 
 
 def _said(to: str, message: object) -> tuple[str, str]:
-    """What a message says, without what is the user's."""
+    """The text of a message without its user content."""
     fields = ("rref", "fork", "forks", "call", "alias", "target")
     said = {name: getattr(message, name, None) for name in fields}
     return to, f"{type(message).__name__} {said}"
@@ -138,15 +138,15 @@ class Steps:
         self._progress = progress
 
     def at(self, row: int) -> Player:
-        """Everybody's tables when *row*, and what came of it at once, has happened."""
+        """All endpoints' tables after *row* and its immediate effects."""
         self._go(self.story.spans[row][1] if self.story.rows else len(self.story.records))
         return self._player
 
     def _go(self, count: int) -> None:
-        """Have played the first *count* records."""
+        """Play up to record number *count*."""
         if count < self._played or max(k for k in self._kept if k <= count) > self._played:
             start = max(each for each in self._kept if each <= count)
-            # Our own pickle, made a moment ago: nothing of it came from elsewhere.
+            # Our own pickle, made a moment ago: it has no foreign data.
             self._player, self._played = pickle.loads(self._kept[start]), start  # noqa: S301
         begun = self._played
         for record in self.story.records[begun:count]:
@@ -155,5 +155,5 @@ class Steps:
             self._progress(self._played - begun, count - begun)
             if self._played % EVERY == 0 and self._played not in self._kept:
                 since = self._played - max(k for k in self._kept if k < self._played)
-                if since >= self._player.lines:  # all of them take as much as the trace, about
+                if since >= self._player.lines:  # all saved states together: as big as the trace
                     self._kept[self._played] = pickle.dumps(self._player)

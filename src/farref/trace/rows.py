@@ -1,8 +1,8 @@
-"""The rows that endpoints write (see `recording.steps`), as the fields that a trace is read by.
+"""Converts the rows that endpoints write (see `recording.steps`) into the fields of trace records.
 
-There are two forms of a line. An endpoint writes a row, which costs it the least; a saved trace has
-an object with names, which says the same and is what `records` works on. Here one becomes the
-other: ids are spelled, and what is nothing is left out of a message.
+A line has two forms. An endpoint writes a row, because a row costs it least. A saved trace has an
+object with named fields; it says the same, and `records` works on it. This module converts rows
+into objects: it spells the ids, and leaves out the empty fields of messages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 
 
 def fields_of(row: str) -> dict[str, Any]:
-    """The fields of the step that *row* is. Raises `ValueError` that says what is wrong with it."""
+    """The fields of the step in *row*. Raises `ValueError` with the reason for a wrong row."""
     step = steps.decode(row)
     head: dict[str, Any] = {"at": spell(step.at), "kind": steps.kind_of(step), "time": step.time}
     match step:
@@ -60,10 +60,10 @@ def fields_of(row: str) -> dict[str, Any]:
 
 
 def implied(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The steps that always follow one that a row says, and so have no rows of their own.
+    """The steps that always follow the step of a row, and so have no rows of their own.
 
-    What asks to be counted is counted when it takes effect; a function that is no object's method
-    may start then. *fields* lose what they say of others.
+    A fork or a creation is counted when its request takes effect. A function that is no method of
+    an object may start then. This removes from *fields* the parts that describe other steps.
     """
     if fields["kind"] != "receive":
         return
@@ -97,12 +97,12 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def _named(struct: msgspec.Struct, after: int = 0) -> dict[str, Any]:
-    """The fields of *struct* after so many."""
+    """The fields of *struct* without the first *after*."""
     return {name: _plain(getattr(struct, name)) for name in struct.__struct_fields__[after:]}
 
 
 def _plain(value: Any) -> Any:
-    """*value* as JSON has it."""
+    """*value* in JSON's types."""
     match value:
         case WorkerId() | RRefId() | ForkId() | CallId():
             return spell(value)

@@ -1,8 +1,7 @@
 """Saving a story: as lines that can be shown again, or as a picture for a page.
 
-The suffix decides: ``.jsonl`` keeps the steps themselves, in causal order, in one file;
-``.svg`` and ``.html`` keep the picture. Both are complete in themselves: nothing is fetched
-from elsewhere when they are opened.
+The suffix decides: ``.jsonl`` keeps the steps themselves, in causal order, in one file; ``.svg``
+and ``.html`` keep the picture. Each file is complete in itself and loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from .story import Story
 
 WIDTH = 110
-"""Cells of a saved picture, if the caller does not say otherwise."""
+"""The default width of a saved picture, in cells."""
 
 _THEME = TerminalTheme(
     (252, 252, 250),
@@ -79,11 +78,11 @@ pre {{ font-family: ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", Con
 
 
 class SuffixError(ValueError):
-    """A file name does not say in what form to save."""
+    """A file name's suffix names no form to save in."""
 
 
 def saver(path: Path) -> Callable[[Story, Path, int], None]:
-    """What saves to a file of *path*'s suffix. Raises `SuffixError` for an unknown one."""
+    """The function that saves to a file of *path*'s suffix. Raises `SuffixError`."""
     save = _SAVERS.get(path.suffix.lower())
     if save is None:
         raise SuffixError(
@@ -116,7 +115,7 @@ def _save_html(story: Story, path: Path, width: int) -> None:
 
 
 def _drawn(story: Story, width: int) -> Console:
-    # An encoding of its own: what is saved does not depend on the terminal.
+    # Its own encoding: the saved text does not depend on the terminal.
     page = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     console = Console(
         file=page, width=width, record=True, force_terminal=True, color_system="truecolor",

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .story import Story
 
 NAMED = 20
-"""Things that are left, or lost, which are named where the rows are limited, too."""
+"""If the rows are limited, at most this many left or lost things are named."""
 NARROW = 60
-"""Cells below which a trace is a list."""
+"""Below this many cells, a trace is shown as a list."""
 ALIASES = "h aliases g, h->g: h stands for g   g is f: f has the value   canonical: its own"
 
 
@@ -40,7 +40,7 @@ def show(
 ) -> None:
     """Print *story*, or its last *rows*, its lines *pause* seconds apart.
 
-    It fits the console's width, whatever that is.
+    The picture fits the console's width.
     """
     look = glyphs(console)
     if story.title:
@@ -71,7 +71,7 @@ def show(
 def window(
     story: Story, width: int, look: Glyphs, first: int, last: int
 ) -> tuple[list[Text], list[list[Text]]]:
-    """The head, and the lines of each of these rows: as a picture, or else as a list."""
+    """The head, and the lines of each row from *first* to before *last*; a picture or a list."""
     chosen = plan(story, width) if width >= NARROW else None
     if chosen is None:
         return [], [list(item(story, row, look)) for row in story.rows[first:last]]
@@ -79,7 +79,7 @@ def window(
 
 
 def _print(console: Console, text: Text, hanging: int = 0) -> None:
-    """Print *text*, wrapped where it is too long, without blanks at the ends of lines.
+    """Print *text*. Wrap it if it is too long; leave no blanks at the ends of lines.
 
     All lines but the first are indented by *hanging* cells.
     """
@@ -91,7 +91,7 @@ def _print(console: Console, text: Text, hanging: int = 0) -> None:
 
 
 def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:
-    """What the arrows mean, and what the stages of the view do."""
+    """The meaning of the arrows, and of the view's stages."""
     arrows = Text(
         f"{look.solid * 2}{look.right} user functions and values   "
         f"{look.dashed * 2}{look.right} protocol",
@@ -107,7 +107,7 @@ def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:
 
 
 def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Text]:
-    """What the trace comes to, in a few lines; at most *named* of each kind of what is left."""
+    """The trace's summary, in a few lines; it names at most *named* left things of each kind."""
     said = story.summary
     yield from (Text(problem, style="color(166)") for problem in story.problems)
     dot = " · " if look.more == "…" else ", "

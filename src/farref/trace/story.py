@@ -1,9 +1,9 @@
-"""From merged records to a story: what is drawn, row by row, and what it comes to.
+"""From merged records to a story: the rows to draw, and a summary.
 
-A message that is received right after it was sent is one row, an `Arrow` from lane to lane.
-One that is overtaken is two: it *leaves* here and *arrives* below, both marked with the same
-letter, and whatever stands between them happened while it was on its way. A message that was
-never received, or never seen to leave, is one half with a letter of its own.
+A message that is received right after it was sent is one row, an `Arrow` from lane to lane. An
+overtaken message is two rows: it *leaves* here and *arrives* below. The same letter marks both, and
+the rows between them happened while it was on its way. A message that was never received, or whose
+sending was not recorded, is one half with a letter of its own.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ LOSSES = {
     "owner": ": so is what it stands for",
     "cycle": ": it leads back to itself",
 }
-"""Why there will never be a value."""
+"""Why a value will never arrive."""
 
 
 class Part(Enum):
-    """How much of a message a row shows."""
+    """The part of a message that a row shows."""
 
     WHOLE = "whole"
     LEAVES = "leaves"
@@ -56,13 +56,13 @@ class Arrow:
     kind: str
     user: bool
     labels: tuple[str, ...]
-    """What it says, the longest first."""
+    """Its texts, the longest first."""
     part: Part = Part.WHOLE
     tag: str = ""
     number: int = 0
-    """Of the message, from its sender to its receiver."""
+    """The message's number, from its sender to its receiver."""
     about: frozenset[str] = frozenset()
-    """The references that it is about, or that are in it."""
+    """The references that it is about or carries."""
     changes: tuple[Change, ...] = ()
     notes: tuple[Note, ...] = ()
 
@@ -94,20 +94,20 @@ Row = Arrow | Mark
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a trace comes to."""
+    """The summary of a trace."""
 
     user: Counter[str]
     control: Counter[str]
     objects: int
     freed: int
     left: tuple[str, ...]
-    """What has not come to its end, one line each; empty is what one hopes for."""
+    """Unfinished things, one line each; empty after a clean run."""
     noted: int = 0
-    """Steps of a published example that were found."""
+    """How many steps of a published example were found."""
     missing: tuple[str, ...] = ()
-    """Those that were not."""
+    """The published steps that were not found."""
     lost: tuple[str, ...] = ()
-    """What came to its end with an endpoint that died: its objects, and messages to and from it."""
+    """Things that ended with a dead endpoint: its objects, and messages to and from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,14 @@ class Story:
     names: Names
     rows: tuple[Row, ...]
     spans: tuple[tuple[int, int], ...]
-    """Which of the records each row tells: from the first, up to before the second."""
+    """The records of each row: from the first position, up to before the second."""
     objects: dict[str, Object]
     forks: dict[str, Fork]
     summary: Summary
     problems: tuple[str, ...] = ()
     title: str = ""
     notes: str = ""
-    """The steps of a published example that were looked for; see `notes`."""
+    """The steps of a published example to look for; see `notes`."""
 
 
 def tell(
@@ -138,7 +138,7 @@ def tell(
 ) -> Story:
     """Merge *recording*, tell the part of its story that *only* chooses, and find *notes* in it.
 
-    Raises `TraceError` as `merge` does, and if *only* asks for what is not there.
+    Raises `TraceError` as `merge` does, and if *only* names something that is not in the trace.
     """
     records = merge(recording, progress)
     title, notes = title or recording.title, notes or recording.notes
@@ -158,11 +158,11 @@ class _Teller:
     labels: Labels = field(init=False)
     rows: list[Row] = field(default_factory=list)
     facts: list[list[Fact]] = field(default_factory=list)
-    """Of each row."""
+    """The facts of each row."""
     starts: list[int] = field(default_factory=list)
     """The number of records before each row."""
     number: int = 0
-    """Of the record that is told now."""
+    """The number of the record that is told now."""
     tags: dict[tuple[str, str, int], str] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
     said: dict[tuple[str, str, int], tuple[str, ...]] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class _Teller:
             said = facts(record, self.names, self.view) if self.notes else ()
             says = [Fact(record.at, each) for each in said]
             changes = tuple(self.view.take(record))
-            if skip:  # the second half of a row that stands already
+            if skip:  # the second half of a message that has its row already
                 skip = False
                 self._add(changes, says)
                 continue
@@ -239,7 +239,7 @@ class _Teller:
         self.facts.append(says)
 
     def _add(self, changes: tuple[Change, ...], says: list[Fact]) -> None:
-        """To the row that stands last."""
+        """Add to the last row."""
         if not self.rows:
             return
         self.facts[-1] += says
@@ -345,7 +345,7 @@ class _Teller:
 
 
 def _lane_order(endpoint: str) -> tuple[bool, str]:
-    """The program stands first: it begins most stories."""
+    """Sort the program first: most stories begin with it."""
     return not base(endpoint).startswith("program"), endpoint
 
 

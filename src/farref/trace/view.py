@@ -1,14 +1,14 @@
 """The owners' view of every fork and loan, as it changes along a trace.
 
-The note's three stages, and two ends of a fork that it does not number::
+The view has the RRef note's three stages, and two ends of a fork that the note does not number::
 
     unknown --> known --> deleted      a user of its own, from the fork to its Delete
     unknown --> home                   the fork reached the owner: it holds its own entry instead
     unknown --> joined                 it reached a user that the owner counts already, under
                                        another fork; that one stands for both
 
-A fork that the owner itself made is known from the start. A loan is a fork that may never
-concern the owner::
+A fork that the owner itself made is known from the start. A loan is a fork that the owner may never
+hear of::
 
     lent --> returned                  the call has run, and the lender has it back
     lent --> known --> deleted         the callee kept it, and the owner has been told
@@ -16,8 +16,8 @@ concern the owner::
                                        owner is told by and by, reply by reply
     lent --> home, joined              as for forks
 
-So it is over when its call has been answered and nobody holds the reference by this loan.
-`View.take` is given the merged records one by one and says which forks changed.
+So a loan is over when its call has been answered and nobody holds the reference by this loan.
+`View.take` gets the merged records one by one and returns the changed forks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Stage(Enum):
-    """What the owner of an object knows of one fork of it."""
+    """The owner's knowledge of one fork of its object."""
 
     UNKNOWN = "unknown"
     LENT = "lent"
@@ -46,13 +46,13 @@ class Stage(Enum):
 
     @property
     def over(self) -> bool:
-        """Whether the fork has come to an end."""
+        """Whether the fork has ended."""
         return self not in (Stage.UNKNOWN, Stage.LENT, Stage.HELD, Stage.KNOWN)
 
 
 @dataclass(slots=True)
 class Fork:
-    """One fork: of which object, whose it is, whether it is a loan, and who passed it on."""
+    """One fork: its object, its holder, whether it is a loan, and the sender of the fork."""
 
     id: str
     rref: str
@@ -64,7 +64,7 @@ class Fork:
 
 @dataclass(slots=True)
 class Object:
-    """One object: where it lives, and whether it lives still."""
+    """One object: its owner, and whether it still lives."""
 
     id: str
     owner: str
@@ -81,22 +81,22 @@ class Change:
 
 
 class View:
-    """All objects and forks that a trace has told of so far, in the order of their mention."""
+    """All objects and forks in a trace so far, in the order of their first mention."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
         self.forks: dict[str, Fork] = {}
         self.lent: dict[str, tuple[Fork, ...]] = {}
-        """The loans of each call that has not been answered, by the call."""
+        """The loans of each unanswered call, by the call."""
         self.about: dict[str, str] = {}
-        """The object that each fetch and method call was about, by the call."""
+        """The object of each fetch and method call, by the call."""
         self.calls: dict[str, tuple[str, ...]] = {}
-        """The references that each call was about, or brought; see `choosing`."""
+        """The references that each call was about or brought; see `choosing`."""
         self.asking: dict[str, tuple[str, str]] = {}
-        """Who has asked what an alias's target is, and which target, by the unanswered question."""
+        """For each unanswered question about an alias's target: the asker, and that alias."""
 
     def take(self, record: Record) -> list[Change]:
-        """One more step; the forks whose stage it changes."""
+        """Take one more step; returns the forks with a new stage."""
         match record.kind:
             case "send":
                 return list(self._sent(record))
@@ -178,7 +178,7 @@ class View:
             yield self._now(fork, Stage.HOME if home else Stage.JOINED)
 
     def _answered(self, record: Record) -> Iterator[Change]:
-        """The lender has the reply: what was reported is still held, and the rest is back."""
+        """The lender has the reply: the reported loans are still held, and the rest is back."""
         loans = self.lent.pop(record.text("call"), ()) if record.message == "Reply" else ()
         held = {report.fork for report in record.reports if report.held}
         for fork in loans:
@@ -189,7 +189,7 @@ class View:
             self._object(report.rref, report.owner)
             yield from self._borrowed(report.borrowers, report.rref, mine)
             loan = self.forks.get(report.fork)
-            # Or else it came home, or the owner was asked, or told of the end, meanwhile.
+            # Otherwise it came home meanwhile, or the owner was asked or learned of its end.
             if loan is not None and loan.stage is Stage.LENT:
                 yield self._now(loan, mine if report.held else Stage.RETURNED)
 

@@ -1,10 +1,10 @@
-"""Trace tests: stories about the protocol, told in text files and run on the shipped code.
+"""Trace tests: stories about the protocol in text files, run on the shipped code.
 
-``tests/traces/*.txt`` hold the stories and ``docs/trace-tests.md`` describes their language.
-The modules, from the file down to the machines:
+``tests/traces/*.txt`` hold the stories and ``docs/trace-tests.md`` describes their language. The
+modules, from the file down to the machines:
 
 * `files`: blocks of comments, commands, ``----`` and expected output; comparing, rewriting;
-* `language`: what each command means; `words` and `forge` understand its words;
+* `language`: the commands; `words` and `forge` parse their words;
 * `world`: named endpoints (each a shell of `farref.world`), and the messages between them;
 * `links`: the same over `Channel` packets, with a virtual clock;
 * `show`: effects, messages and tables as text, with runs of equal lines summarized;

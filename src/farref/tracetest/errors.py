@@ -1,4 +1,4 @@
-"""What ends a command before its end."""
+"""The errors that end a command early."""
 
 
 class BadCommandError(Exception):

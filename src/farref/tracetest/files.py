@@ -2,13 +2,13 @@
 
 ::
 
-    # What this block shows.
+    # The purpose of this block.
     drop C A/1
     ----
     (nothing leaves C: fork A/2 is not confirmed)
 
-Blocks are separated by blank lines; a block of comments alone is prose. The output is
-compared line by line, and ``pytest --rewrite`` writes what was seen instead.
+Blank lines separate blocks. A block of comments alone is prose. The output is compared line by
+line; ``pytest --rewrite`` writes the actual output instead.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ RULE = "----"
 
 
 class TraceError(Exception):
-    """A trace file that can not be run: the message begins with file:line."""
+    """A trace file that cannot run. The message begins with file:line."""
 
 
 @dataclass(slots=True)
 class Block:
-    """Comments, commands and the output that they should have."""
+    """Comments, commands and their expected output."""
 
     line: int
     comments: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Block:
     expected: list[str] | None = None
 
     def text(self, output: list[str]) -> str:
-        """The block as it stands in the file, with *output* for its output."""
+        """The block as the file has it, with *output* as its output."""
         commands = [command for _, command in self.commands]
         rule = [RULE, *output] if commands else []
         return "\n".join([*self.comments, *commands, *rule]) + "\n"
@@ -84,7 +84,7 @@ def story(blocks: Iterable[tuple[Block, list[str]]]) -> str:
 
 
 def play(path: Path, record: Path | None = None) -> list[tuple[Block, list[str]]]:
-    """Run the file at *path*: every block with the output that it really has.
+    """Run the file at *path*; returns every block with its actual output.
 
     With *record*, a folder, every endpoint records its steps there, as actors do.
     """
@@ -106,7 +106,7 @@ def play(path: Path, record: Path | None = None) -> list[tuple[Block, list[str]]
 
 
 def differences(path: Path) -> str:
-    """What the first block that differs should be and is; empty if none does."""
+    """The expected and the actual output of the first block that differs; empty if none does."""
     for block, output in play(path):
         if block.commands and output != block.expected:
             return (
@@ -118,5 +118,5 @@ def differences(path: Path) -> str:
 
 
 def rewrite(path: Path) -> None:
-    """Replace every expected output in the file at *path* by the real one."""
+    """Replace every expected output in the file at *path* by the actual one."""
     path.write_text(story(play(path)), encoding="utf-8")

@@ -27,7 +27,7 @@ from .errors import BadCommandError
 
 
 class Fields:
-    """The ``name=value`` words of a command; every one must be asked for."""
+    """The ``name=value`` words of a command. An unused word is an error."""
 
     def __init__(self, words: list[str], worker: Callable[[str], WorkerId]) -> None:
         self._worker = worker
@@ -59,7 +59,10 @@ class Fields:
         return CallId(*self._id(self.value(name)))
 
     def items(self, name: str, form: str, *, more: bool = False) -> list[list[str]]:
-        """The items of a list, joined by ``+``, each of the *form* ``what,what``, or longer."""
+        """The items of a list, joined by ``+``.
+
+        Each has the *form* ``a,b``, or is longer with *more*.
+        """
         found = [each.split(",") for each in self._values.pop(name, "").split("+") if each]
         parts = form.count(",") + 1
         for item in found:
@@ -170,7 +173,7 @@ def parse_id(text: str, worker: Callable[[str], WorkerId]) -> tuple[WorkerId, in
 
 
 def forged(name: str, words: list[str], worker: Callable[[str], WorkerId]) -> Message | Packet:
-    """The message, or packet, that the words describe."""
+    """The message or packet in the words."""
     give = Fields(words, worker)
     if name == "Packet":
         made: Message | Packet = _packet(give)
@@ -206,4 +209,4 @@ READERS: dict[Any, Callable[[Fields, str], Any]] = {
     tuple[Hop, ...]: Fields.hops,
     Flow: Fields.value,
 }
-"""How a field is given, by its type; the others have their defaults."""
+"""The parser of each type of field. Fields of other types keep their defaults."""

@@ -1,7 +1,7 @@
-"""What each command of a trace means. ``docs/trace-tests.md`` is the same for readers.
+"""The commands of a trace. ``docs/trace-tests.md`` describes them for readers.
 
-A command is one line of words. `COMMANDS` holds a function for every first word, and the
-function's docstring begins with the command's form; a test holds the documentation to them.
+A command is one line of words. `COMMANDS` maps every first word to a function. The function's
+docstring begins with the command's form; a test compares the documentation with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def sharing(world: World, words: Words) -> None:
-    """sharing DISCIPLINE - how the endpoints named from here on share in calls."""
+    """sharing DISCIPLINE - endpoints named from here on share references in calls in this way."""
     name = words.next("a discipline")
     if name not in DISCIPLINES:
         raise BadCommandError(f"{name!r} is none of {', '.join(DISCIPLINES)}")
@@ -48,12 +48,12 @@ def endpoints(world: World, words: Words) -> None:
 
 
 def recorded(world: World, words: Words) -> None:
-    """recorded - nothing follows by itself any more: each step of a shell is a `does`."""
+    """recorded - no step follows by itself any more: each step of a shell is a `does`."""
     world.recorded = True
 
 
 def given(world: World, words: Words) -> None:
-    """given A TABLES - A's tables from now on, as a recording has them."""
+    """given A TABLES - A has these tables from now on, in a recording's form."""
     name = words.next("an endpoint")
     world.give(name, _value("".join(words.rest())))
 
@@ -63,7 +63,7 @@ def channels(world: World, words: Words) -> None:
     world.connect()
 
 
-# ---- what the user's code does
+# ---- actions of the user's code
 
 
 def own(world: World, words: Words) -> None:
@@ -134,7 +134,7 @@ def invoke(world: World, words: Words) -> None:
 
 
 def fetch(world: World, words: Words) -> None:
-    """fetch C REF [direct] [within REF...] - `rref.to_here()` on C; *direct*: by no detour."""
+    """fetch C REF [direct] [within REF...] - `rref.to_here()` on C; *direct*: without a detour."""
     endpoint, rref, chain = words.endpoint(), words.rref(), tuple(words.clause_rrefs("within"))
     direct = words.flag("direct")
     endpoint.act(lambda: endpoint.context.fetch(rref, chain, direct=direct)[1])
@@ -173,7 +173,7 @@ def pickle(world: World, words: Words) -> None:
 
 
 def abandon(world: World, words: Words) -> None:
-    """abandon A - what A was pickling fails: its forks are undone."""
+    """abandon A - A's pickling fails: its forks are undone."""
     endpoint = words.endpoint()
     pickled, endpoint.pickled = endpoint.pickled, ()
     if not pickled:
@@ -203,7 +203,7 @@ def drop(world: World, words: Words) -> None:
 
 
 def release(world: World, words: Words) -> None:
-    """release C - the handler of the oldest message with references that C got ends."""
+    """release C - the handler of C's oldest message with references ends."""
     words.endpoint().release()
 
 
@@ -223,13 +223,13 @@ def alias(world: World, words: Words) -> None:
 
 
 def reply(world: World, words: Words) -> None:
-    """reply B CALL [with REF...] - the call that runs on B returns, and its arguments go."""
+    """reply B CALL [with REF...] - the call that runs on B returns and releases its arguments."""
     endpoint, which = words.endpoint(), words.call()
     endpoint.end(f"call {which}", words.clause_rrefs("with"))
 
 
 def blocked(world: World, words: Words) -> None:
-    """blocked B CALL [for CALL] - what runs on B for the first waits for the second, or not."""
+    """blocked B CALL [for CALL] - the code of B's first call waits for the second, or no longer."""
     endpoint, run, calls = words.endpoint(), words.call(), words.clause_calls("for")
     endpoint.waits += 1
     endpoint.blocked.pop(run, None)
@@ -238,7 +238,7 @@ def blocked(world: World, words: Words) -> None:
 
 
 def suspect(world: World, words: Words) -> None:
-    """suspect B REF - requests have been queued on REF for long: look for a ring."""
+    """suspect B REF - requests have long been queued on REF: look for a ring."""
     endpoint, rref = words.endpoint(), words.rref()
     endpoint.act_on(rref, lambda: endpoint.context.suspect(rref))
 
@@ -300,7 +300,7 @@ def duplicate(world: World, words: Words) -> None:
 
 
 def _selected(world: World, words: list[str]) -> list[Transit]:
-    """What is in flight and contains every one of *words*, oldest first."""
+    """The messages in flight that contain every one of *words*, oldest first."""
     everything = words[:1] == ["all"]
     if everything:
         words = words[1:]
@@ -318,13 +318,13 @@ def _in(word: str, transit: Transit) -> bool:
 
 
 def packet(world: World, words: Words) -> None:
-    """packet A->B... - what waits in these channels leaves, in one packet each."""
+    """packet A->B... - the messages that wait in these channels leave, in one packet each."""
     while words.more():
         world.links.packet(*words.route())
 
 
 def tick(world: World, words: Words) -> None:
-    """tick SECONDS - time passes; what has become due leaves."""
+    """tick SECONDS - time passes; due packets leave."""
     seconds = words.next("a number of seconds")
     if re.fullmatch(r"\d+(\.\d+)?", seconds) is None:
         raise BadCommandError(f"{seconds!r} is not a number of seconds")
@@ -346,14 +346,14 @@ def forge(world: World, words: Words) -> None:
 
 
 def kill(world: World, words: Words) -> None:
-    """kill X - the process of X is gone; nobody knows yet."""
+    """kill X - the process of X is gone; no endpoint knows yet."""
     endpoint = words.endpoint()
     endpoint.alive = False
     world.say(f"({endpoint.me} is dead, and nobody knows)")
 
 
 def died(world: World, words: Words) -> None:
-    """died X [at B...] [unacknowledged WORD...] - B, or everybody, is told that X died."""
+    """died X [at B...] [unacknowledged WORD...] - B, or every endpoint, learns that X died."""
     worker = words.worker()
     told, which = words.at(worker), words.clause("unacknowledged")
     arrived = [
@@ -369,7 +369,7 @@ def died(world: World, words: Words) -> None:
 
 
 def bury(world: World, words: Words) -> None:
-    """bury X [at B...] - the orphan grace ends: B, or everybody, releases what X held."""
+    """bury X [at B...] - the orphan grace ends: B, or every endpoint, releases X's references."""
     worker = words.worker()
     for endpoint in words.at(worker):
         endpoint.bury(worker)
@@ -379,7 +379,7 @@ def bury(world: World, words: Words) -> None:
 
 
 def tables(world: World, words: Words) -> None:
-    """tables [A...] - what each endpoint remembers."""
+    """tables [A...] - the tables of each endpoint."""
     names = words.rest() or list(world.endpoints)
     for name in names:
         world.worker(name)
@@ -389,7 +389,7 @@ def tables(world: World, words: Words) -> None:
 
 
 def inflight(world: World, words: Words) -> None:
-    """inflight - what has been sent and neither delivered nor lost."""
+    """inflight - the messages that were sent and are neither delivered nor lost."""
     for transit in world.flight:
         world.say(transit.text)
     if not world.flight:
@@ -424,7 +424,7 @@ COMMANDS: dict[str, Callable[[World, Words], None]] = {
 
 
 def run(world: World, line: str) -> None:
-    """Run one command; what it shows is in `World.lines`. Raises `BadCommandError`."""
+    """Run one command; its output is in `World.lines`. Raises `BadCommandError`."""
     first, *rest = line.split()
     command = COMMANDS.get(first)
     if command is None:

@@ -1,8 +1,8 @@
-"""The same world over delivery: what endpoints send goes through one `Channel` per pair.
+"""The same world over delivery: one `Channel` per pair of endpoints carries the messages.
 
-After the command ``channels`` a message that an endpoint sends waits in its channel until
-``packet`` lets all that waits for one peer leave together; then the *packet* is what is in
-flight, and can be delivered, lost or duplicated. Time stands still except for ``tick``.
+After the command ``channels``, a message that an endpoint sends waits in its channel. ``packet``
+lets all messages that wait for one peer leave together. The *packet* is then in flight: it can be
+delivered, lost or duplicated. Only ``tick`` makes time pass.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Links:
     def __init__(
         self, flight: list[Transit], say: Callable[[str], None], lives: Callable[[str], bool]
     ) -> None:
-        """Packets leave for *flight*; *say* shows a line, *lives* knows an endpoint by its name."""
+        """Packets leave for *flight*; *say* shows a line; *lives* tells if an endpoint lives."""
         self._flight = flight
         self._say = say
         self._lives = lives
@@ -46,7 +46,7 @@ class Links:
         self.channel(sender, to).send(message)
 
     def packet(self, sender: WorkerId, to: WorkerId) -> None:
-        """Let everything leave that can."""
+        """Let every message and acknowledgement leave that can."""
         channel = self.channel(sender, to)
         packet = channel.packet(self.now)
         if packet is not None:
@@ -61,7 +61,7 @@ class Links:
             self._say(f"(nothing leaves {sender}: it has nothing new for {to})")
 
     def tick(self, seconds: float) -> None:
-        """Let time pass; show what has become due."""
+        """Let time pass; show the due packets."""
         self.now = round(self.now + seconds, 6)
         due = False
         for (sender, to), channel in self.channels.items():
@@ -86,7 +86,7 @@ class Links:
         self._say(text)
 
     def receive(self, endpoint: Shell, sender: WorkerId, packet: Packet) -> None:
-        """Give *packet* to the channel, and what it hands over to the endpoint."""
+        """Give *packet* to the channel, and the messages that it releases to the endpoint."""
         me = endpoint.me
         channel = self.channel(me, sender)
         backlog = channel.backlog
@@ -103,7 +103,7 @@ class Links:
             self._say(why_dropped(me, sender, packet, channel))
 
     def unacknowledged(self, me: WorkerId, peer: WorkerId) -> list[Message]:
-        """What *me* has for *peer*, who may not have received it."""
+        """The messages from *me* that *peer* may not have received."""
         return self.channel(me, peer).unacknowledged
 
     def status(self) -> None:
@@ -115,7 +115,7 @@ class Links:
             self._say(f"{me} to {peer}: {backlog} not acknowledged{again}, {due}")
 
     def leftovers(self) -> list[str]:
-        """Conversations in which something is not acknowledged, or an acknowledgement due."""
+        """Conversations with something unacknowledged, or with a due acknowledgement."""
         return [
             f"{me} to {peer}: {_messages(channel.backlog)} not acknowledged"
             for (me, peer), channel in self.channels.items()

@@ -1,7 +1,7 @@
 """Why a command had no effect, read from the state of the machines.
 
-Nothing here decides anything and nothing is told by a trace: if a guard of a machine were
-removed, the effect would show and the reason would not.
+This module decides nothing and changes nothing. If a guard of a machine were removed, the trace
+would show the effect instead of the reason.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def why_kept(context: Context, rref: RRefId) -> str:
 
 
 def owner_keeps(owner: Owner) -> list[str]:
-    """What keeps an object alive at its owner."""
+    """The reasons why an object stays alive at its owner."""
     reasons: list[str] = []
     if not owner.created:
         reasons.append("its creation has not come yet")
@@ -71,7 +71,7 @@ def owner_keeps(owner: Owner) -> list[str]:
 
 
 def user_keeps(user: User, lent: set[ForkId]) -> list[str]:
-    """What keeps a reference alive at its user, who waits for the calls that *lent* are for."""
+    """The reasons why a user keeps a reference; *lent* are the loans of calls it waits for."""
     reasons: list[str] = []
     if user.lost:
         reasons.append(f"{user.owner}, the owner, is dead")
@@ -97,7 +97,7 @@ def user_keeps(user: User, lent: set[ForkId]) -> list[str]:
 
 
 def _not_known(user: BorrowingUser) -> list[str]:
-    """What the owner is still to hear of, or to answer."""
+    """Facts that the owner has yet to learn or to confirm."""
     reasons: list[str] = []
     if user.reported:
         reported = [str(fork) for fork in sorted(user.reported)]
@@ -165,7 +165,7 @@ def _aliases_of(context: Context, rref: RRefId) -> str:
 
 
 def why_queued(context: Context, message: Message) -> str | None:
-    """Why a request on an object waits, if it does."""
+    """Why a request on an object waits; None if it does not."""
     if not isinstance(message, Fetch | Invoke):
         return None
     owner = context.owners.get(message.rref)
@@ -182,7 +182,7 @@ def why_queued(context: Context, message: Message) -> str | None:
 
 
 def why_dropped(me: WorkerId, sender: WorkerId, packet: Packet, channel: Channel) -> str:
-    """Why *packet* handed nothing over, after *channel* has taken it."""
+    """Why *packet* released no message, after *channel* has taken it."""
     if not packet.messages:
         return f"({me} learns nothing new: {sender} expects {packet.expects})"
     last = packet.first + len(packet.messages) - 1

@@ -1,8 +1,8 @@
 """Effects, messages and tables as the lines that a trace shows.
 
-Ids print as the machines print them (``A/1``); whether one is a reference, a fork or a call
-is said by the word before it. Four or more lines (or items of one line) that differ only in
-numbers that count up by one, or not at all, are shown as one: ``A/1..A/1000``.
+Ids print as the machines print them (``A/1``); the word before an id says whether it is a
+reference, a fork or a call. Four or more lines (or items of one line) that are equal, or whose
+numbers count up by one, are shown as one: ``A/1..A/1000``.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _repeats(lines: Sequence[str], at: int, period: int) -> int:
 
 
 def _counts_on(first: str, later: str, steps: int) -> bool:
-    """*later* is *first* with each number either the same or counted up by *steps*."""
+    """Whether *later* is *first* with each number either the same or counted up by *steps*."""
     if COUNTED.split(first) != COUNTED.split(later):
         return False
     return all(
@@ -136,9 +136,9 @@ def _number(counted: str) -> int:
 
 
 def message_text(message: Message) -> str:
-    """``ForkRequest(rref=A/1, fork=A/2)``, ``Tell(A/1 as fork A/2)``; defaults are left out.
+    """``ForkRequest(rref=A/1, fork=A/2)``, ``Tell(A/1 as fork A/2)``. Defaults are left out.
 
-    So is a creation's watermark, while it says only that no earlier creation is outstanding.
+    A creation's watermark is left out, too, if no earlier creation is outstanding.
     """
     parts: list[str] = []
     usual = message.rref.number if isinstance(message, Create) else None
@@ -170,7 +170,7 @@ def descriptor_text(descriptor: Descriptor) -> str:
 
 
 def _way(path: tuple[RRefId, ...]) -> str:
-    """Which way an alias leads to its canonical object, if there is something in between."""
+    """The path of an alias to its canonical object; empty if nothing is in between."""
     return f" by way of {listed(map(str, path[:-1]))}" if path[:-1] else ""
 
 
@@ -196,7 +196,7 @@ def _table(borrowers: tuple[tuple[ForkId, WorkerId], ...]) -> str:
 
 
 def request_name(request: Request) -> str:
-    """A request as its command names it: ``fetch C/1 on A/1``."""
+    """A request under its command's name: ``fetch C/1 on A/1``."""
     match request:
         case Call(call=call):
             return f"call {call}"
@@ -213,7 +213,7 @@ def request_name(request: Request) -> str:
 
 
 def cargo_text(cargo: Cargo) -> str:
-    """What the user finds in a message."""
+    """The user's content of a message."""
     return (
         listed([*_payload_text(cargo), *(str(d.rref) for d in cargo.descriptors)])
         or "an empty message"
@@ -266,7 +266,7 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
 
 
 def table_lines(context: Context) -> list[str]:
-    """Everything that an endpoint remembers, one entry a line."""
+    """The tables of an endpoint, one entry a line."""
     me = context.me
     lines = [owner_text(me, owner) for owner in context.owners.values()]
     lines += [user_text(me, user) for user in context.users.values()]
@@ -281,7 +281,7 @@ def table_lines(context: Context) -> list[str]:
 
 
 def number_of_lines(context: Context) -> int:
-    """How many `table_lines` there are, which take time to write."""
+    """The number of `table_lines`, without the cost of writing them."""
     held = sum(map(len, context.state.held.values()))
     entries = len(context.owners) + len(context.users) + len(context.state.names)
     return entries + held + len(context.waiting) or 1
@@ -307,7 +307,7 @@ def owner_text(me: WorkerId, owner: Owner) -> str:
 
 
 def _alias_text(alias: Alias) -> str:
-    """``alias of B/1``, and of what in the end."""
+    """``alias of B/1``, and the canonical object of the chain."""
     if alias.canonical is None:
         return f"alias of {alias.target}"
     via = (
@@ -322,7 +322,7 @@ def name_text(me: WorkerId, rref: RRefId, name: Name) -> str:
 
 
 def _for_whom(waiting: Waiting) -> str:
-    """A request that was passed on for somebody else."""
+    """The original asker of a request that was passed on."""
     relay = waiting.relay
     return f", passed on from {request_name(relay.request)}" if relay is not None else ""
 
@@ -351,7 +351,7 @@ def lent_by_owner(owner: Owner) -> dict[ForkId, WorkerId]:
 
 
 def _borrower_parts(user: User) -> Iterator[str]:
-    """What the disciplines remember of the loans to this endpoint, and of those further down."""
+    """The loans to this endpoint, and those further down, that the user's discipline records."""
     if isinstance(user, LendingUser):
         for fork, (lender, counted) in user.loans.items():
             who = "the dead" if lender is None else lender

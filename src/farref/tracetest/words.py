@@ -1,4 +1,4 @@
-"""The words of one command, taken from the front and understood one by one."""
+"""The words of one command, parsed from front to back."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Words:
         return CallId(*parse_id(self.next("a call"), self.world.worker))
 
     def flag(self, name: str) -> bool:
-        """Whether *name* is the next word, which is taken then."""
+        """Whether *name* is the next word; if so, takes it."""
         if self._words[:1] != [name]:
             return False
         del self._words[0]
@@ -86,7 +86,7 @@ class Words:
         return [CallId(*parse_id(word, self.world.worker)) for word in self.clause(name)]
 
     def at(self, worker: WorkerId) -> list[Endpoint]:
-        """The endpoints that hear of *worker*: those named, or all others that live."""
+        """The endpoints that hear of *worker*: the named ones, or all other living ones."""
         if named := self.clause("at"):
             return [self.world.living(name) for name in named]
         return [e for e in self.world.endpoints.values() if e.alive and e.me != worker]
@@ -98,7 +98,7 @@ class Words:
 
 
 def _expanded(word: str) -> list[str]:
-    """``A/1..A/3`` and ``m1..m3`` as the words that they stand for."""
+    """The expansion of ``A/1..A/3`` or ``m1..m3``."""
     match = re.fullmatch(r"(\D*?)(\d+)\.\.(\D*?)(\d+)", word)
     if match is None or match[1] != match[3]:
         return [word]

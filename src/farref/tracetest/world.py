@@ -1,11 +1,11 @@
-"""Named endpoints, each a real `Context`, and what is in flight between them.
+"""Named endpoints, each a real `Context`, and the messages in flight between them.
 
-A message stays in flight until a command delivers it, so that a trace can tell every order. The
-endpoints are shells (see `farref.world`) that show all that they do. What a shell always does
-follows by itself: a refused request is answered, an object that can get no value any more is
-resolved with an error, a reply ends the request that it answers, and the news of a death come with
-the messages that the dead may not have received. Like the actors' shell it records what its
-endpoints do, if it is told where: so a trace can be drawn (`draw`).
+A message stays in flight until a command delivers it, so a trace can tell every order. The
+endpoints are shells (see `farref.world`) that show all their actions. A shell's automatic steps
+need no command: it answers a refused request, it resolves an object that can get no value any more
+with an error, a reply ends the request that it answers, and the news of a death brings the messages
+that the dead may not have received. Like the actors' shell, it can record the steps of its
+endpoints, so that a trace can be drawn (`draw`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Endpoint(Shell):
-    """One endpoint: its machines, and what its user's code has been handed."""
+    """One endpoint: its machines, and the references handed to its user's code."""
 
     def __init__(self, world: World, machines: Context, tracer: Tracer | None = None) -> None:
         super().__init__(machines, tracer)
@@ -52,20 +52,20 @@ class Endpoint(Shell):
         self.machines = machines
         self.alive = True
         self.running: dict[str, Request] = {}
-        """Requests that were started and not answered, by the id that `reply` names."""
+        """Started and unanswered requests, by the id that `reply` names."""
         self.handled: deque[tuple[Descriptor, ...]] = deque()
-        """The references of each message handed over whose handler has not ended."""
+        """The references of each delivered message whose handler has not ended."""
         self.pickled: tuple[Descriptor, ...] = ()
         """Forks made for a message that is being pickled."""
         self.blocked: dict[CallId, tuple[CallId, int]] = {}
-        """Which call the code of a request waits for, and the number of that wait."""
+        """The call that each request's code waits for, and the number of that wait."""
         self.waits = 0
-        """Waits so far."""
+        """The number of waits so far."""
 
     # ---- one input to its machines
 
     def attempt(self, action: Callable[[], T]) -> T:
-        """Let the user's code, or the shell, do something; show the error that it gets, if any."""
+        """Let the user's code, or the shell, act; show the error that it gets, if any."""
         try:
             return action()
         except FarrefError as error:
@@ -75,18 +75,18 @@ class Endpoint(Shell):
             raise BadCommandError(f"no shell may do this: {error}") from error
 
     def act(self, action: Callable[[], list[Effect]]) -> bool:
-        """The same for one input to the machines. Returns whether anything follows."""
+        """The same for one input to the machines. Returns whether an effect follows."""
         before = len(self.world.lines)
         self.attempt(lambda: self.obey(action()))
         return len(self.world.lines) > before
 
     def act_on(self, rref: RRefId, action: Callable[[], list[Effect]]) -> None:
-        """The same for an action on one reference; say why, if nothing follows."""
+        """The same for an action on one reference; say why, if no effect follows."""
         if not self.act(action):
             self.world.say(why_kept(self.context, rref))
 
     def receive(self, sender: WorkerId, message: Message, number: int | None = None) -> None:
-        """Give *message* to the machines; a message that they refuse has to change nothing."""
+        """Give *message* to the machines; a refused message must change nothing."""
         before, said = _snapshot(self.machines), len(self.world.lines)
         try:
             super().receive(sender, message, number)
@@ -148,10 +148,10 @@ class Endpoint(Shell):
         call, number = self.blocked.get(run, (None, 0))
         return call, number, f"{run} waits for {call}"
 
-    # ---- what the user's code does
+    # ---- actions of the user's code
 
     def drop_each(self, rrefs: Sequence[RRefId]) -> None:
-        """One handle of each of *rrefs* dies, all in one step, as the finalizers' are."""
+        """One handle of each of *rrefs* dies, all in one step, as when finalizers run."""
         objects = [self.context.whereabouts(rref) for rref in rrefs]
         effects: list[Effect] = []
 
@@ -166,7 +166,7 @@ class Endpoint(Shell):
                 self.world.say(why_kept(self.context, rref))
 
     def end(self, key: str, brings: Sequence[RRefId] = ()) -> None:
-        """What runs under *key* returns *brings*, and lets its arguments go."""
+        """The code that runs under *key* returns *brings* and releases its arguments."""
         request = self._ended(key)
         said = len(self.world.lines)
         self.attempt(lambda: self.finish(request, brings=tuple(brings)))
@@ -183,7 +183,7 @@ class Endpoint(Shell):
         self.attempt(lambda: self.finish(request, (target,), (target,), bare=True))
 
     def take_up(self, rref: RRefId) -> list[Effect]:
-        """One more handle called *rref*, maybe of what came under this name."""
+        """One more handle called *rref*; this name may stand for another object."""
         brought = [
             *self.handled,
             *(it.cargo.descriptors for it in self.running.values() if not isinstance(it, Fetch)),
@@ -213,7 +213,7 @@ class Endpoint(Shell):
     # ---- death
 
     def told_of_death(self, worker: WorkerId, arrived: Sequence[Message] = ()) -> None:
-        """*worker* died; *arrived* did arrive there, but this endpoint has not heard so."""
+        """*worker* died; *arrived* arrived there, but this endpoint had no acknowledgement yet."""
         context = self.context
         unknown = [*arrived, *self.world.on_the_way(self.me, worker)]
         if not self.act(lambda: context.died(worker, unknown)):
@@ -231,19 +231,19 @@ class Endpoint(Shell):
 
 
 class World(Net[Endpoint]):
-    """Every endpoint of a trace and everything between them."""
+    """Every endpoint of a trace, and everything between them."""
 
     def __init__(self, record: Path | None = None) -> None:
         """Endpoints record into the folder *record*, if there is one."""
         super().__init__()
         self.sharing: Sharing = "fork"
-        """How references in calls are shared; the old traces are of forking."""
+        """The discipline of references in calls; the old traces use forking."""
         self.record = record
         self.delivered: list[Transit] = []
         self.lines: list[str] = []
-        """What the command that runs now has shown so far."""
+        """The output of the current command so far."""
         self.recorded = False
-        """Nothing follows by itself: each step of the shell is a command, as a recording has it."""
+        """No step follows by itself: each step of the shell is a command, as in a recording."""
         self._links: Links | None = None
 
     def close(self) -> None:
@@ -292,7 +292,7 @@ class World(Net[Endpoint]):
 
     @property
     def links(self) -> Links:
-        """The channels, once there are some."""
+        """The channels; they exist only after the command ``channels``."""
         if self._links is None:
             raise BadCommandError("there are no channels here; `channels` makes them")
         return self._links
@@ -321,7 +321,7 @@ class World(Net[Endpoint]):
             super().arrive(transit)
 
     def on_the_way(self, sender: WorkerId, to: WorkerId) -> list[Message]:
-        """What *to* may not have received of *sender*."""
+        """The messages from *sender* that *to* may not have received."""
         if self._links is not None:
             return self._links.unacknowledged(sender, to)
         return [
@@ -333,7 +333,7 @@ class World(Net[Endpoint]):
     # ---- looking
 
     def leftovers(self) -> list[str]:
-        """What is not settled: entries, waits, handlers and messages."""
+        """Everything unsettled: entries, waits, handlers and messages."""
         left = [transit.text for transit in self.flight]
         for endpoint in self.endpoints.values():
             context = endpoint.context
@@ -352,7 +352,7 @@ class World(Net[Endpoint]):
 
 
 def _snapshot(context: Context) -> bytes:
-    """All that *context* knows, to compare; nothing of a big one, which would take too long."""
+    """The state of *context*, for comparison; empty for a big one, which would take too long."""
     big = len(context.owners) + len(context.users) > 100
     return b"" if big else pickle.dumps(context)
 
@@ -362,7 +362,7 @@ def run_key(request: Request) -> str:
 
 
 def _ended_by(effect: Effect) -> tuple[RRefId, ...]:
-    """The references that *effect* says are gone from the endpoint."""
+    """The references that *effect* removes from the endpoint."""
     match effect:
         case Send(message=Delete(rref=rref)) | Free(rref=rref):
             return (rref,)

@@ -1,1 +1,1 @@
-"""Traces in other forms: for a page, for a viewer, for a document, and as a test."""
+"""Traces in other forms: an HTML page, a trace viewer's file, a diagram for a document, a test."""

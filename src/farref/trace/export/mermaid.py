@@ -1,7 +1,7 @@
 """A trace as a Mermaid sequence diagram, which code hosts draw in a document.
 
-Solid arrows carry something of the user's, dotted ones are the protocol's. A message that was
-overtaken is a note where it leaves and an arrow where it arrives, both with its letter; one that
+Solid arrows are messages with user content, dotted ones are protocol messages. An overtaken message
+is a note at its sending and an arrow at its arrival; the same letter marks both. A message that
 never arrived ends in a cross.
 """
 
@@ -59,6 +59,6 @@ def _row(row: Row, lanes: dict[str, str], arrived: set[tuple[str, str, int]]) ->
 
 
 def _escaped(text: str) -> str:
-    """*text* with what Mermaid would read as its own written as character codes."""
+    """*text*, with Mermaid's special characters written as character codes."""
     own = {"#": "#35;", ";": "#59;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "%": "#37;"}
     return "".join(own.get(each, each) for each in text)

@@ -1,9 +1,9 @@
 """A trace as one HTML file: the lanes, a filter, and the tables at each step.
 
-It needs no network and no server: the trace is in it as JSON, and a script (``page.html``, beside
-this module) draws it. The script draws only what is in the window, so a long trace is no heavier
-than a short one. For each row the file has which lines of whose tables came and went; the script
-adds them up, forwards or backwards.
+The file needs no network and no server. It contains the trace as JSON, and a script (``page.html``,
+beside this module) draws it. The script draws only the visible rows, so a long trace is no slower
+than a short one. For each row the file lists the table lines that went and came; the script adds
+them up, forwards or backwards.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from ..story import Row, Story
 
 MOST = 300
-"""Lines of one endpoint's tables that a page shows at most."""
+"""A page shows at most this many lines of one endpoint's tables."""
 
 
 def page(story: Story, progress: Progress = silent) -> str:
-    """The text of the file."""
+    """The text of the HTML file."""
     frame = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     data = json.dumps(_data(story, progress), ensure_ascii=False, separators=(",", ":"))
-    # Nothing in the data may end the script that it is in.
+    # Escaped, so that nothing in the data ends the script around it.
     return frame.replace("/*DATA*/null", data.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
 
 
@@ -75,7 +75,7 @@ def _row(story: Story, row: Row, lanes: dict[str, int]) -> dict[str, Any]:
 
 
 def _tables(story: Story, progress: Progress) -> list[list[list[Any]]]:
-    """For each row, ``[lane, lines that went, lines that came]`` of each lane that changed."""
+    """For each row, ``[lane, lines that went, lines that came]`` of each lane with a change."""
     steps, whole = Steps(story), len(story.rows)
     known: dict[str, list[str]] = {lane: [] for lane in story.lanes}
     tables = []
@@ -104,7 +104,7 @@ def _tables(story: Story, progress: Progress) -> list[list[list[Any]]]:
 
 
 def _hue(style: str) -> str:
-    """The colour of a terminal's style: of the 256 colours, as ``#rrggbb``."""
+    """The colour of a terminal style, one of the 256 colours, as ``#rrggbb``."""
     number = int(style.partition("color(")[2].rstrip(")") or 244)
     if number >= 232:
         return f"#{f'{8 + 10 * (number - 232):02x}' * 3}"

@@ -1,10 +1,10 @@
 """A trace as Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
 
-A thread for each endpoint; a slice for each step; an arrow from where a message was sent to where
-it took effect. Times are in microseconds from the first step, by the clocks of the endpoints' hosts
-(Trace Event Format: `ph`, `ts`, `pid`, `tid`). Those clocks may differ: where one would have
-a message arrive before it left, or steps of one endpoint stand in another order than it took them,
-the later step is moved to just after the earlier.
+Each endpoint is a thread, each step is a slice, and each message is an arrow from its sending to
+its effect. Times are in microseconds from the first step, by the clocks of the endpoints' hosts
+(Trace Event Format: `ph`, `ts`, `pid`, `tid`). Those clocks may differ. If by the clocks a message
+would arrive before it left, or an endpoint's steps would change their order, the later step moves
+to just after the earlier one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PID = 1
 STEP = 1.0
-"""Microseconds that a step takes in the picture."""
+"""The drawn length of a step, in microseconds."""
 
 
 def perfetto(story: Story, progress: Progress = silent) -> str:
@@ -72,7 +72,7 @@ def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
 
 
 def _shown(story: Story) -> set[int]:
-    """Which records belong to the rows of *story*."""
+    """The positions of the records that belong to rows of *story*."""
     return {place for first, last in story.spans for place in range(first, last)}
 
 

@@ -1,11 +1,11 @@
-"""A recorded run as a trace test (`docs/trace-tests.md`), so that an incident stays a test.
+"""A recorded run as a trace test (`docs/trace-tests.md`), so that an incident becomes a test.
 
-The file gives the shipped machines what the recorded endpoints' machines were given, step by step,
-in causal order, and a message is delivered where it was received; so what a real run did is done
-again, with no process and no clock. The output below each step is what the machines do *now*, and
-that must be what they did: a trace that they would not repeat is refused.
+The file gives the shipped machines all recorded inputs of the endpoints' machines, step by step, in
+causal order. A message is delivered at the step that received it. So the test repeats the real run
+without processes and without a clock. The output below each step shows the machines' actions *now*,
+which must equal the recorded ones: a trace that the machines would not repeat is refused.
 
-Endpoints have short names there; the file says which is which.
+The endpoints get short names; the file lists the real name of each.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..story import Story
 
 LONGEST = 80
-"""Characters of a command that an error repeats: a `given` has whole tables."""
+"""An error repeats at most this many characters of a command: a `given` has whole tables."""
 _OUTSIDE = {
     "at",
     "kind",
@@ -46,11 +46,11 @@ _OUTSIDE = {
     "elsewhere",
     "what",
 }
-"""Fields that are for people, or said otherwise."""
+"""Fields that are only for people, or that the command says in another way."""
 
 
 def trace_test(trace: Story, progress: Progress = silent) -> str:
-    """*trace* as a trace test. Raises `TraceError` if the machines would not do it again."""
+    """*trace* as a trace test. Raises `TraceError` if the machines would not repeat it."""
     whole = len(trace.records)
     _check(trace, lambda done: progress(done, 2 * whole))
     return _Writer(trace).text(lambda done: progress(whole + done, 2 * whole))
@@ -166,10 +166,10 @@ class _Writer:
         return " ".join(["does", at, what, *words])
 
     def _short(self, value: Any) -> Any:
-        """*value* with every endpoint in it under its short name."""
+        """*value*, with the short name of every endpoint in it."""
         match value:
             case str():
-                # In tables an id has a letter before it, which says of what.
+                # In tables a letter before an id says its kind.
                 for letter, text in (("", value), (value[:1], value[1:])):
                     end, slash, number = text.rpartition("/")
                     if text in self._names:
@@ -180,7 +180,7 @@ class _Writer:
             case list():
                 return [self._short(each) for each in value]
             case dict():
-                # The words of a wait are for people; a command is made of words.
+                # A wait's text is for people, and its spaces would split the command.
                 return {name: self._short(it) for name, it in value.items() if name != "what"}
             case _:
                 return value
@@ -191,10 +191,10 @@ def _word(value: Any) -> str:
 
 
 def _in_tables(tables: Any) -> Iterator[str]:
-    """The endpoints that *tables* speak of, some of which nothing else does: who died before."""
+    """The endpoints that *tables* name; only tables name some, such as those that died before."""
     match tables:
         case str():
-            end, slash, number = tables[1:].rpartition("/")  # a letter says of what it is the id
+            end, slash, number = tables[1:].rpartition("/")  # the letter says the kind of the id
             yield end if slash and number.isdecimal() else tables[1:]
         case list():
             for each in tables:
@@ -205,7 +205,7 @@ def _in_tables(tables: Any) -> Iterator[str]:
 
 
 def _names(trace: Story) -> dict[str, str]:
-    """A name for each endpoint that the language can read; in the order of the real ones.
+    """For each endpoint a name that the language can read, in the order of the real names.
 
     Some rules of the machines go by that order.
     """
