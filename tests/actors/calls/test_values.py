@@ -91,8 +91,10 @@ def let_go() -> None:
 
 
 def look(pid: int | None = None) -> tuple[int, int]:
-    """The segments that a process has open, and that it has mapped; empties the recycler here
-    first."""
+    """The numbers of segments that a process has open and mapped.
+
+    Without *pid* this process empties its recycler first.
+    """
     if pid is None:
         shared.recycler.empty()
     folder = Path("/proc") / str(pid or "self")
@@ -331,8 +333,7 @@ def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
 
 
 def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: System) -> None:
-    """A message that is sent then acknowledges the whole packet, and the sender may reuse the
-    memory."""
+    """A message sent then acknowledges the whole packet, and its sender may reuse the memory."""
     endpoint, opened = own_system.endpoint, list[bool]()
     own_system.worker("B")
     farref.rpc_sync("B", sevens)
@@ -577,7 +578,7 @@ def test_a_thousand_fetches_leave_no_descriptor(processes: System) -> None:
         frozen._frozen = None
         values += [frozen.to_here(), plain.to_here()]
     assert look() == (0, 1000)
-    assert len(os.listdir("/proc/self/fd")) <= here + 2  # being closed, or a connection's
+    assert len(os.listdir("/proc/self/fd")) <= here + 2  # some close, some are connections
     values.clear()
     # Acknowledged segments are kept up to a limit. The last one may not be acknowledged yet.
     assert look(pid_of("B"))[1] <= recycling.MOST + 2

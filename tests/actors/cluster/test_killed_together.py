@@ -108,8 +108,7 @@ def test_the_next_start_sweeps_on_either_base(
 
 
 def test_one_sweeps_at_a_time(folder: Path) -> None:
-    """Otherwise one program could take an entry for a dead one's, and remove that of a new
-    system."""
+    """Otherwise one program could read a dead entry, and then remove a new system's entry."""
     stale = folder / "stale.json"
     stale.write_text('{"pid": 4194305, "started": 0.0, "base": "farrefBase"}')
     sweeper = threading.Thread(target=directory.sweep)

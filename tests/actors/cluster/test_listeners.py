@@ -23,8 +23,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def earlier() -> set[tuple[Any, Any]]:
-    """The TCP addresses where this process listens already: a library of an earlier test may do
-    so."""
+    """The TCP addresses where this process listens already, for a library of another test."""
     return connections(psutil.Process())
 
 

@@ -77,8 +77,7 @@ def test_the_middle_borrower_dies_before_it_merged(system: System, gate: Path) -
 
 
 def test_the_lender_dies_while_the_callee_runs(system: System, gate: Path) -> None:
-    """B made the object on D, lent it to C, and is killed. C's call runs on, and keeps the
-    object."""
+    """B made the object on D, lent it to C, and is killed. C's call runs on and keeps it."""
     call = farref.rpc_async("B", _make_and_lend, (gate,))
     assert until(system, lambda: is_kept("C"))
     kill(system, "B")

@@ -101,8 +101,7 @@ def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
 def test_a_cancel_that_comes_with_the_answer_is_not_lost(
     alone: System, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise a deadline around the await has no effect, and the code after it may wait for ever
-    (G6)."""
+    """Otherwise a deadline around the await does nothing, and later code may wait for ever (G6)."""
     monkeypatch.setattr(alone._port, "call_in", lambda: False)  # the await only waits to be woken
     future: Future[Any] = future_of(alone)
     went_on: list[bool] = []

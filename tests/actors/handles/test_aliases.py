@@ -48,8 +48,7 @@ def chain(workers: str, make: Any, *args: Any) -> Any:
 
 
 def aliases(workers: str, make: Any = make_box, *args: Any) -> RRef[Any]:
-    """A reference to a chain of aliases, the first on the first of *workers*, the value on the
-    last."""
+    """A reference to an alias on the first of *workers*, which leads to a value on the last."""
     return farref.remote(workers[0], chain, (workers[1:], make, *args))
 
 

@@ -216,8 +216,7 @@ def test_a_value_may_refer_to_one_created_by_its_own_method(system: System) -> N
 
 
 def test_what_a_value_contains_is_found(system: System) -> None:
-    """This also holds beside a future, which refers to the endpoint and so to all other
-    references."""
+    """Also beside a future, which refers to the endpoint and so to all other references."""
     inner, other, unrelated = RRef(1), farref.remote("B", make_box), RRef(2)
     future = farref.rpc_async("B", same, ([other],))
     future.result()
