@@ -66,8 +66,8 @@ MAX_UNSENT_BYTES = 1 << 30
 MAX_UNFETCHED_BYTES = 4 << 30
 """With this many bytes of results in an endpoint's futures, a thread that makes a call waits."""
 NESTED_PATIENCE = 1.0
-"""Seconds after which a function's own call goes ahead: the call may be the very thing that those
-who hold the room wait for."""
+"""Seconds after which a function's own call goes ahead without room: the code that has filled the
+room may wait for that function."""
 
 
 class Calls(Internal):
@@ -379,8 +379,8 @@ class Calls(Internal):
     def wait_for_room(self, to: WorkerId, flow: Flow) -> bool:
         """Wait until more may be sent to *to*; false if the system's timeout ends the wait.
 
-        Blocks. A function's own call goes ahead sooner, as those who hold the room may wait for
-        that function.
+        Blocks. A function's own call goes ahead sooner: the code that has filled the room may wait
+        for that function.
         """
         core, seconds = self._core, self._core.settings.timeout
         nested = flow != "results" and core.pool.inside

@@ -55,7 +55,7 @@ class Intake:
         return self._shares.get(sender, 0)
 
     def settle(self) -> None:
-        """Take the payloads that have been let go of off the count."""
+        """Subtract the payloads that have been let go of."""
         while self._gone:
             sender, size = self._gone.popleft()
             self.bytes -= size

@@ -29,7 +29,7 @@ def folder() -> Path:
     """The folder, made if need be; see `base.places`.
 
     Raises:
-        SystemDownError: no folder is reserved for the user.
+        SystemDownError: no folder exists that only the user may enter.
     """
     try:
         return places.private_directory()

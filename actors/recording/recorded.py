@@ -1,7 +1,7 @@
 """The machines of an endpoint, with a tracer that records each input.
 
 Without recording the shell calls the `Context` itself. With recording it calls a `Recorded`:
-another view of the same tables. That tells the tracer of each input and passes the input on to the
+another view of the same tables, which tells the tracer of each input and passes the input on to the
 context. Calls that the context makes to itself are no inputs, and the tracer does not hear of them.
 
 Most inputs of the user's code make one message. If a reader can tell the whole input from that

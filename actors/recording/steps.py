@@ -45,7 +45,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Join(Step, frozen=True, tag="join"):
-    """The endpoint began to record, from the start or anew after a gap.
+    """The endpoint began recording, from the start or anew after a gap.
 
     *tables*: its knowledge at that time (see `tables_json`); empty if it was new; None if too much.
     """
@@ -56,7 +56,7 @@ class Join(Step, frozen=True, tag="join"):
 
 
 class Leave(Step, frozen=True, tag="leave"):
-    """The endpoint ended to record. A killed endpoint has no such row."""
+    """The endpoint stopped recording. A killed endpoint has no such row."""
 
 
 class Send(Step, frozen=True, tag="send"):

@@ -1,6 +1,6 @@
 """The file of one endpoint's steps. A kill of the process loses no row in it.
 
-One system call writes the rows of a step, before another endpoint can notice the step. From then on
+One system call writes the rows of a step, before any effect of the step is visible. From then on
 the operating system has them. They reach the file even if the process is killed, but not if the
 machine fails. So no code has to flush the file, and no thread is needed for that.
 

@@ -352,7 +352,7 @@ class Server:
         if type(box.content) is not ToFreeze:
             return
         value = box.take().value
-        if not issubclass(type(value), RRef):  # a reference: its object stays as it is
+        if not issubclass(type(value), RRef):  # a reference's object stays as it is
             try:
                 value = Frozen.of(value, ActorAddress)
             except BaseException as error:
