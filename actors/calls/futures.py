@@ -209,7 +209,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 return True
             if not super().cancel():
                 return False
-            self.set_running_or_notify_cancel()  # or those who wait already would not wake
+            self.set_running_or_notify_cancel()  # else waiting threads would not wake
         if self.call is not None:
             call = self.call
             self._core.step(lambda: self._core.context.cancel(call))
@@ -304,7 +304,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                     keeper = self.asker() if frozen is not None and self.asker else None
                     if keeper is not None:
                         keeper._frozen = frozen
-                except Exception as error:  # an interrupt is no answer: ask again, and it is opened
+                except Exception as error:  # an interrupt is no answer: asking again opens it
                     # Without the frames on the way here: they hold the message, and so this future.
                     self._exception = error.with_traceback(None)
                     trail = self._core.trail(self._rref) if self._rref else ""

@@ -32,7 +32,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, array_like=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The name that its creator gave it."""
+        """The name that people gave it."""
         return self.id.name
 
     def __reduce__(self) -> tuple[type[WorkerInfo], tuple[WorkerId, ActorAddress]]:

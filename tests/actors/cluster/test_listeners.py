@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def earlier() -> set[tuple[Any, Any]]:
-    """The TCP addresses where this process listens already, for a library of another test."""
+    """This process's connections before the system starts: an earlier test may leave some."""
     return connections(psutil.Process())
 
 

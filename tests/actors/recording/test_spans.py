@@ -381,7 +381,7 @@ def test_an_actor_works_without_it(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_no_way_to_turn_it_on() -> None:
     with pytest.raises(TypeError, match="telemetry is True"):
-        System(telemetry="yes")  # type: ignore[arg-type]  # that is what is wrong with it
+        System(telemetry="yes")  # type: ignore[arg-type]  # the point of the test
 
 
 def test_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
