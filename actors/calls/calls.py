@@ -397,8 +397,8 @@ class Calls(Internal):
             self._pressing[threading.get_ident()] = to, flow
             return True
 
-        # A thread with a result to send keeps its place. Otherwise other jobs would run in it, and
-        # wait too.
+        # A thread with a result to send keeps its place. Otherwise other jobs would make more
+        # results in that place, and wait too.
         return self._wait(ready, seconds, lend=flow != "results")
 
     def _wait(self, ready: Callable[[], bool], seconds: float, *, lend: bool = True) -> bool:
