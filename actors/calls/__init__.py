@@ -1,4 +1,4 @@
-"""What an endpoint asks of others, and the futures of the answers.
+"""An endpoint's requests to others, and the futures of the answers.
 
 Imports `protocol`, `serialization`, `base`, `wire`, `core` and `values`.
 """

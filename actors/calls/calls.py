@@ -1,7 +1,7 @@
 """The calls that the user's code makes: pack, make the protocol's move, return a future.
 
-Everything here runs in a thread of the user's, never in the mailbox thread. A call that the
-protocol refuses (its callee just died) undoes the forks of the message it would have sent.
+All code here runs in a user's thread, never in the mailbox thread. If the protocol refuses a call
+(its callee just died), the call undoes the forks of its message.
 """
 
 from __future__ import annotations
@@ -43,26 +43,31 @@ if TYPE_CHECKING:
     from .waits import Waits
 
     Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
-    """A function, or the name of a method, and its arguments."""
+    """A function, or a method's name, and the arguments."""
 
     Chain = tuple[RRefId, ...]
 
 MAX_BACKLOG = 10_000
-"""Messages that one peer has not acknowledged; a user's thread that sends more waits (G6)."""
+"""With this many messages unacknowledged by one peer, a user's thread that sends more waits
+(G6)."""
 
 
 MAX_UNSENT = 100_000
-"""The same for what handlers send, which may not wait: a further message is refused."""
+"""The same for messages of handlers, which may not wait: a further message is refused."""
 MAX_BACKLOG_BYTES = 64 << 20
-"""Bytes that one peer has not taken, of one flow (`protocol.room`); a thread that sends more waits.
+"""With this many bytes of one flow (`protocol.room`) not taken by one peer, a thread that sends
+more waits.
 
-Results of functions, too: the thread that has run one waits until the caller has taken others."""
+This includes results of functions: a thread that has run a function waits until the caller has
+taken earlier results.
+"""
 MAX_UNSENT_BYTES = 1 << 30
-"""The same for what handlers send."""
+"""The same for messages of handlers."""
 MAX_UNFETCHED_BYTES = 4 << 30
-"""Bytes of results that wait in futures of one endpoint; a thread that calls for more waits."""
+"""With this many bytes of results in an endpoint's futures, a thread that makes a call waits."""
 NESTED_PATIENCE = 1.0
-"""Seconds after which a function's own call goes ahead: what takes the room may wait for it."""
+"""Seconds after which a function's own call goes ahead without room: the code that has filled the
+room may wait for that function."""
 
 
 class Calls(Internal):
@@ -76,16 +81,18 @@ class Calls(Internal):
         core.handlers |= {Settle: self._settle, Fail: self._fail}
         self._waiting: dict[CallId, Future[Any]] = {}
         self._asks: dict[int, tuple[WorkerId, weakref.ref[Future[Any]]]] = {}
-        """Weakly: an interrupt may take a question's future from who was about to wait for it."""
+        """Weak references: an interrupt may take a question's future from the code about to wait
+        for it."""
         self._ask_numbers = itertools.count(1)
         self._unfetched = delivery.intakes["results"]
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
-        """By thread: where its next message goes ahead, though there is no room for it."""
+        """By thread: the peer and flow whose next message goes ahead although there is no room for
+        it."""
 
     # ---- made by the user
 
     def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> Any:
-        """Have *to* own the result of *what*; returns its reference at once."""
+        """Have *to* own the result of *what*; returns the result's reference at once."""
         core = self._core
         pack = self._pack_request(to, what)
         site = sites.here() if core.sites.wanted else None
@@ -104,17 +111,20 @@ class Calls(Internal):
 
         with undisturbed:
             self._send(pack, self._lend(to, replies=False), move)
-            core.check_open()  # it may have closed since the message was packed
+            core.check_open()  # it may have closed after the message was packed
             return core.handle(made[0])
 
     def remote_method(self, rref: RRefId, what: Invocation) -> Any:
-        """Run a method of the object; its owner owns the result too. Returns its reference."""
+        """Run a method of the object, whose owner owns the result too.
+
+        Returns the result's reference.
+        """
         self._core.check_open()
         while True:
             try:
                 return self.remote(self._core.owner(rref), what, rref)
             except ElsewhereError:
-                continue  # it turned out to be an alias just now
+                continue  # the object has just turned out to be an alias
 
     def call(
         self, to: WorkerInfo, what: Invocation, timeout: float | None, chain: Chain
@@ -140,7 +150,7 @@ class Calls(Internal):
             try:
                 return self._request(future, self._pack_request(to, what), to, move)
             except ElsewhereError:
-                continue  # it turned out to be an alias just now
+                continue  # the object has just turned out to be an alias
 
     def _invoke(
         self, rref: RRefId, chain: Chain, to: WorkerId, cargo: Cargo
@@ -160,7 +170,7 @@ class Calls(Internal):
         """Ask for a copy of the value, or with *copy* false whether there is one.
 
         *direct* and *follow*: see `Context.fetch`. Without *direct* the value of an alias comes by
-        way of the alias's owner, in turn with all that was asked of it before and after.
+        way of the alias's owner, in order with the earlier and later requests to it.
         """
         if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
@@ -176,20 +186,20 @@ class Calls(Internal):
         return future
 
     def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Any:
-        """What was fetched once and never changes. Raises what a fetch from the dead does."""
+        """A frozen value that was fetched before. Raises the error of a fetch from a dead owner."""
         self._patience(timeout)
         self._core.owner(rref)
         return frozen.thaw()
 
     def known_already(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
-        """The same as a future, which is done."""
+        """The same as a completed future."""
         future = self._future(f"the value of {rref}", timeout, rref)
         future.known(self.known(rref, timeout, frozen))
         return future
 
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """Send a one-way message."""
-        name = type(message).__name__  # for traces: the receiver's too, before it unpickles
+        name = type(message).__name__  # for traces: the receiver has it before it unpickles
         self._admit(to, "results" if tag is not None and tag[0] == "answer" else "mail")
         core = self._core
         self._send(
@@ -199,7 +209,7 @@ class Calls(Internal):
         )
 
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
-        """Send a message; a future for what is sent back to the address it came from."""
+        """Send a message; returns a future for the message sent back to its address."""
         number = next(self._ask_numbers)
         future = self._future(f"the answer of {to}", timeout)
         asks = self._asks
@@ -209,19 +219,19 @@ class Calls(Internal):
         try:
             self.tell(to, message, tag=("ask", number))
         except BaseException:
-            self.ask_answered(number)  # if nobody has failed it already
+            self.ask_answered(number)  # no effect if it has failed already
             raise
         return future
 
     def forget(self, ask: Future[Any]) -> None:
-        """Nobody waits for this answer any more: if it comes, it is dropped."""
+        """Nobody waits for this answer any more: drop it if it comes."""
         for number, (_, noted) in self._asks.copy().items():
             if noted() is ask:
                 self._asks.pop(number, None)
 
     @property
     def in_flight(self) -> int:
-        """Calls, fetches and questions that are not answered."""
+        """The number of calls, fetches and questions without an answer."""
         return len(self._waiting) + len(self._asks)
 
     # ---- completed by the endpoint
@@ -243,13 +253,13 @@ class Calls(Internal):
             later.append(partial(future.failed, _death_of(effect.worker, effect.rref, how)))
 
     def ask_answered(self, number: int) -> Future[Any] | None:
-        """The future of an ask, if anybody waits for it still."""
-        with self._core.lock:  # or `end` might fail it too
+        """The future of an ask, if any code still waits for it."""
+        with self._core.lock:  # otherwise `end` might fail it too
             _, noted = self._asks.pop(number, (None, None))
         return noted() if noted is not None else None
 
     def died(self, dead: WorkerId) -> None:
-        """An actor died, and answers no asks any more."""
+        """The actor *dead* died and answers no asks any more."""
         with self._core.lock:
             mine = [number for number, (worker, _) in self._asks.copy().items() if worker == dead]
             futures = [self.ask_answered(number) for number in mine]
@@ -258,7 +268,7 @@ class Calls(Internal):
                 future.failed(_death_of(dead, None, self._core.context.entries.how(dead)))
 
     def end(self) -> list[Future[Any]]:
-        """The endpoint closes: the futures that nobody will complete any more. Under its lock."""
+        """The futures that will never be completed, as the endpoint closes. Under its lock."""
         asked = [noted() for _, noted in self._asks.copy().values()]
         left = [*self._waiting.values(), *(future for future in asked if future is not None)]
         self._waiting.clear()
@@ -273,9 +283,12 @@ class Calls(Internal):
         )
 
     def _patience(self, timeout: float | None) -> float:
-        """The seconds that a wait may take. Raises `ValueError`, or why the endpoint has ended."""
+        """The seconds that a wait may take.
+
+        Raises `ValueError`, or the reason why the endpoint ended.
+        """
         seconds = check_timeout(timeout, self._core.settings.timeout)
-        self._core.check_open()  # first: what has died with the system is no news
+        self._core.check_open()  # first: a death together with the system is no news
         return seconds
 
     def _pack_request(self, to: WorkerInfo, what: Invocation) -> Pack:
@@ -284,7 +297,7 @@ class Calls(Internal):
         return self._packer.pack(what, to.id, _label(what))
 
     def _lend(self, to: WorkerInfo, *, replies: bool = True) -> Share:
-        """The references in a request are lent."""
+        """The way to share a request's references: they are lent."""
         core = self._core
         return lambda rref: core.context.lend(rref, to.id, replies=replies)
 
@@ -300,7 +313,7 @@ class Calls(Internal):
         return future
 
     def _mine(self, future: Future[Any], call: CallId, effects: list[Effect]) -> list[Effect]:
-        """*future* is that of *call*."""
+        """*future* belongs to *call*."""
         future.call = call
         self._waiting[call] = future
         return effects
@@ -321,7 +334,7 @@ class Calls(Internal):
                 raise
 
     def _admit(self, to: WorkerInfo, flow: Flow) -> None:
-        """Refuse the dead, learn the address, and wait while the peer is far behind."""
+        """Refuse a dead peer, learn the address, and wait while the peer is far behind."""
         core, delivery = self._core, self._delivery
         core.check_open()
         with core.lock:
@@ -335,7 +348,7 @@ class Calls(Internal):
             MAX_UNSENT_BYTES if handler else MAX_BACKLOG_BYTES
         ):
             return
-        if handler:  # it may not block
+        if handler:  # a handler may not block
             raise OverloadedError(
                 f"{to} has not taken {messages} messages of handlers of {core.me}, and "
                 f"{size} bytes of {flow}; make the handler `async`, and `await` something now "
@@ -350,7 +363,7 @@ class Calls(Internal):
             )
 
     def _await_fetching(self) -> None:
-        """Wait while results of too many bytes lie in futures, and nobody asks for them."""
+        """Wait while futures hold too many bytes of results that nobody asks for."""
         core = self._core
 
         def ready() -> bool:
@@ -364,10 +377,10 @@ class Calls(Internal):
             )
 
     def wait_for_room(self, to: WorkerId, flow: Flow) -> bool:
-        """Wait until *to* may be sent more; false if it may not when the system's timeout is over.
+        """Wait until more may be sent to *to*; false if the system's timeout ends the wait.
 
-        Blocks. A function's own call goes ahead sooner. Those who have taken the room may wait for
-        that function.
+        Blocks. A function's own call goes ahead sooner: the code that has filled the room may wait
+        for that function.
         """
         core, seconds = self._core, self._core.settings.timeout
         nested = flow != "results" and core.pool.inside
@@ -384,11 +397,12 @@ class Calls(Internal):
             self._pressing[threading.get_ident()] = to, flow
             return True
 
-        # A thread that has a result to send keeps its place: or more would be made, and wait.
+        # A thread with a result to send keeps its place. Otherwise other jobs would make more
+        # results in that place, and wait too.
         return self._wait(ready, seconds, lend=flow != "results")
 
     def _wait(self, ready: Callable[[], bool], seconds: float, *, lend: bool = True) -> bool:
-        """Wait until *ready*, or closed, for *seconds* at most; whether it is. Blocks."""
+        """Wait up to *seconds* until *ready*, or closed; whether it is. Blocks."""
         core, room = self._core, self._delivery.room
         end = time.monotonic() + seconds
 
@@ -403,7 +417,7 @@ class Calls(Internal):
                 left = end - time.monotonic()
                 if left <= 0:
                     return False
-                room.wait(min(left, 0.1))  # a finalizer that makes room notifies nobody
+                room.wait(min(left, 0.1))  # finalizers make room without notifying
         return True
 
 
@@ -412,7 +426,7 @@ def _label(what: Invocation) -> str:
 
 
 def _death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:
-    """The error for what waited for *worker*, or for its object *rref*; *how*: see `Tables.how`."""
+    """The error for a wait on *worker*, or on its object *rref*; *how*: see `Tables.how`."""
     if rref is not None:
         return OwnerDiedError(
             f"{worker}, the owner of {rref}, died{how}, and the value with it; create it again"

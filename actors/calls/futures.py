@@ -1,8 +1,8 @@
-"""What a call returns: a future that blocks, awaits, chains and cancels.
+"""The future that a call returns: it blocks, awaits, chains and cancels.
 
-The reply is unpickled by whoever asks for the result first, in that thread: the mailbox
-thread never runs code of the user's. Until then the reply's own hold keeps the references
-in it alive; a future that is dropped unasked gives that hold back.
+The first thread that asks for the result unpickles the reply: the mailbox thread never runs user
+code. Until then the reply's own hold keeps the references in it alive. A future that is dropped
+unasked gives that hold back.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
     from .waits import Waits
 
 _OVER = frozenset({"FINISHED", "CANCELLED", "CANCELLED_AND_NOTIFIED"})
-"""The states of `concurrent.futures` that no other one follows, but one of these."""
+"""The final states of `concurrent.futures`. Only another of them may follow one of them."""
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
 class Keeper(Protocol):
-    """The handle that a value was asked for through."""
+    """A handle that fetches a value."""
 
     _frozen: Frozen | None
-    """It keeps a value that never changes."""
+    """A frozen value that it keeps."""
 
 
 class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     """The outcome of a call on another endpoint. Thread-safe.
 
-    `rpc_async`, `RRef.future` and their kin make it. It is a `concurrent.futures.Future`, so `done`
-    and `cancelled` ask without waiting; in a handler, ``await`` it. Every wait ends with the call's
-    own *timeout* (seconds, counted from when it was made) unless it names another (G6).
+    `rpc_async`, `RRef.future` and similar methods make it. It is a `concurrent.futures.Future`:
+    `done` and `cancelled` do not wait, and a handler can ``await`` it. Every wait ends with the
+    call's own *timeout* (in seconds from the call) unless the wait names another (G6).
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         super().__init__()
         self.call: CallId | None = None
         self.moved = False
-        """The answer was that the value is elsewhere; whoever asked knows where by now."""
+        """The answer was that the value is elsewhere; by then this endpoint has learned where."""
         self.asker: weakref.ref[Keeper] | None = None
-        """The handle that the value was asked for through; it keeps it if it is frozen."""
+        """The handle that fetches the value; it keeps the value if it is frozen."""
         self.after: Future[Any] | None = None
-        """The one that has to be done first, of a chained one."""
+        """Of a chained future: the future that must be done first."""
         self._core = core
         self._packer = packer
         self._waits = waits
@@ -79,19 +79,20 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
         self._deciding = threading.RLock()
-        """Either an outcome comes or somebody cancels. A callback of a cancel may cancel again."""
+        """Decides between an outcome and a cancel. Reentrant, as a callback of a cancel may cancel
+        again."""
         self._taking = threading.Lock()
         self._taken = False
         self._cargo: Cargo | None = None
         self._hold: Hold | None = None
-        """Of the references that came with it."""
+        """The hold of the references that came with the reply."""
         self._told = False
-        """Whoever waits in a way of its own is told of the outcome."""
+        """Whether `tell` has registered its callback."""
 
     # ---- filled by the endpoint, in the mailbox thread
 
     def arrived(self, cargo: Cargo) -> None:
-        """The reply is there, pickled still."""
+        """The reply has come; it is still pickled."""
         if self._begin():
             self._cargo = cargo
             if cargo.descriptors:
@@ -101,12 +102,12 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             self._core.discards.message(cargo.descriptors)
 
     def known(self, value: T) -> None:
-        """Nobody needs to be asked."""
+        """The value is known without a request."""
         self._taken = True
         super().set_result(value)
 
     def elsewhere(self) -> None:
-        """There is a value, with the object that this one is an alias of."""
+        """A value exists, at the object that this one is an alias of."""
         self.moved = True
         if self._begin():
             super().set_result(None)
@@ -117,31 +118,34 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             super().set_exception(error)
 
     def tell(self, look: Callable[[object], None]) -> None:
-        """Call *look* when the outcome is there, in the thread that brings it; asked once."""
+        """Call *look*, unless another one was given before, when the outcome is there.
+
+        It runs in the thread that brings the outcome.
+        """
         if not self._told:
             self._told = True
             super().add_done_callback(look)
 
     def _begin(self) -> bool:
-        """Whether the outcome is still wanted; from now on nobody can cancel."""
+        """Whether the outcome is still wanted; nobody can cancel after this."""
         with self._deciding:
             return not self.done() and self.set_running_or_notify_cancel()
 
     # ---- used by the program
 
     def done(self) -> bool:
-        """Whether the outcome is there, or it was cancelled. Does not block."""
-        return self._state in _OVER  # one look at one attribute needs no lock
+        """Whether the outcome is there, or the future was cancelled. Does not block."""
+        return self._state in _OVER  # reading one attribute needs no lock
 
     def result(self, timeout: float | None = None) -> T:
         """The value, waiting for it at most *timeout* seconds (default: the call's own timeout).
 
         Raises:
-            FetchTimeoutError: the wait ended first; the future stays usable.
+            FetchTimeoutError: the wait took too long; the future stays usable.
             WouldBlockError: in a handler or on the actor's loop, unless it is done; write
                 ``await future`` there.
             CancelledError: it was cancelled.
-            Exception: what the remote function raised, with its traceback as the cause.
+            Exception: the remote function's error, with its traceback as the cause.
         """
         try:
             self._block(timeout)
@@ -153,7 +157,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error that `result` would raise, or None.
 
-        Waits as `result` does, *timeout* seconds at most, and raises what ends its waiting:
+        Waits as `result` does, *timeout* seconds at most. Raises the error that ends its wait:
         `FetchTimeoutError`, `WouldBlockError`, `CancelledError`.
         """
         self._block(timeout)
@@ -167,8 +171,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
         """A future for ``callback(self)``, which runs in a thread of the endpoint's pool.
 
-        It runs when the outcome is there, whatever that is. What *callback* raises is the error of
-        the new future, whose timeout is this one's. Does not block.
+        It runs after any outcome. An error of *callback* becomes the error of the new future, which
+        has the timeout of this one. Does not block.
         """
         what = f"what follows {self.what}"
         chained: Future[U] = Future(self._core, self._packer, self._waits, what, self._timeout)
@@ -191,7 +195,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
         def run(_: object) -> None:
             if not self._core.pool.submit(fn, self):
-                fn(self)  # the system ends, and a chain must end with it (G6)
+                fn(self)  # at the system's end a chain must end too (G6)
 
         super().add_done_callback(run)
 
@@ -205,7 +209,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 return True
             if not super().cancel():
                 return False
-            self.set_running_or_notify_cancel()  # or those who wait already would not wake
+            self.set_running_or_notify_cancel()  # else waiting threads would not wake
         if self.call is not None:
             call = self.call
             self._core.step(lambda: self._core.context.cancel(call))
@@ -233,7 +237,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 waiter.set_result(None)
 
         def done(_: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop ended: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop ended: no task waits any more
                 loop.call_soon_threadsafe(wake)
 
         super().add_done_callback(done)
@@ -247,7 +251,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             self._waits.unblock(run)
 
     async def _come(self, waiter: asyncio.Future[None], seconds: float) -> None:
-        # Not `asyncio.wait_for`: that of Python 3.11 loses a cancel that comes with the answer.
+        # Not `asyncio.wait_for`: in Python 3.11 it loses a cancel that comes together with the
+        # answer.
         async with asyncio.timeout(seconds):
             # In-process actors run only while the program calls in.
             while not waiter.done() and self._core.port.call_in():  # noqa: ASYNC110 - nobody else would
@@ -290,7 +295,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         """Unpickle the reply, once, in the thread that asks for it first."""
         if self._taken:
             return
-        with self._taking:  # a second thread waits here until the first has unpickled it
+        with self._taking:  # other threads wait here until the first has unpickled it
             cargo = self._cargo
             if cargo is not None:
                 try:
@@ -299,8 +304,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                     keeper = self.asker() if frozen is not None and self.asker else None
                     if keeper is not None:
                         keeper._frozen = frozen
-                except Exception as error:  # an interrupt is no answer: ask again, and it is opened
-                    # Without the frames on the way here: they hold the message, and so us.
+                except Exception as error:  # an interrupt is no answer: asking again opens it
+                    # Without the frames on the way here: they hold the message, and so this future.
                     self._exception = error.with_traceback(None)
                     trail = self._core.trail(self._rref) if self._rref else ""
                     if trail:
@@ -309,9 +314,10 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             self._taken = True
 
     def on_answer(self, *, keep: bool) -> None:
-        """This is for a wait. If a frozen value comes with the answer, its handle may *keep* it.
+        """A wait gets its answer. If *keep*, the handle may keep a frozen value that came with it.
 
-        Copies nothing. What is not kept is let go of at once: it has descriptors.
+        Copies nothing. An answer that is not kept is let go of at once, as it holds file
+        descriptors.
         """
         super().add_done_callback(operator.methodcaller("_answered", keep=keep))
 
@@ -321,7 +327,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             keeper = self.asker() if keep and self.asker is not None else None
             if cargo is None:
                 return
-            with contextlib.suppress(FarrefError, MemoryError):  # a fetch will say it
+            with contextlib.suppress(FarrefError, MemoryError):  # a fetch will report it
                 if keeper is not None:
                     frozen = self._packer.open_frozen(cargo, copy=False)
                     keeper._frozen = frozen or keeper._frozen

@@ -1,4 +1,4 @@
-"""One-way messages that came: an answer for an `ask` that waits, or something for the user."""
+"""Incoming one-way messages: an answer for an `ask` that waits, or a message for the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mail(Internal):
     """Hands over the one-way messages that come to one endpoint."""
 
     def __init__(self, core: Core, calls: Calls, take: Take) -> None:
-        """*take* gives a message (its cargo, and who sent it) to the user."""
+        """*take* gives a message to the user: its cargo, and its sender."""
         self._core = core
         self._calls = calls
         self._take = take
@@ -36,7 +36,7 @@ class Mail(Internal):
         later.append(lambda: self._hand_over(effect.sender, effect.message))
 
     def _hand_over(self, sender: WorkerId, message: Tell) -> None:
-        """Without the lock."""
+        """Runs without the lock."""
         core, cargo = self._core, message.cargo
         payload: Any = cargo.payload
         if is_answer(payload):

@@ -1,8 +1,8 @@
-"""Objects with requests in their queues, and when to suspect that those wait in a ring.
+"""Objects with queued requests, and the times to suspect that those wait in a ring.
 
-Queues are looked at every `PERIOD`. What blocks them for longer than that is suspected, at first
-soon and then more and more rarely, until it is another request that blocks them, or a further one
-is queued. So brief waits cost no message.
+Queues are looked at every `PERIOD`. A request that blocks a queue for longer is suspected: soon at
+first, then more and more rarely, until another request blocks the queue or one more is queued. So
+brief waits cost no message.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from ...protocol.messages import ObjectRequest
 
 PERIOD = 0.1
-"""Seconds between two looks at what is queued."""
+"""Seconds between two looks at the queues."""
 PERIOD_OF_ONE = 0.0001
-"""Seconds more for each object that has a queue: whoever has many of them looks more rarely."""
+"""Additional seconds for each object with a queue: an endpoint with many of them looks more
+rarely."""
 RARELY = 16
-"""Looks between two probes for an object that has been blocked for longer than that."""
+"""Looks between two probes for an object that has been blocked for more than that many looks."""
 
 
 class Queues:
@@ -34,12 +35,13 @@ class Queues:
         self._waits = waits
         """Whether a request that runs here waits for another one."""
         self._queues: dict[RRefId, tuple[CallId | None, int]] = {}
-        """Objects with queues: what blocks each, and for how many looks it has."""
+        """Objects with queues: the request that blocks each, and the number of looks since it began
+        to."""
         self.look_at: float | None = None
-        """When `look` has something to do next; None while nothing is queued."""
+        """The time when `look` has work next; None while no request is queued."""
 
     def arrived(self, request: ObjectRequest, now: Callable[[], float]) -> bool:
-        """*request* has come, and may have to wait. Returns whether `look_at` was set by that."""
+        """*request* has come, and may have to wait. Returns whether that set `look_at`."""
         target = target_of(request)
         owner = self._context.owners.get(target) if target is not None else None
         if owner is None or not owner.queue:
@@ -52,7 +54,7 @@ class Queues:
         return True
 
     def due(self, now: float) -> bool:
-        """Whether `look` has something to do."""
+        """Whether `look` has work."""
         return self.look_at is not None and now >= self.look_at
 
     def look(self, now: float) -> list[RRefId]:

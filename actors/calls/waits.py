@@ -1,11 +1,11 @@
-"""Which request waits for which: what the machine that finds rings (`protocol.rings`) asks.
+"""The waits between requests, for the machine that finds rings of them (`protocol.rings`).
 
-The code of a request waits where it is blocked in a future, or awaits one. It says so here, which
-takes no lock, and nobody asks as long as no request is queued. Some waits do not count: those that
-this library does not see, as for a lock or a queue of the user's; those of other threads and tasks
-that the code has started; and those that end with any one of several answers.
+The code of a request waits where it blocks on a future or awaits one. It records the wait here,
+which takes no lock. No code reads the record as long as no request is queued. Some waits do not
+count: waits that this library does not see, such as for a lock or a queue of the user's; waits of
+other threads and tasks that the code has started; and waits that any one of several answers ends.
 
-When to suspect a queue is for `queues` to say.
+`queues` decides when to suspect a queue.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..core.core import Core
 
 LONGEST = 300
-"""Characters of a wait in words; the rest is left out."""
+"""The most characters of a wait in words; the rest is left out."""
 
 
 class Wait(NamedTuple):
@@ -68,7 +68,7 @@ class Waits(Internal):
     # ---- in the thread, or the task, that waits
 
     def block(self, *futures: concurrent.futures.Future[Any]) -> Run | None:
-        """The running code waits for all of *futures* from now on; give `unblock` the result."""
+        """The running code now waits for all of *futures*. Give the result to `unblock`."""
         return self.begin(run_in(self._core, threading.get_ident()), futures)
 
     def suspend(self, future: concurrent.futures.Future[Any]) -> Run | None:
@@ -78,20 +78,20 @@ class Waits(Internal):
     def begin(
         self, run: Run | None, futures: Sequence[concurrent.futures.Future[Any]]
     ) -> Run | None:
-        """The code of *run*, if it is that of a request, waits for all of *futures* from now on."""
+        """The code of *run*, if that is a request, now waits for all of *futures*."""
         if run is not None:
             self._waits[run.call] = Wait(next(self._numbers), run, futures)
         return run
 
     def unblock(self, run: Run | None) -> None:
-        """It goes on."""
+        """The code of *run* goes on."""
         if run is not None:
             self._waits.pop(run.call, None)
 
     # ---- under the endpoint's lock
 
     def of(self, call: CallId) -> tuple[CallId | None, int, str]:
-        """What the request *call*, which runs here, waits for: see `Context.waits`."""
+        """The request that *call*, which runs here, waits for: see `Context.waits`."""
         wait = self._waits.get(call)
         for future in wait.futures if wait is not None else ():
             needed = _needed(future)
@@ -111,7 +111,7 @@ class Waits(Internal):
             self._core.wake()  # the mailbox thread keeps the time
 
     def deadline(self) -> float | None:
-        """When `look` has something to do next; None while nothing is queued."""
+        """The time when `look` has work next; None while no request is queued."""
         return self._queues.look_at
 
     # ---- in the mailbox thread
@@ -127,7 +127,7 @@ class Waits(Internal):
 
 
 def _needed(future: Any) -> Awaited | None:
-    """The future of a request that has to be answered before *future* is done, if it is known."""
+    """The future of a request that must be answered before *future* is done, if it is known."""
     while future is not None and getattr(future, "call", None) is None:
         future = getattr(future, "after", None)
     return None if future is None or future.done() else future

@@ -1,17 +1,17 @@
-"""Jobs that will be over in no time: the thread that received their message does them itself.
+"""Brief jobs: the thread that received a job's message does the job itself.
 
 Waking a thread of a pool takes longer than most functions run. So a job that is likely to be brief
 is *offered*: on our own base an aide does it between two messages (see `base.aide`), and the pools'
-threads do what the aide does not get to. A kind of job is taken to be brief until one of it has run
-for longer than `BRIEF`. Then it goes to the pool.
+threads do the jobs that the aide does not get to. A kind of job counts as brief until one job of it
+runs for longer than `BRIEF`. From then on its jobs go to the pool.
 
-It comes back, as that one may have met a pause that was not its own: of the collector, or of the
-whole process. In the pool everything takes somewhat longer, as threads are woken and take turns. So
-a kind that has been `NEARLY` brief there, several times in a row, is offered again, on trial. One
-that fails its trial has to be so twice as often before the next.
+The kind can come back, as the long job may have met a pause that was not its own: of the garbage
+collector, or of the whole process. In the pool every job takes somewhat longer, as threads are
+woken and take turns. So a kind that has been `NEARLY` brief there several times in a row is offered
+again, on trial. A kind that fails its trial needs twice as many such runs before its next trial.
 
-Jobs begin in the order in which they came: nothing is offered while a pool has a queue, and what
-has been offered goes before what is not.
+Jobs begin in the order in which they came: nothing is offered while a pool has a queue, and offered
+jobs go before others.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from .pool import Pool
 
 Later = list[Callable[[], None]]
-"""What a step leaves to be done when the endpoint's lock is given back."""
+"""Work that a step leaves until the endpoint's lock is given back."""
 BRIEF = 0.0003
 """Seconds that a brief job takes at most."""
 NEARLY = 4 * BRIEF
-"""Seconds that a brief job takes at most in a thread of the pool."""
+"""The same in a thread of the pool."""
 PROOFS, MOST_PROOFS = 8, 1024
-"""Jobs in a row that have been nearly brief before a trial: the first, and any."""
+"""Nearly brief jobs in a row before a kind's trial: before the first trial, and at most."""
 MOST_KINDS = 10_000
-"""Kinds of jobs that are remembered not to be brief."""
+"""The most kinds that are remembered as not brief."""
 AT_ONCE = 16
-"""Jobs between two looks at what comes in."""
+"""Jobs that a thread does before it looks at incoming messages again."""
 
 
 class Trial(msgspec.Struct):
@@ -48,19 +48,19 @@ class Trial(msgspec.Struct):
     proofs: int
     """Jobs that have to be nearly brief before its next trial."""
     left: int
-    """Those of them that have not been so far; 0: it is on trial."""
+    """The number of them still to come; 0: the kind is on trial."""
 
 
 class Brief:
-    """The brief jobs of one endpoint. `do` and `disperse` are called by the base."""
+    """The brief jobs of one endpoint. The base calls `do` and `disperse`."""
 
     def __init__(self) -> None:
         self._offered: deque[tuple[Pool, Callable[..., object], tuple[Any, ...]]] = deque()
         self._long: dict[Hashable, Trial] = {}
         self._order = threading.RLock()
-        """Held while jobs are offered, or taken: or a later one might begin first."""
+        """Held while jobs are offered or taken: otherwise a later job might begin first."""
         self.looks: Callable[[], bool] = lambda: False
-        """Whether the calling thread will look at what is offered, as on our own base the mailbox
+        """Whether the calling thread will look at the offered jobs. On our own base the mailbox
         thread and its aide do."""
 
     # ---- the endpoint, in any thread
@@ -73,7 +73,7 @@ class Brief:
         *args: Any,
         later: Later,
     ) -> None:
-        """Run ``job(*args)`` as one of *pool*'s; a thread of it is woken *later*, if at all."""
+        """Run ``job(*args)`` as a job of *pool*; *later* wakes a thread of it, if need be."""
         with self._order:
             trial = self._long.get(kind)
             likely = trial is None or not trial.left
@@ -84,11 +84,11 @@ class Brief:
                 self.disperse()
                 pool.add(job, *args)
                 later.append(pool.start)
-        if offered and not self.looks():  # the aide's own job offers it, and has taken too long
+        if offered and not self.looks():  # the aide's job offered it, and took too long
             self.disperse()
 
     def took(self, kind: Hashable, seconds: float) -> None:
-        """A job of *kind* has taken so long, and so may the next one. In any thread."""
+        """A job of *kind* took *seconds*; expect the same of the next one. In any thread."""
         trial = self._long.get(kind)
         if seconds <= BRIEF:
             if trial is not None:
@@ -106,14 +106,14 @@ class Brief:
     # ---- the base; see `base.aide.Work`
 
     def __bool__(self) -> bool:
-        """Whether something is offered."""
+        """Whether a job is offered."""
         return bool(self._offered)
 
     def do(self) -> None:
-        """Do some of it in the calling thread, as far as the pools let it."""
+        """Do some offered jobs in the calling thread, as far as the pools let it."""
         for _ in range(AT_ONCE):
             with self._order:
-                if not self._offered:  # all is done, or others have been given it
+                if not self._offered:  # all are done, or others have them
                     return
                 pool, job, args = self._offered.popleft()
                 here = pool.enter()
@@ -123,7 +123,7 @@ class Brief:
                 pool.run_here(job, *args)
 
     def disperse(self) -> None:
-        """Give it to the pools' threads."""
+        """Give the offered jobs to the pools' threads."""
         if self._offered:
             with self._order:
                 while self._offered:

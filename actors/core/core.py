@@ -1,18 +1,18 @@
-"""The core of one endpoint: the protocol's `Context`, and the steps that are made with it.
+"""The core of one endpoint: the protocol's `Context`, and its steps.
 
 This is the shell of the sans-IO machines. Three kinds of threads meet here:
 
-* the **mailbox thread** gives it what comes in;
+* the **mailbox thread** brings incoming messages;
 * the **user's threads** make calls, pickle messages and drop handles;
 * the **pool** and the **loop** run the user's functions.
 
-One lock guards the context, the channels and the tables. Under it only protocol steps are
-taken, never the user's code, and nothing is sent: what is to leave is collected as packets
-and posted after the lock is given back, and so are futures completed. So control never
-waits for user code, and the lock is never held while a transport's or a future's is taken.
+One lock guards the context, the channels and the tables. A thread that holds it takes protocol
+steps only: it runs no user code and sends nothing. Outgoing messages are collected as packets. They
+are posted, and futures are completed, after the lock is given back. So control messages never wait
+for user code, and no thread takes a transport's or a future's lock while it holds this one.
 
-The core knows no part of the endpoint. A part gets the core, and registers what it does about an
-effect (`handlers`), or with a message (`takers`, `observers`). `endpoint` puts the parts together.
+The core knows no part of the endpoint. A part gets the core, and registers its handler of an effect
+(`handlers`) or of a message (`takers`, `observers`). `endpoint` puts the parts together.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHORES = 4
-"""Threads for what no function may hold up: copying values, and letting go of them."""
+"""Threads for work that no function may hold up: copying values, and letting go of them."""
 _ON_OBJECTS = (Fetch, Invoke)
 
 
 class Internal:
-    """What belongs to an endpoint. A search of the user's values does not look into it."""
+    """A part of an endpoint. A search of the user's values does not look into it."""
 
     __slots__ = ()
 
 
 class Outlet(Protocol):
-    """The part that sends: see `Delivery`."""
+    """The part that sends (`Delivery`)."""
 
     def send(self, to: WorkerId, message: Message) -> int | None:
         """Take *message* for *to*. Under the lock. Returns its number, if it has one so far."""
@@ -92,7 +92,7 @@ class Outlet(Protocol):
 
 
 class Core(Internal):
-    """What the parts of one endpoint have in common."""
+    """The state that the parts of one endpoint share."""
 
     def __init__(self, me: WorkerId, port: Port, settings: Settings, *, threads: int) -> None:
         self.me = me
@@ -107,19 +107,20 @@ class Core(Internal):
         self.chores = Pool(CHORES, f"farref chores {me}")
         """Copies values and lets go of them, however busy the pool is."""
         self.brief = Brief()
-        """Does, between two messages, what takes no time."""
+        """Does brief jobs between two messages."""
         self.discards = Discards(self.wake, self.step)
         self.mints = Mints()
-        """How old the forks and calls are that were named here."""
+        """How old the forks and calls are that this endpoint named."""
         self.sites = Sites()
         self.sites.wanted = settings.sites
         self.tracer: Tracer | None = None
         self.handlers: dict[type[Effect], Handler | None] = {Send: self._send, Confirmed: None}
-        """Each effect's; the parts add theirs. None: nothing is to be done."""
+        """The handler of each kind of effect; the parts add theirs. None: the effect needs no
+        work."""
         self.observers: dict[type[Message], Callable[[Any], None]] = {}
         """Told of each message of a kind, after it has taken effect. Under the lock."""
         self.takers: dict[type, Callable[[Any], object]] = {}
-        """What takes each kind of message that comes in; the parts add theirs. In the mailbox
+        """The taker of each kind of incoming message; the parts add theirs. Called in the mailbox
         thread."""
         self.outlet: Outlet
         self.front: Any
@@ -127,45 +128,45 @@ class Core(Internal):
         self.handle: Callable[[RRefId], Any]
         """Makes the handle (`RRef`) of an object that was counted in the same step."""
         self.on_deaths: list[Callable[[tuple[WorkerId, ...]], None]] = []
-        """Told of endpoints that died. In the mailbox thread."""
+        """Told of endpoints that died. Called in the mailbox thread."""
         self.refused = 0
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
         self.actor: object = None
-        """Whose endpoint it is, if it is an actor's."""
+        """The actor that has this endpoint, if an actor has it."""
         self.closed = False
         self.closing: list[Callable[[], None]] = []
-        """Told, once each, that it closes; in whatever thread, and they must not wait."""
+        """Each is called once when the endpoint closes, in any thread; it must not wait."""
         self.ended: FarrefError | None = None
-        """Once it is closed: why, as an error to copy and raise."""
+        """After it has closed: the reason, as an error to copy and raise."""
         self.pid = os.getpid()
         self.woken = False
-        """The mailbox thread will take a turn, and has not begun it."""
+        """The mailbox thread is to take a turn, and has not begun it."""
         self._self_sent: deque[Message] = deque()
 
     # ---- recording; see `tracing`
 
     def record(self) -> Tracer:
-        """What records the steps of this endpoint, from now on if it did not. Under the lock."""
+        """The tracer of this endpoint's steps; begins to record if need be. Under the lock."""
         if self.tracer is None:
             self.tracer = Tracer(self.me, gathers=True)
             self.context = Recorded(self.context, self.tracer)
         return self.tracer
 
     def record_no_more(self) -> None:
-        """Nobody wants to know any more. Under the lock."""
+        """Stop recording. Under the lock."""
         if self.tracer is not None and isinstance(self.context, Recorded):
             self.tracer.close()
             self.context, self.tracer = self.context.plain, None
 
-    # ---- steps: take the lock, run a machine, then send what it wants sent
+    # ---- steps: take the lock, run a machine, then send its messages
 
     def step(self, move: Callable[[], list[Effect]], *, gather: bool = True) -> None:
-        """Make one protocol move and carry out its effects; nothing, once it is closed.
+        """Make one protocol move and carry out its effects; nothing after the endpoint has closed.
 
-        With *gather* what it sends may leave a moment later: see `Delivery.packets`.
+        With *gather* the messages may leave a moment later: see `Delivery.packets`.
 
-        Raises what *move* raises, after everything else that was to be done has been.
+        An error of *move* is raised after all other work is done.
         """
         self.check_process()
         if self.closed:
@@ -195,12 +196,12 @@ class Core(Internal):
                 self._failed("handing something over", error)
 
     def carry_out(self, effects: list[Effect], later: Later, *, noted: bool = False) -> None:
-        """Do what *effects* say, now or *later*, and what follows from messages to ourselves.
+        """Carry out *effects*, now or *later*, and those of messages to this endpoint itself.
 
-        Under the lock, so nothing of the user's runs, nothing is sent and no future is completed:
-        an effect changes tables, gives work to a pool, or is put off.
+        Under the lock, so no user code runs, nothing is sent and no future is completed: an effect
+        changes tables, gives work to a pool, or is put off.
 
-        *noted*: the tracer knows of them already, but for the `RARE` ones.
+        *noted*: the tracer has these effects already, except the `RARE` ones.
         """
         for effect in effects:
             kind = type(effect)
@@ -236,15 +237,15 @@ class Core(Internal):
     def receive(
         self, sender: WorkerId, message: Message, later: Later, number: int | None = None
     ) -> None:
-        """*message* of *sender*, its *number*, takes effect, or is refused. Under the lock."""
+        """Let *message*, number *number* of *sender*, take effect, or refuse it. Under the lock."""
         try:
             effects = self._received(sender, message, number)
-        except Exception as error:  # whatever is malformed, what follows it takes effect
+        except Exception as error:  # malformed in any way: the next messages take effect
             self.refuse(f"{type(message).__name__} of {sender}", error, sender)
             return
         try:
             self.carry_out(effects, later, noted=True)
-        except Exception as error:  # such as no thread to be had: later messages take effect
+        except Exception as error:  # for example no thread to be had: the next messages take effect
             self._failed(f"{type(message).__name__} of {sender}", error)
 
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
@@ -253,7 +254,7 @@ class Core(Internal):
         payload = payload_of(message)
         if payload is not None:
             self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
-            payload.take()  # it has been opened, or is refused
+            payload.take()  # it is opened already, or will be refused
             if payload.buffers or len(payload.data) >= NOTED:
                 self.outlet.note(sender, message, payload)
         if self.sites.wanted and isinstance(message, Create):
@@ -267,13 +268,13 @@ class Core(Internal):
         return effects
 
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:
-        """*rref* is made by what is in *cargo*, which may say where. Under the lock."""
+        """Note where *rref* was created, if the payload of *cargo* has it. Under the lock."""
         origin = getattr(cargo.payload, "origin", None)
         if origin is not None and origin.site is not None:
             self.sites.note(rref, origin.site, self.context.owners, self.context.users)
 
     def refuse(self, what: str, error: Exception, sender: WorkerId | str = "") -> None:
-        """*what* came, and is malformed: count it, and log why."""
+        """A message or packet is malformed: count it, and log *error*. *what* describes it."""
         self.refused += 1
         events.refused(log, self.me, what, error, system=self.settings.system, sender=sender)
 
@@ -286,28 +287,31 @@ class Core(Internal):
             self.step(lambda: self.context.release(descriptors))
 
     def wake(self) -> None:
-        """Have the mailbox thread take a turn; once is enough until it has. Lock-free.
+        """Have the mailbox thread take a turn. Lock-free; does nothing while a turn is due already.
 
-        In a finalizer it may be interrupted half way. Then the turn comes with the next `tick`.
+        A signal may interrupt it half way in a finalizer. Then the turn comes with the next `tick`.
         """
         if not self.woken:
             self.woken = True
             self.port.wake()
 
-    # ---- who is where
+    # ---- the addresses of endpoints
 
     def learn(self, *infos: WorkerInfo) -> None:
-        """Somebody introduced them. Under the lock: of the dead nothing must be known."""
+        """Another endpoint introduced *infos*.
+
+        Under the lock: a dead endpoint must not be learned.
+        """
         for info in infos:
             if info.id not in self.context.dead:
                 self.peers.learn(info.id, info.address)
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
-        """Where *worker*, maybe this endpoint itself, is reached; None if nobody said."""
+        """The address of *worker*, maybe this endpoint itself; None if nobody introduced it."""
         return self.address if worker == self.me else self.peers.address_of(worker)
 
     def owner(self, rref: RRefId) -> WorkerInfo:
-        """Who owns *rref*."""
+        """The owner of *rref*."""
         with self.lock:
             owner = self.context.owner_of(rref)
             address = self.address_of(owner)
@@ -326,12 +330,12 @@ class Core(Internal):
             return self.context.names.canonical(rref)
 
     def where_asked(self, rref: RRefId) -> tuple[RRefId, RRefId]:
-        """The ids that requests on *rref* may go to: its own, and that of what it stands for."""
+        """The ids that requests on *rref* may go to: *rref*, and the object that it stands for."""
         with self.lock:
             return rref, self.context.whereabouts(rref)
 
     def trail(self, rref: RRefId) -> str:
-        """For an alias, the way from it to its value; otherwise empty."""
+        """The path from an alias to its value; empty for any other reference."""
         with self.lock:
             path = self.context.names.path(rref)
         return " -> ".join(map(str, (rref, *path))) if path else ""
@@ -342,7 +346,7 @@ class Core(Internal):
             user = self.context.users.get(self.context.whereabouts(rref))
             return user is None or user.confirmed
 
-    # ---- whether a thread of the user's may go on
+    # ---- whether a user's thread may go on
 
     def in_loop(self) -> bool:
         """Whether the running thread is the one that runs this endpoint's handlers."""
@@ -351,7 +355,7 @@ class Core(Internal):
     def check_may_block(self, what: str, instead: str = "`await`") -> None:
         """Raise `WouldBlockError` where a wait for *what* would stop this endpoint's handlers.
 
-        Asked before anything is sent, so that it depends on nobody's speed.
+        Callers ask before they send anything, so the result does not depend on timing.
         """
         if self.in_loop():
             raise WouldBlockError(
@@ -368,8 +372,8 @@ class Core(Internal):
             )
 
     def check_open(self) -> None:
-        """Raise why this endpoint has ended, if it has."""
+        """Raise the reason why this endpoint has ended, if it has."""
         self.check_process()
         if self.closed:
             ended = self.ended or SystemDownError(f"{self.me} has ended; start a new system")
-            raise type(ended)(str(ended))  # a new one: the other would collect frames
+            raise type(ended)(str(ended))  # a new one: the stored one would collect frames

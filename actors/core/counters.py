@@ -1,7 +1,7 @@
-"""What an endpoint counts, always, for programs and people to read.
+"""The counters of an endpoint, always on, for programs and people to read.
 
-Counting costs an addition for each message and packet, which is not to be measured beside sending
-one. The numbers begin with the endpoint and only grow, except those with a *now*.
+Counting costs an addition for each message and packet, too little to measure beside sending one.
+The numbers start at 0 with the endpoint and only grow, except those with a *now*.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ class Counters:
     references: dict[str, int] = field(default_factory=dict)
     """References that are there now, by role: owner, alias, user and borrower."""
     control: dict[str, int] = field(default_factory=dict)
-    """Control messages sent, by kind (`farref.protocol.messages`)."""
+    """Control messages sent, by kind (see `farref.protocol.messages`)."""
     user: dict[str, int] = field(default_factory=dict)
-    """Messages sent that carry something of the user's, by kind."""
+    """Messages sent that carry user data, by kind."""
     payload_bytes: int = 0
-    """Bytes of the user's in those, pickled."""
+    """Bytes of pickled user data in those messages."""
     served: int = 0
-    """Requests of others, and its own to itself, that it took up: calls, creations, fetches."""
+    """Requests that it took up, of others and of its own: calls, creations, fetches."""
     errors: int = 0
-    """Those that ended with an exception."""
+    """Requests that ended with an exception."""
     packets_sent: int = 0
     packets_received: int = 0
     messages_received: int = 0
     retransmissions: int = 0
-    """Messages sent again, because they were not acknowledged in time."""
+    """Messages sent again, because their acknowledgement did not come in time."""
     duplicates: int = 0
-    """Messages that came again, and were dropped."""
+    """Messages that came a second time and were dropped."""
     refused: int = 0
-    """Messages that came malformed, or from nobody of the system."""
+    """Messages that were malformed, or came from outside the system."""
     deaths: int = 0
-    """Endpoints that died since this one is there; not those that left, or exited in order."""
+    """Endpoints that died since this one began, without those that left or exited in order."""
     lent: int = 0
-    """Loans now in the calls that it waits for."""
+    """Loans now in the calls that this endpoint waits for."""
     borrowed: int = 0
     """Loans now in the calls that wait or run here."""
     in_flight: int = 0
-    """Its own calls and fetches that are not answered now."""
+    """Calls and fetches of this endpoint that have no answer now."""
     waiting: int = 0
     """Requests of others that wait for a thread now."""
     inbox: int = 0
     """Messages that wait for its handlers now, or for the program to `listen`."""
     backlog: int = 0
-    """Messages that it has sent and that are not acknowledged now."""
+    """Messages that it has sent and that have no acknowledgement now."""
     timers: int = 0
-    """Wakeups that its process has asked for and that have not come; on our own base."""
+    """Wakeups that its process has asked for and that have not come; on our own base only."""
 
     def __add__(self, other: Counters) -> Counters:
-        """Those of both, as if they were one endpoint."""
+        """The sum of both, as if they were one endpoint."""
         both: dict[str, Any] = {}
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
@@ -72,7 +72,7 @@ class Counters:
 
 
 class Tally:
-    """What is counted while messages go in and out."""
+    """The counts that grow as messages go in and out."""
 
     def __init__(self) -> None:
         self._kinds: dict[type, int] = {}
@@ -83,7 +83,7 @@ class Tally:
         self.messages_received = 0
 
     def sent(self, kind: type[Message], size: int) -> None:
-        """A message is to leave, with *size* bytes of the user's. Under the endpoint's lock."""
+        """A message will leave, with *size* bytes of user data. Under the endpoint's lock."""
         self._kinds[kind] = self._kinds.get(kind, 0) + 1
         self.payload_bytes += size
 
@@ -93,5 +93,5 @@ class Tally:
             self.packets_sent += 1
 
     def kinds(self, *, user: bool) -> dict[str, int]:
-        """Messages sent, by kind: those that carry something of the user's, or the others."""
+        """Messages sent, by kind: those with user data, or the others."""
         return {kind.__name__: n for kind, n in self._kinds.items() if (kind in _USER) is user}

@@ -1,7 +1,7 @@
-"""Where the running code belongs: which endpoint, and which objects wait for it.
+"""The endpoint that the running code belongs to, and the objects that wait for it.
 
-`remote`, `rpc_sync`, `RRef(value)` and their kin use the endpoint that they are called in:
-an actor's, a worker function's, or else the innermost system that the program entered.
+`remote`, `rpc_sync`, `RRef(value)` and similar calls use the endpoint of their caller: an actor's,
+a worker function's, or else the innermost system that the program entered.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class Run(msgspec.Struct, frozen=True):
-    """The request that the current code runs for: *call*, to *name*, on the last of *chain*."""
+    """The request that the current code runs for: *call* of *name*, on the last of *chain*."""
 
     call: CallId
     name: str
     chain: tuple[RRefId, ...]
     by: int
-    """The thread, or the asyncio task, that ends when the request has run: its identity."""
+    """Identity of the thread, or of the asyncio task, that ends when the request has run."""
 
     def __str__(self) -> str:
         return f"{self.name}() of {self.chain[-1]}" if self.chain else f"{self.name}()"
@@ -56,7 +56,7 @@ def running_in(
 ) -> Iterator[None]:
     """Code inside belongs to *core*, and runs for the request *run*.
 
-    A process that is forked inside does not come out: it ends there.
+    A process that is forked inside does not leave the block: it ends there.
     """
     token = _frame.set(Frame(core, chain, run))
     try:
@@ -68,10 +68,10 @@ def running_in(
 
 
 def _end_child(core: Core) -> NoReturn:
-    """End this forked process: it would go on as its parent does, and read its parent's messages.
+    """End this forked process. It would go on as its parent and read its parent's messages.
 
-    It ends as a process does that comes to its end, or raises; nothing is run that was registered
-    for the parent's end.
+    The exit code is as if the process had come to its end or raised. No exit handler of the parent
+    runs.
     """
     error, code = sys.exc_info()[1], 0
     if isinstance(error, SystemExit):
@@ -88,9 +88,9 @@ def _end_child(core: Core) -> NoReturn:
 
 
 def enter_program(core: Core) -> None:
-    """Code of this program outside any actor belongs to *core* from now on.
+    """Make *core* the endpoint of this program's code outside any actor.
 
-    Entered again, it is the innermost. There is no moment at which it is not entered: other
+    If *core* is entered already, it becomes the innermost. It stays entered all the time, as other
     threads run meanwhile.
     """
     entry = (os.getpid(), core)
@@ -108,10 +108,10 @@ def leave_program(core: Core) -> None:
 
 
 def frame() -> Frame:
-    """Where the running code belongs.
+    """The endpoint and the chain of the running code.
 
     Raises:
-        SystemDownError: in no system: none was started, or it has ended.
+        SystemDownError: the code is in no system: none was started, or it has ended.
     """
     found = _frame.get()
     if found is not None:
@@ -127,13 +127,13 @@ def frame() -> Frame:
 
 
 def chain_in(core: Core) -> tuple[RRefId, ...]:
-    """The objects that wait for the running code, if it belongs to *core*."""
+    """The objects that wait for the running code, if that code belongs to *core*."""
     found = _frame.get()
     return found.chain if found is not None and found.core is core else ()
 
 
 def run_in(core: Core, by: int) -> Run | None:
-    """The request that the running code is for, if that ends with the thread, or task, *by*."""
+    """The request of the running code, if the thread or task *by* ends with it."""
     found = _frame.get()
     if found is None or found.run is None or found.core is not core:
         return None

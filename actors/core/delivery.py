@@ -1,12 +1,16 @@
-"""Packets, out and in: what an endpoint's channels want sent, and what comes for it.
+"""Packets, out and in: messages that the endpoint's channels want to send, and incoming ones.
 
-The channels are sans-IO (`Links`); this gives them a port and a clock. Packets are collected under
-the endpoint's lock and posted after it is given back, by whichever thread had it. So two threads
-may post to one peer in either order, which the channels put right as they do a link's disorder.
+The channels are sans-IO (`Links`); this module gives them a port and a clock. A thread collects
+packets while it holds the endpoint's lock, and posts them after it has given the lock back. So two
+threads may post to one peer in either order. The channels restore the order, as they do for a link
+that reorders.
 
-Posting never waits. What bounds memory are the window of each channel; the room that a receiver
-gives, and gives nobody while too much waits here (see `protocol.room`, and `Intake` for the count);
-and `room`, where the user's threads wait while a peer is far behind.
+Posting never waits. Three things bound the memory:
+
+* the window of each channel;
+* the room that a receiver gives; it gives none while too much waits here (see `protocol.room`,
+  and `Intake` for the count);
+* `room`, where the user's threads wait while a peer is far behind.
 """
 
 from __future__ import annotations
@@ -56,17 +60,18 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GATHERED_BYTES = 1 << 16
-"""A larger message leaves at once, by the thread that sends it: it costs more than its packet."""
+"""A larger message leaves at once, from the thread that sends it: it costs more than its packet."""
 GATHERED_REFERENCES = 200
-"""So does one with more references; they are not measured under the lock."""
+"""A message with more references leaves at once too; they are not measured under the lock."""
 PACKET_BYTES = 16 << 20
-"""What one packet carries at most, unless it is a single message: there is memory for both ends."""
+"""The most that one packet of several messages carries: both ends have memory for that."""
 MAX_WAITING_BYTES = 64 << 20
-"""The bytes of all requests that wait, for a thread or their turn, until more senders have to."""
+"""When all requests that wait for a thread or their turn have this many bytes, more senders
+wait."""
 
 
 class Delivery(Internal):
-    """Sends the packets of one endpoint, and takes those that come."""
+    """Sends the packets of one endpoint, and takes those that arrive."""
 
     def __init__(self, core: Core, registry: Registry) -> None:
         self._core = core
@@ -76,19 +81,19 @@ class Delivery(Internal):
         core.takers |= {Envelope: self.take, Meddle: self.meddled}
         faults = core.settings.faults
         self._faulty = FaultyPort(core.port, core.me, faults) if faults is not None else None
-        """What packets leave by instead, in a test."""
+        """The port of a test with faults; packets leave by it instead."""
         self._links = Links()
         self._links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
-        """Payloads that came, and that nobody has begun with, by flow."""
+        """By flow: payloads that arrived and that no code has begun with."""
         self.tally = Tally()
         self.room = threading.Condition(core.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
 
-    # ---- out; under the lock unless it says otherwise
+    # ---- out; under the lock unless the docstring says otherwise
 
     def send(self, to: WorkerId, message: Message) -> int | None:
-        """Take *message* for *to*; it leaves with the packets of this step, if there is room.
+        """Queue *message* for *to*; it leaves with the packets of this step, if there is room.
 
         Returns its number, if it has one so far: see `Links.send`.
         """
@@ -110,14 +115,14 @@ class Delivery(Internal):
 
     @property
     def left(self) -> bool:
-        """Whether something may leave that has not. In any thread, without the lock."""
+        """Whether messages wait here that may leave. In any thread, without the lock."""
         return self._links.left
 
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now: one packet for each peer.
 
-        With *gather* some of it stays for a moment, until the mailbox thread sends it, if others
-        would be busy with single messages otherwise.
+        With *gather* some messages stay until the mailbox thread sends them a moment later. That is
+        for peers that many single messages would keep busy.
         """
         if self._core.tracer:
             self._core.tracer.flush()
@@ -143,7 +148,7 @@ class Delivery(Internal):
             me = WorkerInfo(core.me, core.address)
             way = self._faulty or self._port
             try:
-                if shared.unread or shared.early:  # it may relay what came shared
+                if shared.unread or shared.early:  # a relayed payload may be in shared memory
                     near = self._registry.surely_near(worker)
                     if shared.early or not near:
                         packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
@@ -160,7 +165,7 @@ class Delivery(Internal):
         return pieces(packet, min(PACKET_BYTES, self._port.largest()))
 
     def _wrapped(self, me: WorkerInfo, to: WorkerId, packet: Packet) -> Envelope | Raw:
-        """*packet* as it travels."""
+        """*packet* in the form that travels."""
         introduced = self._introduce(packet)
         if self._port.takes_parcels and self._faulty is None:
             parcel = parcels.pack(me.id, to, packet, introduced)
@@ -169,7 +174,7 @@ class Delivery(Internal):
         return Envelope(me, to, *encode(packet), introduced)
 
     def resend(self, now: float) -> None:
-        """Send what is due at *now*: again, or acknowledgements that found no ride. Locks."""
+        """Send the retransmissions and the lone acknowledgements that are due. Locks."""
         with self._core.lock:
             packets = [
                 (worker, packet)
@@ -179,13 +184,13 @@ class Delivery(Internal):
         self.post(packets)
 
     def deadline(self) -> float | None:
-        """When `resend` has something to do next; None while nothing is waited for."""
+        """The time at which `resend` has work next; None while nothing is awaited."""
         return self._links.deadline()
 
     def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
-        """What *worker*, maybe this endpoint itself, has not taken: messages, and bytes of *flow*.
+        """The load that *worker* has not taken yet: messages, and bytes of *flow*.
 
-        In any thread, without the lock.
+        *worker* may be this endpoint itself. In any thread, without the lock.
         """
         if worker != self._core.me:
             return self._links.load(worker, flow)
@@ -195,7 +200,7 @@ class Delivery(Internal):
             return 0, self.intakes[flow].share(worker)
 
     def press(self, worker: WorkerId, flow: Flow) -> None:
-        """Send *worker* what waits for room, as if it had some. In any thread."""
+        """Send *worker* the messages that wait for room, as if it had some. In any thread."""
 
         def move() -> list[Any]:
             self._links.press(worker, flow)
@@ -209,11 +214,11 @@ class Delivery(Internal):
         return self._links.unacknowledged(worker)
 
     def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
-        """All messages that have not been acknowledged, and to whom each goes. Under the lock."""
+        """All messages without acknowledgement, each with its receiver. Under the lock."""
         return self._links.waiting()
 
     def repeated(self) -> tuple[int, int]:
-        """Messages that were sent again, and that came again and were dropped. Under the lock."""
+        """Messages sent again, and messages received again and dropped. Under the lock."""
         return self._links.repeated()
 
     def forget(self, worker: WorkerId) -> None:
@@ -222,9 +227,9 @@ class Delivery(Internal):
         self.room.notify_all()
 
     def drain(self, seconds: float) -> bool:
-        """Wait until everything sent has been acknowledged, *seconds* at most; whether it is.
+        """Wait up to *seconds* until all sent messages are acknowledged; whether they are.
 
-        In a thread of the user's, without the lock.
+        In a user's thread, without the lock.
         """
         end = time.monotonic() + seconds
         while self._links.backlogged and time.monotonic() < end and self._port.call_in():
@@ -235,7 +240,7 @@ class Delivery(Internal):
             )
 
     def _held_back(self, worker: WorkerId, packet: Packet) -> bool:
-        """A retransmission is no use, and costs memory, while the last copy is not even written."""
+        """A retransmission is useless, and costs memory, while the last copy is still unwritten."""
         address = self._core.peers.address_of(worker)
         return bool(packet.messages) and address is not None and self._port.holds_back(address)
 
@@ -254,12 +259,12 @@ class Delivery(Internal):
     # ---- in; in the mailbox thread
 
     def take(self, envelope: Envelope) -> None:
-        """Have what *envelope* brings take effect, in order, and answer. Raises `ProtocolError`."""
+        """Let *envelope*'s messages take effect, in order, and answer. Raises `ProtocolError`."""
         packet = decode(envelope.packet, envelope.payloads, check_payload)
         self._take(envelope.sender, envelope.to, packet, envelope.peers)
 
     def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
-        """The same for what came as a parcel, from *address*. Raises `ProtocolError`."""
+        """The same for a parcel from *address*. Raises `ProtocolError`."""
         sender, to, packet, peers = parcels.unpack(data)
         self._take(WorkerInfo(sender, address), to, packet, peers)
 
@@ -269,7 +274,7 @@ class Delivery(Internal):
         core = self._core
         if to != core.me or sender.id == core.me:
             raise ProtocolError(f"{sender} sent {core.me} a packet that is for {to}")
-        if not is_name(sender.id.name):  # it would be in what others are told
+        if not is_name(sender.id.name):  # the name would go on to others
             raise ProtocolError("a packet of an endpoint whose name is no text")
         later: Later = []
         packets: Outgoing = []
@@ -296,14 +301,14 @@ class Delivery(Internal):
             core.conclude(packets, later)
 
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
-        """*message* came, and its *payload* is large enough to count. Under the lock."""
+        """Count *payload*, which came with *message* and is large enough. Under the lock."""
         flow = FLOW_OF[type(message)]
         self.intakes["results" if is_answer(payload) else flow].add(sender, payload)
 
     def _full(self, sender: WorkerId) -> tuple[Flow, ...]:
-        """The flows in which *sender* shall wait before it sends more, as too much waits here.
+        """The flows in which *sender* must wait before it sends more, as too much waits here.
 
-        If it has brought little of that itself, it is not held up by what others have brought.
+        A sender that has brought little of it does not wait because of the others.
         """
         mail, requests = self.intakes["mail"], self.intakes["requests"]
         share = room.ROOM_BYTES // 2
@@ -318,14 +323,14 @@ class Delivery(Internal):
         return full
 
     def _less_waits(self) -> None:
-        """Called by finalizers: something that came has been let go of."""
+        """A payload was let go of. Called by finalizers."""
         if self._links.owing and self._core.pid == os.getpid():
             self._core.wake()
 
     # ---- faults on purpose; see `farref.testing`
 
     def meddle_with(self, to: WorkerInfo, **what: Any) -> Counts:
-        """Have *to* change its faults, and return what became of its packets so far."""
+        """Have *to* change its faults, and return the counts of its packets so far."""
         if to.id == self._core.me:
             return self.meddle(Meddle(0, to.address, **what))
         counts: Counts = self._registry.ask(
@@ -334,11 +339,11 @@ class Delivery(Internal):
         return counts
 
     def meddled(self, order: Meddle) -> None:
-        """Carry out what another endpoint's test wants."""
+        """Carry out an order of another endpoint's test."""
         self._port.post(order.asker, Meddled(order.token, self.meddle(order)))
 
     def meddle(self, order: Meddle) -> Counts:
-        """A test has packets lost, or no more."""
+        """Change the faults of this endpoint for a test."""
         if self._faulty is None:
             self._faulty = FaultyPort(self._port, self._core.me, Faults())
         if order.faults is not None:
@@ -348,20 +353,20 @@ class Delivery(Internal):
         return self._faulty.counts()
 
     def close(self) -> None:
-        """Forget what a fault has held up."""
+        """Forget the packets that a fault has held up."""
         if self._faulty is not None:
             self._faulty.close()
 
 
 def _open(packet: Packet, expected: int) -> None:
-    """Open what of *packet*, from number *expected* on, is in shared memory.
+    """Open the payloads in shared memory, from message number *expected* of *packet* on.
 
-    All of it before any of it is handed over: what is done then may send, even while the rest is
-    still to be handed over; whatever is sent acknowledges all of it, and then its sender may let
-    go of it.
+    All of them are opened before any message is handed over. A message that is handed over may make
+    this endpoint send; each packet that it sends acknowledges the whole *packet*; and then the
+    sender may let go of the shared memory.
     """
     for message in packet.messages[max(0, expected - packet.first) :]:
         payload = payload_of(message)
         if payload is not None and payload.buffers:
-            with contextlib.suppress(ProtocolError):  # it is refused when it is handed over
+            with contextlib.suppress(ProtocolError):  # handing it over will refuse it
                 payload.take()

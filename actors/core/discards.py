@@ -1,14 +1,14 @@
-"""The counts that the protocol has for objects of the program, until these are collected.
+"""The protocol's counts for objects of the program, which last until these are collected.
 
 A handle is counted, and so are the references in a message that nobody has opened yet. The count
-ends when the handle, or whatever keeps the message, is collected. Python code that says so then
-(`__del__`) may take no lock, as it runs anywhere, also in a thread that holds the endpoint's; and
-it may be ended half way, or before it begins, by a signal handler that raises.
+ends when the handle, or the object that keeps the message, is collected. Python code that reports
+this (`__del__`) may take no lock, as it runs anywhere, even in a thread that holds the endpoint's
+lock. A signal handler that raises may also end it half way, or before it begins.
 
-So each of them has a `Hold`, made in the step that counts. It is a weak reference to its object,
-with a callback that is one step of the interpreter's: it appends the hold to a queue here. The next
-step of the endpoint settles the queue. `__del__` rings the bell, so that this step comes soon. It
-appends the hold itself first, as the callback comes after it.
+So each such object has a `Hold`, made in the step that counts it. The hold is a weak reference to
+the object. Its callback is one step of the interpreter: it appends the hold to a queue here. The
+next step of the endpoint settles the queue. `__del__` wakes the endpoint so that this step comes
+soon. It appends the hold itself first, as the callback comes only after it.
 """
 
 from __future__ import annotations
@@ -44,29 +44,29 @@ class Hold(weakref.ref[Any]):
 
 
 class Discards:
-    """The counts of one endpoint, and those that have ended and are not settled yet."""
+    """The counts of one endpoint, and the ended ones that are not settled yet."""
 
     def __init__(
         self, wake: Callable[[], None], step: Callable[[Callable[[], list[Effect]]], None]
     ) -> None:
-        """*wake* has a step made soon; *step* makes one."""
+        """*wake* asks for a step soon; *step* makes one."""
         self._wake = wake
         self._step = step
         self._pid = os.getpid()
         self._closed = False
         self._holds: set[Hold] = set()
         self._gone: deque[Hold] = deque()
-        """Some of them, maybe twice."""
+        """Holds that have ended, some maybe twice."""
         self._messages: deque[tuple[Descriptor, ...]] = deque()
 
-    # ---- counting; `undisturbed`, with the step that counts
+    # ---- counting; `undisturbed`, within the step that counts
 
     def handle(self, handle: object, rref: RRefId) -> Hold:
         """*handle* is counted as one of *rref*."""
         return self._hold(handle, rref, ())
 
     def keep(self, keeper: object, descriptors: tuple[Descriptor, ...]) -> Hold:
-        """*keeper* has a message, which holds the references in it until it is opened."""
+        """*keeper* has a message; it holds the message's references until the message is opened."""
         return self._hold(keeper, None, descriptors)
 
     def _hold(self, of: object, rref: RRefId | None, descriptors: tuple[Descriptor, ...]) -> Hold:
@@ -78,7 +78,7 @@ class Discards:
     # ---- letting go; in any thread, lock-free
 
     def gone(self, hold: Hold) -> None:
-        """The object of *hold*, if it has one, is collected. Safe to call again."""
+        """The object of *hold*, if it has one, is collected. May be called again."""
         if not self._closed and self._pid == os.getpid():
             self._gone.append(hold)
             self._wake()
@@ -90,7 +90,7 @@ class Discards:
             self._step(list)
 
     def message(self, descriptors: tuple[Descriptor, ...]) -> None:
-        """A message was given up that nobody kept."""
+        """A message that nobody kept was given up."""
         if not self._closed:
             self._messages.append(descriptors)
             self._wake()
@@ -103,7 +103,7 @@ class Discards:
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Settle the counts that have ended."""
-        while self._gone:  # all at once: the fewer messages are needed to say so
+        while self._gone:  # all at once: fewer messages report it
             handles: list[RRefId] = []
             for _ in range(len(self._gone)):
                 hold = self._gone.popleft()

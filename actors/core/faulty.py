@@ -1,12 +1,12 @@
-"""The way of an endpoint's packets to its port, on which faults befall them (see `faults`).
+"""A port that applies faults to an endpoint's packets (see `faults`).
 
 `FaultyPort` stands between an endpoint's packets and its port. It sees each packet once, when it
 leaves, so the sender of a packet carries out every rule about it. An endpoint without faults has no
-such port, and pays nothing.
+such port and pays nothing.
 
-Whether a rule strikes depends on the seed, on the names of the two endpoints, and on the packets
-that went from the one to the other before: not on time, and not on other links. (What the user's
-threads send at the same time, and what is sent again when, are decided elsewhere.)
+Whether a rule strikes depends on the seed, on the names of the two endpoints, and on the earlier
+packets from the one to the other. It does not depend on time or on other links. (Timing does decide
+which messages the user's threads send at the same time, and which are sent again.)
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 
 class FaultyPort:
-    """The way of an endpoint's packets to its port, on which they may come to harm."""
+    """A port that drops, delays, copies or reorders an endpoint's packets."""
 
     def __init__(self, port: Port, me: WorkerId, faults: Faults) -> None:
         self.port = port
-        """The one that works."""
+        """The port that works."""
         self._me = me
         self._lock = threading.Lock()
         self._cut: set[str] = set()
         self._held: dict[WorkerId, list[_Late]] = {}
-        """Packets that the next one to the same endpoint overtakes."""
+        """Packets that wait until the next one to the same endpoint overtakes them."""
         self._counts = Counts()
         self._clock = _Clock(self._leave)
         self.adopt(faults)
 
     def adopt(self, faults: Faults) -> None:
-        """Have *faults* from now on."""
+        """Use *faults* from now on."""
         with self._lock:
             self._seed = faults.seed
             self._rules = [rule for rule in faults.rules if rule.sender in (None, self._me.name)]
@@ -57,26 +57,26 @@ class FaultyPort:
             self._seen: Counter[tuple[int, str, str]] = Counter()
 
     def cut(self, *names: str) -> None:
-        """Lose everything for the endpoints of these names."""
+        """Lose all packets to the endpoints of these names."""
         with self._lock:
             self._cut.update(names)
 
     def heal(self, *names: str) -> None:
-        """Lose it no more."""
+        """Undo `cut` for these names."""
         with self._lock:
             self._cut.difference_update(names)
 
     def counts(self) -> Counts:
-        """What became of the packets so far."""
+        """The counts of the packets so far."""
         with self._lock:
             return replace(self._counts, struck=self._counts.struck.copy())
 
     def close(self) -> None:
-        """Forget what is late."""
+        """Forget the packets that are late."""
         self._clock.close()
 
     def post(self, address: ActorAddress, message: Any) -> None:
-        """Send *message*, an `Envelope`, as the rules let it through."""
+        """Send *message*, an `Envelope`, as far as the rules let it through."""
         with self._lock:
             leaving, late = self._fate(address, message)
         for _ in range(leaving):
@@ -84,10 +84,10 @@ class FaultyPort:
         for each in late:
             self._clock.add(each)
 
-    # ---- what becomes of a packet; under the lock
+    # ---- the fate of a packet; under the lock
 
     def _fate(self, address: ActorAddress, envelope: Any) -> tuple[int, list[_Late]]:
-        """How many copies leave at once, and those that leave later."""
+        """The number of copies that leave at once, and the copies that leave later."""
         to, kinds = envelope.to, kinds_of(decode(envelope.packet, envelope.payloads))
         self._counts.sent += 1
         if to.name in self._cut:
@@ -138,11 +138,11 @@ class FaultyPort:
 
     def _die(self, to: str) -> random.Random:
         if to not in self._dice:
-            # Dice to be thrown again alike, and no secret.
+            # The dice must repeat their throws; they are no secret.
             self._dice[to] = random.Random(f"{self._seed} {self._me.name} {to}")  # noqa: S311
         return self._dice[to]
 
-    # ---- what is late; in the clock's thread
+    # ---- late packets; in the clock's thread
 
     def _leave(self, late: _Late) -> None:
         with self._lock:
@@ -178,7 +178,7 @@ class _Late:
 
 
 class _Clock:
-    """A thread, begun when it is first needed, that lets packets go when they are due."""
+    """A thread that sends packets when they are due. It begins with the first packet."""
 
     def __init__(self, leave: Any) -> None:
         self._leave = leave
@@ -214,5 +214,5 @@ class _Clock:
                     self._changed.wait(pause)
                     continue
                 late = heapq.heappop(self._waiting)[2]
-            with contextlib.suppress(Exception):  # it counts as lost, like all that cannot be sent
+            with contextlib.suppress(Exception):  # lost, like any packet that cannot be sent
                 self._leave(late)

@@ -1,7 +1,7 @@
-"""An endpoint's conversations: one delivery channel per peer, and what is due on them.
+"""An endpoint's conversations: one delivery channel per peer, and the times when they are due.
 
-Not thread-safe: the endpoint uses it under its lock, and posts the packets afterwards. What one
-turn sends to one peer leaves as one packet.
+Not thread-safe: the endpoint uses it under its lock, and posts the packets afterwards. All messages
+that one turn sends to one peer leave as one packet.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 CROWD = 16
-"""Messages in flight to one peer, from which on the next ones gather: it has enough to do."""
+"""With this many messages in flight to one peer, the next ones gather: the peer has enough to
+do."""
 GATHERED = 64
-"""So many leave at once, whoever sends them."""
+"""This many gathered messages leave at once, in any thread."""
 
 
 class Links:
@@ -32,19 +33,20 @@ class Links:
 
     def __init__(self) -> None:
         self._channels: dict[WorkerId, Channel] = {}
-        # Dicts for sets: what leaves first does not hang on hashes; simulations are replayed.
+        # Dicts for sets: the order of sending must not depend on hashes, as simulations are
+        # replayed.
         self._dirty: dict[WorkerId, None] = {}
-        """Peers for which something new may leave."""
+        """Peers for which new messages may leave."""
         self._prompt: set[WorkerId] = set()
-        """Those of them for which nothing gathers."""
+        """Those of them whose messages do not gather."""
         self._timed: dict[WorkerId, None] = {}
-        """Peers on whose channel something will be due."""
+        """Peers whose channel has a deadline."""
         self._gone = (0, 0)
-        """What `repeated` says of channels that have been forgotten."""
+        """The counts of `repeated` from forgotten channels."""
         self._owing: dict[WorkerId, None] = {}
-        """Peers that have asked for room, and were given none so far."""
+        """Peers that have asked for room and have not got any so far."""
         self.on_release: Callable[[WorkerId, Message, int], None] = lambda *_: None
-        """Told of messages that had waited for room, and have got their numbers."""
+        """Told of messages that had waited for room and now have their numbers."""
 
     def send(
         self,
@@ -55,9 +57,11 @@ class Links:
         *,
         prompt: bool = False,
     ) -> int | None:
-        """Take *message* for *to*; it leaves with the next `packets`, if *prompt* in any case.
+        """Queue *message* for *to*; it leaves with the next `packets`.
 
-        Returns its number. One of *flow* that weighs *size* bytes may have to wait for room first:
+        If *prompt*, it never gathers.
+
+        Returns its number. A message of *flow* with *size* bytes may have to wait for room first:
         then None.
         """
         self._dirty[to] = None
@@ -66,27 +70,27 @@ class Links:
         return self._channel(to).send(message, flow, size)
 
     def press(self, to: WorkerId, flow: Flow) -> None:
-        """What waits for room at *to* leaves with the next `packets`, as if there was some."""
+        """Let messages that wait for room at *to* leave with the next `packets`."""
         channel = self._channels.get(to)
-        if channel is not None:  # or it has died just now
+        if channel is not None:  # None: it has died just now
             channel.press(flow)
             self._dirty[to] = None
             self._tell_released(to, channel)
 
     def handed(self, sender: WorkerId) -> int:
-        """How many messages of *sender* have been handed over."""
+        """The number of messages of *sender* that have been handed over."""
         return self._channel(sender).handed
 
     def receive(
         self, sender: WorkerId, packet: Packet, now: float, full: Collection[Flow] = ()
     ) -> list[Message]:
-        """What a packet of *sender*'s brings, in order. Raises `ProtocolError`.
+        """The messages that a packet of *sender* brings, in order. Raises `ProtocolError`.
 
-        No room is given for the flows that are *full*, until `give` finds them to be so no more.
+        The flows that are *full* get no room until `give` finds them no longer full.
         """
         channel = self._channel(sender)
         messages = channel.receive(packet, now, full)
-        if channel.backlog > channel.in_flight:  # there may be room for it in the window now
+        if channel.backlog > channel.in_flight:  # the window may have room for it now
             self._dirty[sender] = None
             self._tell_released(sender, channel)
         if full and channel.owed:
@@ -100,16 +104,16 @@ class Links:
 
     @property
     def left(self) -> bool:
-        """Whether messages have stayed for others to join, or somebody is owed room."""
+        """Whether messages stayed here to gather, or a peer is owed room."""
         return bool(self._dirty or self._owing)
 
     @property
     def owing(self) -> bool:
-        """Whether somebody is owed room."""
+        """Whether a peer is owed room."""
         return bool(self._owing)
 
     def give(self, full: Callable[[WorkerId], Collection[Flow]]) -> None:
-        """Give room for the flows that are not *full* any more, for each who asked."""
+        """Give room for the flows that are no longer *full*, to each peer that asked."""
         for worker in list(self._owing):
             channel, shut = self._channel(worker), full(worker)
             for flow in channel.owed:
@@ -121,10 +125,10 @@ class Links:
                 del self._owing[worker]
 
     def packets(self, now: float, *, gather: bool = False) -> tuple[Outgoing, bool]:
-        """All that can leave now, and whether somebody has to look at it again soon.
+        """All that can leave now, and whether the mailbox thread has to look again soon.
 
-        That is so when something is due that nothing was due before; and, with *gather*, when
-        messages stay here that others may join: where a crowd of them is in flight already.
+        It has to when a channel has a deadline that had none before; and, with *gather*, when
+        messages stay here to be joined by others, because many are in flight already.
         """
         if not self._dirty:
             return [], False
@@ -147,17 +151,17 @@ class Links:
         return packets, news
 
     def due(self, now: float) -> Outgoing:
-        """Retransmissions, and acknowledgements that found no ride, that are due at *now*."""
+        """The retransmissions and the lone acknowledgements that are due at *now*."""
         found = ((worker, self._channels[worker].tick(now)) for worker in self._timed)
         return [(worker, packet) for worker, packet in found if packet is not None]
 
     def urgent(self, worker: WorkerId, now: float) -> Outgoing:
-        """What is due on the link to *worker* alone: it costs the same with many peers."""
+        """The same for *worker* alone: the cost does not grow with the number of peers."""
         packet = self._channel(worker).tick(now)
         return [(worker, packet)] if packet is not None else []
 
     def deadline(self) -> float | None:
-        """When `due` has something next; None while nothing is waited for."""
+        """The time when `due` has something next; None while nothing is awaited."""
         dues: list[float] = []
         for worker in list(self._timed):
             deadline = self._channels[worker].deadline
@@ -168,12 +172,12 @@ class Links:
         return min(dues, default=None)
 
     def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
-        """What *worker* has not taken: messages in all, and bytes of *flow*. See `Channel.load`."""
+        """Messages, and bytes of *flow*, that *worker* has not taken: see `Channel.load`."""
         channel = self._channels.get(worker)
         return channel.load(flow) if channel is not None else (0, 0)
 
     def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
-        """All messages that have not been acknowledged, and to whom each goes."""
+        """All messages without acknowledgement, each with its receiver."""
         for worker, channel in self._channels.items():
             for message in channel.unacknowledged:
                 yield worker, message
@@ -185,11 +189,11 @@ class Links:
 
     @property
     def backlogged(self) -> bool:
-        """Whether anything that was sent is not acknowledged, or waits for room."""
+        """Whether a sent message has no acknowledgement, or waits for room."""
         return any(each.backlog or each.waits for each in list(self._channels.values()))
 
     def repeated(self) -> tuple[int, int]:
-        """Messages that were sent again, and that came again and were dropped, so far."""
+        """Two counts so far: messages sent again, and messages received again and dropped."""
         channels = self._channels.values()
         again, twice = self._gone
         again += sum(channel.retransmissions for channel in channels)

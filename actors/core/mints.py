@@ -1,7 +1,7 @@
-"""How old the forks and calls are that an endpoint has named.
+"""The ages of the forks and calls that an endpoint has named.
 
-Both are numbered as they are made, so it is enough to note now and then how far the numbers have
-come: the age of each is known, to about `STEP`, and making one costs nothing.
+Both are numbered as they are made. So this module only notes the latest numbers now and then: that
+gives each age to about `STEP`, and making a fork or call costs nothing.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 
 STEP = 0.1
-"""Seconds between two notes, at least."""
+"""The least number of seconds between two notes."""
 MOST = 4096
-"""Notes that are kept; of more, every other one is forgotten, and the steps get longer."""
+"""The most notes that are kept; beyond that every other one is forgotten, and the step doubles."""
 
 
 class Mints:
-    """When the forks and calls that an endpoint has named came to be. Under its lock."""
+    """The times at which an endpoint named its forks and calls. Under its lock."""
 
     def __init__(self) -> None:
         self._minted: list[tuple[int, int]] = []
@@ -23,7 +23,7 @@ class Mints:
         self._step = STEP
 
     def note(self, minted: tuple[int, int], now: float) -> None:
-        """So many forks and calls have been named by *now*."""
+        """*minted* is the number of forks and of calls named by *now*."""
         if self._times:
             if minted == self._minted[-1]:
                 return
@@ -41,7 +41,7 @@ class Mints:
         return self._age(number, 0, now)
 
     def age_of_call(self, number: int, now: float) -> float:
-        """The same of a call."""
+        """Seconds since the call *number* was named, or a `STEP` more."""
         return self._age(number, 1, now)
 
     def _age(self, number: int, which: int, now: float) -> float:

@@ -1,11 +1,11 @@
-"""What is known of the other endpoints, each in one object.
+"""The other endpoints that this one knows, each in one object.
 
-The channels to them are apart (`Links`): those are protocol state, touched only under the
+The channels to them are apart (`Links`), as they are protocol state, touched only under the
 endpoint's lock. So are their deaths: a dead endpoint is no peer any more, and the context knows it.
 
-`ActorAddress` is not hashable, and one actor may be known by two that compare equal (the
-one its parent got when it created it, and its own). Resolved addresses are found by their
-details, local ones by comparison.
+`ActorAddress` is not hashable, and one actor may have two addresses that compare equal (the one
+that its parent got on its creation, and its own). Resolved addresses are found by their details,
+local ones by comparison.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """One other endpoint, as far as this one has heard of it."""
+    """One other endpoint, as far as this one knows it."""
 
     __slots__ = ("address", "near")
 
     def __init__(self) -> None:
         self.address: ActorAddress | None = None
-        """Where it is reached."""
+        """Its address."""
         self.near: bool | None = None
-        """Whether it sees this process; None: nobody has asked."""
+        """Whether it sees this process, and so can open its shared memory; None: not known."""
 
 
 class Peers:
-    """The living endpoints that one endpoint has heard of. Thread-safe."""
+    """The living endpoints that one endpoint knows. Thread-safe."""
 
     def __init__(self) -> None:
         self._peers: dict[WorkerId, Peer] = {}
         self._ids: dict[Hashable, WorkerId] = {}
         self._local: list[tuple[ActorAddress, WorkerId]] = []
         self.named: dict[str, WorkerInfo] = {}
-        """Those that were asked for by name, as the registrar answered."""
+        """The endpoints that were looked up by name, with the registrar's answers."""
         self._writing = threading.Lock()
 
     def learn(self, worker: WorkerId, address: ActorAddress) -> None:
-        """*worker* is reached at *address*."""
+        """*address* is the address of *worker*."""
         if self._resolved(worker):  # nearly always: the lock is not worth it
             return
         if not _is_local(address):
-            hash(address.addressDetails)  # raises before anything is noted
+            hash(address.addressDetails)  # raises before anything changes
         with self._writing:
             if self._resolved(worker):
                 return
@@ -63,7 +63,7 @@ class Peers:
                 self._ids[address.addressDetails] = worker
 
     def learn_near(self, worker: WorkerId, *, near: bool) -> None:
-        """Whether *worker* sees this process."""
+        """Whether *worker* sees this process (see `Peer.near`)."""
         with self._writing:
             self._peer(worker).near = near
 
@@ -76,17 +76,17 @@ class Peers:
         return known is not None and not _is_local(known)
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
-        """Where *worker* is reached; None if nobody introduced it."""
+        """The address of *worker*; None if nobody introduced it."""
         peer = self._peers.get(worker)
         return peer.address if peer is not None else None
 
     def near(self, worker: WorkerId) -> bool | None:
-        """Whether *worker* sees this process; None while that is not known."""
+        """Whether *worker* sees this process; None while that is not known (see `Peer.near`)."""
         peer = self._peers.get(worker)
         return peer.near if peer is not None else None
 
     def worker_at(self, address: ActorAddress) -> WorkerId | None:
-        """Who lives at *address*; None if unknown."""
+        """The endpoint at *address*; None if unknown."""
         if not _is_local(address):
             found = self._ids.get(address.addressDetails)
             if found is not None:
@@ -94,7 +94,7 @@ class Peers:
         return next((worker for local, worker in self._local if local == address), None)
 
     def forget(self, worker: WorkerId) -> None:
-        """*worker* is dead; its address and its name may come to belong to another."""
+        """*worker* is dead; its address and its name may pass to another endpoint."""
         with self._writing:
             self._peers.pop(worker, None)
             named = self.named.get(worker.name)

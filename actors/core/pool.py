@@ -1,10 +1,10 @@
-"""Threads for the user's functions: as many run at once as asked for, and none waits in vain.
+"""Threads for the user's functions: a fixed number run at once, and a wait never blocks the rest.
 
-A thread that blocks in one of the library's waits lends its place to another one, so
-nested calls (A calls B, whose function calls A) cannot use up the pool and deadlock.
+A thread that blocks in one of the library's waits lends its place to another one. So nested calls
+(A calls B, and B's function calls A) cannot use up the pool and deadlock.
 
-When the endpoint ends, so do all waits. A function that was in one hears of it by an exception, and
-whoever is about to end the process gives it a moment for its `except` and `finally`: see `finish`.
+When the endpoint ends, so do all waits. A function that waits gets an exception. Before the process
+ends, `finish` gives the function a moment for its `except` and `finally`.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ class Pool:
         self._idle = 0
         self._closed = False
         self.blocked: set[int] = set()
-        """Threads whose job waits for something remote."""
+        """Threads of jobs that wait for something remote."""
         self._ending: set[int] = set()
-        """Threads whose job did, when the pool was closed, and is not over."""
+        """Threads of jobs that waited so when the pool was closed, and that still run."""
         self._mine = threading.local()
 
     def submit(self, job: Callable[..., object], *args: Any) -> bool:
         """Run ``job(*args)`` in some thread, soon; false if the pool is closed.
 
-        The job catches its own exceptions.
+        The job must catch its own exceptions.
         """
         added = self.add(job, *args)
         self.start()
         return added
 
     def add(self, job: Callable[..., object], *args: Any) -> bool:
-        """The first half of `submit`: a thread that comes free takes it, but none is woken."""
+        """The first half of `submit`: a free thread will take the job, but none is woken."""
         with self._ready:
             if not self._closed:
                 self._jobs.append((job, args))
             return not self._closed
 
     def start(self) -> None:
-        """The second half; once for each that was added."""
+        """The second half of `submit`; call it once for each added job."""
         with self._ready:
             if self._jobs and not self._closed:
                 self._start_some()
 
     def enter(self) -> bool:
-        """Take a place for `run_here`, if no other job waits for one; whether there was one."""
+        """Take a place for `run_here`, if no other job waits for one; whether it was taken."""
         with self._ready:
             if self._closed or self._jobs or self._places <= 0:
                 return False
@@ -80,9 +80,9 @@ class Pool:
             return True
 
     def run_here(self, job: Callable[..., object], *args: Any) -> None:
-        """Run ``job(*args)`` in the calling thread, as one of the pool's, in the place of `enter`.
+        """Run ``job(*args)`` in the calling thread, in the place that `enter` took.
 
-        The thread is not the pool's otherwise.
+        The thread counts as the pool's while the job runs.
         """
         self._mine.inside = True
         self._run(job, args)
@@ -94,7 +94,7 @@ class Pool:
 
     @property
     def inside(self) -> bool:
-        """Whether the calling thread does one of the jobs."""
+        """Whether the calling thread runs one of the jobs."""
         return getattr(self._mine, "inside", False)
 
     @property
@@ -103,7 +103,7 @@ class Pool:
         return len(self._jobs)
 
     def close(self) -> list[Job]:
-        """Take back what has not started; threads end when their job does."""
+        """Take back the jobs that have not started; threads end when their job does."""
         with self._ready:
             self._closed = True
             self._ending |= self.blocked
@@ -113,7 +113,7 @@ class Pool:
         return left
 
     def finish(self, seconds: float) -> None:
-        """Wait up to so many seconds for the jobs that were waiting when the pool was closed."""
+        """Wait up to *seconds* for the jobs that were waiting when the pool was closed."""
         with self._ready:
             self._ready.wait_for(lambda: not self._ending, seconds)
 
@@ -136,11 +136,11 @@ class Pool:
                 self._places -= 1
 
     def _start_some(self) -> None:
-        # Every job that may start now needs a thread that is free now: one that was woken for
-        # an earlier job, and has not got up yet, does not count twice.
+        # Every job that may start now needs a free thread of its own. So a thread that was woken
+        # for an earlier job, and does not run yet, must not count for this one too.
         if self._idle < min(len(self._jobs), self._places):
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
-            self._idle += 1  # it waits for our lock before it looks
+            self._idle += 1  # it waits for our lock before it looks for jobs
         else:
             self._ready.notify()
 
@@ -157,7 +157,7 @@ class Pool:
                 job, args = self._jobs.popleft()
                 self._places -= 1
             self._run(job, args)
-            del job, args  # nothing of the last job is kept while waiting for the next
+            del job, args  # while waiting for the next job, keep nothing of the last
             with self._ready:
                 self._places += 1
                 self._idle += 1

@@ -1,7 +1,7 @@
-"""How an endpoint reaches its framework: post an envelope, be woken, look at the clock.
+"""An endpoint's access to its framework: post an envelope, be woken, look at the clock.
 
-Only one thread of a process may touch a stock Thespian transport, the one that runs it (the
-*mailbox thread*); the user's code runs in others. A `Port` is the door between them.
+Only one thread of a process, the *mailbox thread*, runs a stock Thespian transport and may touch
+it. The user's code runs in other threads. A `Port` is the door between them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
 MAX_INBOX = 100_000
-"""Messages that wait for an actor's handlers, or for a program to listen; see `Port.full`."""
+"""The most messages that wait for an actor's handlers, or for a program to listen (`Port.full`)."""
 MAX_INBOX_BYTES = 64 << 20
 """The same in bytes."""
 
 
 class Port(Protocol):
-    """What an endpoint needs of its shell. Every method may be called in any thread."""
+    """An endpoint's access to its shell. Every method may be called in any thread."""
 
     @property
     def runs_by_itself(self) -> bool:
-        """Whether it is heard of though nobody calls in."""
+        """Whether its messages are handled although no code calls in."""
 
     @property
     def takes_parcels(self) -> bool:
@@ -37,7 +37,7 @@ class Port(Protocol):
         """Have the mailbox thread call `Endpoint.turn` soon. Takes no lock: finalizers call it."""
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """Block until *future* is done, for *timeout* seconds at most; whether it is."""
+        """Block until *future* is done, at most *timeout* seconds; whether it is."""
 
     def call_in(self) -> bool:
         """Run the actors once, on a base where they run only while the program calls in.
@@ -49,16 +49,16 @@ class Port(Protocol):
         """This endpoint counts as dead, and has been closed. In the mailbox thread."""
 
     def holds_back(self, address: ActorAddress) -> bool:
-        """Whether the transport has not written yet what was last posted to *address*."""
+        """Whether the last message posted to *address* is still unwritten by the transport."""
 
     def largest(self) -> int:
-        """Bytes that one message may have."""
+        """The most bytes that one message may have."""
 
     def full(self) -> bool:
-        """Whether so many messages wait for the user that whoever sends more shall wait."""
+        """Whether so many messages wait for the user that senders of more must wait."""
 
     def queued(self) -> int:
-        """How many wait for the user."""
+        """The number of messages that wait for the user."""
 
     def timers(self) -> int:
         """Wakeups of this process that have not come; 0 on a base that does not tell."""

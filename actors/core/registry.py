@@ -1,7 +1,7 @@
-"""An endpoint's side of the conversation with the registrar: who is there, who died.
+"""An endpoint's conversation with the registrar: the living endpoints and the deaths.
 
-Questions are numbered and their answers may come in any order; a stock Thespian transport
-reorders when both sides send.
+Questions are numbered and their answers may come in any order: a stock Thespian transport reorders
+messages when both sides send.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ if TYPE_CHECKING:
 PATIENCE = 20.0
 """Seconds that the registrar may take to answer; it does no work of the user's."""
 BELIEVED = 1.0
-"""Seconds for which an actor counts as plain: one that a plain actor created is an endpoint
-only from its first message on."""
+"""Seconds for which an actor counts as plain. One that a plain actor created is an endpoint only
+from its first message on."""
 CREATION_PATIENCE = 60.0
 """Seconds that an actor may take from its creation until it has joined."""
 
 
 class Registry:
-    """Asks the registrar, and remembers what it may."""
+    """Asks the registrar, and remembers the answers that may be kept."""
 
     def __init__(self, core: Core, registrar: ActorAddress) -> None:
         self.registrar = registrar
         self.answered = False
-        """Whether the registrar shall answer beats: its process cannot be watched from here."""
+        """Whether the registrar must answer beats, as this endpoint cannot watch its process."""
         self.unheard = 0
-        """Beats since it was last heard of."""
+        """Beats since the last message of the registrar."""
         self._core = core
         self._port = core.port
         answers = (Found, Spawned, Minted, Heard, Meddled, Inspected)
@@ -72,9 +72,10 @@ class Registry:
         core.on_deaths.append(self._died)
         self._tokens = itertools.count(1)
         self._asked: dict[int, tuple[concurrent.futures.Future[Any], WorkerId | None]] = {}
-        """Questions that are not answered yet, and who was asked; None: the registrar."""
+        """Questions without answer, each with the endpoint that was asked; None: the registrar."""
         self._plain: dict[Hashable, float] = {}
-        """Addresses of actors that were no endpoints yet, and until when that is believed."""
+        """Addresses of actors that were no endpoints yet, and the time until which that is
+        assumed."""
 
     # ---- questions; they block the calling thread, never the mailbox thread
 
@@ -124,7 +125,7 @@ class Registry:
         return None
 
     def near(self, worker: WorkerId) -> bool:
-        """Whether *worker* sees this process, and so can open what it shares. Asks once."""
+        """Whether *worker* sees this process, and so can open its shared memory. Asks once."""
         if worker == self._core.me or not self._port.runs_by_itself:
             return True  # the in-process base has one process
         near = self._core.peers.near(worker)
@@ -135,13 +136,13 @@ class Registry:
                 return False
             there = any(info.id == worker for info in found.workers)
             near = there and found.host == processes.host()
-            with self._core.lock:  # or it dies just now, and nobody would forget it
+            with self._core.lock:  # if it dies just now, no code would forget it
                 if worker not in self._core.context.dead:
                     self._core.peers.learn_near(worker, near=near)
         return near
 
     def surely_near(self, worker: WorkerId) -> bool:
-        """Whether that is known already. Does not block."""
+        """Whether `near` is already known to be true. Does not block."""
         return not self._port.runs_by_itself or bool(self._core.peers.near(worker))
 
     def workers(self) -> list[WorkerInfo]:
@@ -160,21 +161,21 @@ class Registry:
         return self._known(spawned.info)
 
     def mint(self, name: str) -> WorkerId:
-        """The id of an actor of this *name* that this endpoint is to create."""
+        """The id for an actor of this *name*, which this endpoint is about to create."""
         me: WorkerId = self.ask(Mint, CREATION_PATIENCE, name=name).me
         return me
 
     def exited(self, address: ActorAddress, cause: str) -> None:
-        """A child of this actor exited; *cause* says how, if that is known."""
+        """A child of this actor exited; *cause* is the reason, if known."""
         child = self._core.peers.worker_at(address)
         self._port.post(self.registrar, Exited(address, child, cause))
 
     def leave(self, worker: WorkerId | None = None) -> None:
-        """This endpoint has ended, or *worker*, which it was to create, will never be."""
+        """This endpoint has ended; or *worker*, which it was to create, will never exist."""
         self._port.post(self.registrar, Leave(worker or self._core.me))
 
     def beat(self) -> None:
-        """Let the registrar hear of this endpoint."""
+        """Send the registrar a sign of life."""
         self.unheard += self.answered
         self._port.post(self.registrar, Beat(self._core.me, self.answered))
 
@@ -193,7 +194,7 @@ class Registry:
         return self._known(found.workers[0])
 
     def _known(self, info: WorkerInfo) -> WorkerInfo:
-        """*info*, which is remembered while it lives."""
+        """*info*, which is remembered while its endpoint lives."""
         with self._core.lock:
             if info.id not in self._core.context.dead:
                 self._core.peers.named[info.name] = info
@@ -215,15 +216,16 @@ class Registry:
     def posed(
         self, kind: Any, to: WorkerInfo | None, **what: Any
     ) -> Iterator[concurrent.futures.Future[Any]]:
-        """The answer to a question that has been sent *to* somebody, the registrar by default.
+        """The answer to a question that is sent to *to*, the registrar by default.
 
-        It is a `WorkerDiedError` if that one dies first.
+        If *to* dies first, the answer is a `WorkerDiedError`.
         """
         token = next(self._tokens)
         answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         self._asked[token] = answer, to.id if to else None
         try:
-            # After the question was noted: `end` and `receive` see it, or we see what they did.
+            # The question is noted before these checks. So `end` and `receive` see it, or we see
+            # their effect.
             self._core.check_open()
             if to is not None and to.id in self._core.context.dead:
                 _fail(answer, WorkerDiedError(f"{to} died before it answered"))
@@ -232,10 +234,10 @@ class Registry:
         finally:
             self._asked.pop(token, None)
 
-    # ---- what the registrar says, in the mailbox thread
+    # ---- messages of the registrar, in the mailbox thread
 
     def receive(self, message: Found | Spawned | Minted | Heard | Meddled | Inspected) -> None:
-        """Take one message of the registrar's, or another endpoint's answer."""
+        """Take a message of the registrar, or another endpoint's answer."""
         self.unheard = 0
         if isinstance(message, Heard):
             return
@@ -245,13 +247,13 @@ class Registry:
                 asked[0].set_result(message)
 
     def _died(self, workers: Collection[WorkerId]) -> None:
-        """Nobody of *workers* answers any more."""
+        """*workers* are dead: fail the questions to them."""
         for question, of in list(self._asked.values()):
             if of in workers:
                 _fail(question, WorkerDiedError(f"{of} died before it answered"))
 
     def end(self, reason: str) -> None:
-        """The endpoint closes, in whatever thread: nobody answers any more."""
+        """The endpoint closes: fail all questions. In any thread."""
         for answer, _ in list(self._asked.values()):
             _fail(answer, SystemDownError(reason))
 

@@ -1,7 +1,8 @@
-"""Where in the program objects were created: file and line, if the system asks for it.
+"""The lines of the program that created objects (file and line), if the system asks for them.
 
-``System(sites=True)``, or ``FARREF_SITES=1`` in the environment of the program that starts it. Each
-creation then looks at its own stack, which costs it a microsecond or two (docs/inspect.md).
+``System(sites=True)`` asks for them, or ``FARREF_SITES=1`` in the environment of the program that
+starts the system. Each creation then looks at its own stack, which takes a microsecond or two
+(docs/inspect.md).
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId
 
 VARIABLE = "FARREF_SITES"
-"""The environment variable that asks for them."""
+"""The environment variable that asks for sites."""
 _SPARE = 1024
-"""Sites kept of references that are gone, at least, before they are looked for."""
+"""The least number of sites before those of dead references are dropped."""
 
 
 def asked_for() -> bool:
@@ -35,7 +36,7 @@ def is_ours(namespace: dict[str, Any]) -> bool:
 
 
 def here() -> str:
-    """The line of the user's that called into the library: ``file:line in function``."""
+    """The user's line that called into the library: ``file:line in function``."""
     frame = sys._getframe(1)
     while frame.f_back is not None and is_ours(frame.f_globals):
         frame = frame.f_back
@@ -43,7 +44,7 @@ def here() -> str:
 
 
 class Sites:
-    """The sites of one endpoint's references, if it notes any. Under its lock."""
+    """The sites of one endpoint's references, if it records any. Under its lock."""
 
     def __init__(self) -> None:
         self.wanted = False
@@ -51,7 +52,7 @@ class Sites:
         self._most = _SPARE
 
     def note(self, rref: RRefId, site: str, *living: Container[RRefId]) -> None:
-        """*rref* was created at *site*; those that are in one of *living* are there still."""
+        """*rref* was created at *site*. References in one of *living* still exist."""
         self._sites[rref] = site
         if len(self._sites) > self._most:
             kept = ((each, any(each in table for table in living)) for each in self._sites)
@@ -59,5 +60,5 @@ class Sites:
             self._most = 2 * len(self._sites) + _SPARE
 
     def of(self, rref: RRefId) -> str | None:
-        """Where it was created, if that is known here."""
+        """The site where *rref* was created, if it is known here."""
         return self._sites.get(rref)

@@ -1,4 +1,4 @@
-"""What programs hold: references, and what can be done with them.
+"""The objects that programs hold: references, proxies and the front.
 
 Imports `protocol`, `serialization`, `base`, `wire`, `core`, `values` and `calls`.
 """

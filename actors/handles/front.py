@@ -1,4 +1,4 @@
-"""What the program's handles and functions use of the endpoint that they belong to."""
+"""The services of an endpoint that the program's handles and functions use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Front(Internal):
-    """One endpoint, as the program sees it: `Core.front`."""
+    """One endpoint from the program's side: `Core.front`."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Proxies: what is done to the object behind a reference, where it lives, however far away.
+"""Proxies: operations on the object behind a reference, carried out where the object lives.
 
-Nothing here waits for the reference itself. What is asked for goes out at once, is queued where
-the value will be, and runs there in the order in which it was asked for on this reference. The
-result of a `remote` is a reference, of which the next thing may be asked: so a chain of calls
-costs one round trip (promise pipelining).
+No operation waits for the reference itself. Each request leaves at once, is queued where the value
+will be, and runs there in the order of the requests on this reference. The result of a `remote` is
+a reference that takes the next request: so a chain of calls costs one round trip (promise
+pipelining).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class Handle(Protocol):
-    """A reference: see `RRef`."""
+    """A reference (`RRef`)."""
 
     _front: Front
 
     @property
     def id(self) -> RRefId:
-        """The object's."""
+        """The object's id."""
 
 
 class Proxy:
@@ -39,11 +39,11 @@ class Proxy:
     ``p.name.get()``      read an attribute
     ====================  ==================================================
 
-    Each returns the result, a `Future` or an `RRef`, as the proxy was asked for by `rpc_sync`,
-    `rpc_async` or `remote`.
+    Each returns the result, a `Future` or an `RRef`, for a proxy of `rpc_sync`, `rpc_async` or
+    `remote`.
     """
 
-    __slots__ = ("__way",)  # any other name may be an attribute of the object's
+    __slots__ = ("__way",)  # any other name may be an attribute of the object
 
     def __init__(
         self, rref: Handle, how: str, timeout: float | None, *, frozen: bool = False
@@ -52,7 +52,7 @@ class Proxy:
 
     def __getattr__(self, name: str) -> Member:
         if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)  # copy, pickle and repr ask the proxy, not the object
+            raise AttributeError(name)  # copy, pickle and repr mean the proxy, not the object
         return Member(self.__way, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -63,7 +63,7 @@ class Proxy:
         return self.__way.ask("__getitem__", (key,), {})
 
     def __iter__(self) -> Any:
-        # Or Python would index it, one call after the other, until one raises.
+        # Without this Python would index the object, one call after the other, until one raises.
         raise TypeError(f"{self!r} cannot be iterated over from here; fetch the value")
 
     def __repr__(self) -> str:
@@ -93,16 +93,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the object behind a reference is asked, and what for: a value, a `Future`, an `RRef`."""
+    """The way to ask the object behind a reference; the result is a value, `Future` or `RRef`."""
 
     rref: Handle
     how: str
     timeout: float | None
     frozen: bool
-    """Whether the object that comes of it is to be frozen."""
+    """Whether to freeze the resulting object."""
 
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Have the object do what *name* says."""
+        """Have the object carry out the operation *name*."""
         front, what = self.rref._front, (name, args, kwargs)
         if self.how == "remote":
             to_do = (Freezing(name), args, kwargs) if self.frozen else what

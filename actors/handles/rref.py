@@ -1,8 +1,8 @@
-"""`RRef`: the handle a program holds, PyTorch's by name and by behaviour.
+"""`RRef`: the handle that a program holds, with PyTorch's name and behaviour.
 
-A handle belongs to the endpoint it was made or received in. It holds no protocol state: all
-of that is in the endpoint's `Context`, which counts how many handles there are. When one is
-collected it only says so, lock-free; the endpoint does the rest in its own thread.
+A handle belongs to the endpoint that made or received it. It holds no protocol state: that is in
+the endpoint's `Context`, which counts the handles. A handle that is collected only reports that,
+lock-free; the endpoint does the rest in its own thread.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ T = TypeVar("T")
 class RRef(Reference, Generic[T]):
     """A counted reference to an object that lives in one endpoint's process.
 
-    ``RRef(value)`` makes the calling endpoint the owner of *value* (the object itself, not a
-    copy). *on_delete*, if given, is called with the value, in a thread of the owner's pool,
-    once nobody anywhere refers to it any more.
+    ``RRef(value)`` makes the calling endpoint the owner of *value* (the object itself, not a copy).
+    *on_delete*, if given, is called with the value, in a thread of the owner's pool, once no
+    reference to it is left anywhere.
 
-    ``RRef(value, frozen=True)`` declares that nobody will change it: the value is copied once, now,
-    its large buffers into shared memory. Then a fetch on the same host copies nothing, however
-    large it is: arrays are mapped, read-only, and writing to one raises `ValueError` ("assignment
-    destination is read-only"), since all who fetched it, and its owner, read the same memory. To
-    change one, copy it: ``ref.to_here().copy()``. `local_value` is such a value, too, and not the
-    object that was passed, which stays the program's own. See docs/values.md.
+    ``RRef(value, frozen=True)`` declares that no code will change the value. It is copied once,
+    now, its large buffers into shared memory. Then a fetch on the same host copies nothing, at any
+    size: it maps arrays read-only, as the owner and every fetcher read the same memory. Writing to
+    one raises `ValueError` ("assignment destination is read-only"). To change an array, copy it:
+    ``ref.to_here().copy()``. `local_value` returns such a value too, not the object that was
+    passed, which stays the program's own. See docs/values.md.
 
     Equal and hashable by `id`: two handles of one object are equal.
 
     Raises:
         SystemDownError: outside any system.
-        SerializationError: it is to be frozen, and cannot be pickled.
-        SharedMemoryFullError: it is to be frozen, and there is no memory for that.
+        SerializationError: *value* is to be frozen and cannot be pickled.
+        SharedMemoryFullError: *value* is to be frozen and there is no memory for that.
     """
 
     __slots__ = ("__weakref__", "_front", "_frozen", "_hold", "_id", "_timeout")
 
     _id: RRefId
     _frozen: Frozen | None
-    """The value, if it has been fetched through this handle, and never changes."""
+    """The value, if it is frozen and has been fetched through this handle."""
     _front: Front
-    """The endpoint that it belongs to."""
+    """The endpoint that the handle belongs to."""
     _hold: Hold
-    """Its count."""
+    """The handle's count."""
     _timeout: float | None
-    """Seconds: the default of waits for the value, or None for the system's."""
+    """The default timeout of waits for the value, in seconds; None for the system's."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class RRef(Reference, Generic[T]):
         if hold is not None:
             self._front.core.discards.gone(hold)
 
-    # ---- who
+    # ---- identity
 
     @property
     def id(self) -> RRefId:
@@ -106,15 +106,15 @@ class RRef(Reference, Generic[T]):
     def canonical(self) -> RRefId | None:
         """The id of the object behind this one, if it is an alias; its own id if it is none.
 
-        None while this endpoint does not know: it learns that from the answer of any fetch, wait
+        None while this endpoint does not know: it learns the id from the answer of any fetch, wait
         or method call on the reference. Does not block.
         """
         return self._front.core.canonical(self._id)
 
     def owner(self) -> WorkerInfo:
-        """Who holds the value, as far as it is known here (see `canonical`).
+        """The endpoint that holds the value, as far as this one knows (see `canonical`).
 
-        Raises `OwnerDiedError` if it is dead.
+        Raises `OwnerDiedError` if the owner is dead.
         """
         return self._front.core.owner(self._id)
 
@@ -129,7 +129,7 @@ class RRef(Reference, Generic[T]):
     def confirmed_by_owner(self) -> bool:
         """Whether the owner counts this endpoint's reference already (True at the owner).
 
-        A reference that was only lent, for a call that runs, is not counted; the lender is.
+        A reference that is only lent, for a running call, is not counted; the lender's is.
         """
         return self._front.core.is_confirmed(self._id)
 
@@ -139,10 +139,10 @@ class RRef(Reference, Generic[T]):
         """A fresh copy of the value, waiting at most *timeout* seconds (default: the system's).
 
         Raises:
-            FetchTimeoutError: it did not come in time. The reference stays usable.
-            OwnerDiedError, RefLostError: it will never come.
+            FetchTimeoutError: the value did not come in time. The reference stays usable.
+            OwnerDiedError, RefLostError: the value will never come.
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
-            Exception: what the creating function raised, with the remote traceback.
+            Exception: the creating function's error, with the remote traceback.
         """
         self._front.core.check_may_block(f"the value of {self._id}")
         if self._frozen is not None:
@@ -158,7 +158,7 @@ class RRef(Reference, Generic[T]):
             del future, self  # an error's traceback holds this frame
 
     def local_value(self) -> T:
-        """The very object, at its owner (not a copy); of a frozen one, its value, read-only.
+        """The object itself, not a copy, at its owner; of a frozen object the read-only value.
 
         Raises:
             ValueError: this endpoint is not the owner; use `to_here`.
@@ -170,7 +170,7 @@ class RRef(Reference, Generic[T]):
         """A future for a copy of the value. Does not block.
 
         *timeout* is in seconds, for every wait on the future (default: the system's). Raises
-        `ValueError` for 0 or less; everything else is raised by the wait.
+        `ValueError` for 0 or less; the wait raises all other errors.
         """
         return self._fetch(timeout, ())
 
@@ -207,7 +207,7 @@ class RRef(Reference, Generic[T]):
         """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value. Blocks.
 
         Calls on one object run one at a time, in the order in which this endpoint made them.
-        *timeout* is in seconds (default: the system's). Raises what `farref.rpc_sync` does,
+        *timeout* is in seconds (default: the system's). Raises the errors of `farref.rpc_sync`,
         `OwnerDiedError` or `RefLostError` if the object is gone, and `SelfWaitError` if the call
         would wait for itself.
 
@@ -226,9 +226,9 @@ class RRef(Reference, Generic[T]):
     def remote(self, timeout: float | None = None, *, frozen: bool = False) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
-        Does not block, and does not wait for the value of this one either.
-        *timeout* is in seconds: the default of every wait for the value through that handle.
-        *frozen* is as in `farref.remote`.
+        Does not block, and does not wait for the value of this reference. *timeout* is in seconds:
+        the default of every wait for the value through the new handle. *frozen* is as in
+        `farref.remote`.
         """
         check_timeout(timeout, self._front.core.settings.timeout)
         return Proxy(self, "remote", timeout, frozen=frozen)

@@ -1,4 +1,4 @@
-"""What a system runs on: bases by their names, processes, hosts' capabilities, versions, logs.
+"""The platform of a system: bases by their names, processes, capabilities, versions, logs.
 
 Imports `protocol`, `serialization`, `features`, `base` and `recording`.
 """

@@ -45,35 +45,37 @@ OBJECT = "(an object)"
 DEFAULT = FARREF
 
 MOST_BYTES = Limits().max_message_bytes
-"""Of one message, on a base that sets no limit of its own."""
+"""The most bytes of one message, on a base that sets no limit of its own."""
 UDP_BYTES = 65_000
-"""Of one message on Thespian's UDP base: a datagram's 65,507, less what Thespian adds."""
+"""The same on Thespian's UDP base: a datagram's 65,507 bytes, less Thespian's own."""
 
 HOST = HOST_CAPABILITY
-"""The capability that holds the address of a host which others can reach."""
+"""The capability with the address of a host that others can reach."""
 MEMBER = "farref member"
 """The capability of a Thespian system that has joined the one of another host."""
 LIFE = "farref life"
-"""A random number that such a system has: a host that joins again has the same address."""
+"""The capability with a random number of such a system. The number tells a host that joins again
+from its earlier life, as the address is the same."""
 CONVENTION = "Convention Address.IPv4"
 KNOCKING = 30.0
-"""Seconds that a host which joins waits for the one that it joins."""
+"""Seconds that a joining host waits for the host that it joins."""
 
 LOG_LEVEL = "FARREF_LOG"
-"""The environment variable that names the level from which on actors' logs are shown."""
+"""The environment variable for the lowest level at which actors' logs are shown."""
 LOG_FORMAT = "FARREF_LOG_FORMAT"
-"""The one that says how: as ``text`` or, for programs, as ``json``."""
+"""The environment variable for the format: ``text`` or, for programs, ``json``."""
 FORMATTERS = {
     "text": {"format": "%(levelname)s %(name)s: %(message)s"},
     "json": {"()": JsonFormatter},
 }
 TRIES = 3
-"""Free ports tried: somebody else may take one before the system's admin listens on it."""
+"""The number of free ports tried: another program may take one before the system's admin listens on
+it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How other hosts reach this one."""
+    """The address at which other hosts reach this one."""
 
     host: str
     """A numeric address."""
@@ -82,18 +84,18 @@ class Reach:
 
 
 class NotThespian(logging.Filter):
-    """Lets pass what is not Thespian's own, and its errors."""
+    """Lets through records that are not Thespian's own, and Thespian's errors."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether *record* is to be shown."""
+        """Whether to show *record*."""
         return record.levelno >= logging.ERROR or record.name.split(".")[0] != "Thespian"
 
 
 def default() -> str:
-    """The base of a system that asks for none by name.
+    """The base of a system that names none.
 
     Raises:
-        SystemDownError: there is none here.
+        SystemDownError: no base runs here.
     """
     if not knows_peers():
         raise SystemDownError(
@@ -109,7 +111,7 @@ def default() -> str:
 def start(
     base: object, name: str, capabilities: dict[str, Any], reach: Reach | None = None
 ) -> tuple[Any, dict[str, Any]]:
-    """Start the system *name*: Thespian's `ActorSystem`, and what `join` needs to find it.
+    """Start the system *name*: Thespian's `ActorSystem`, and the data with which `join` finds it.
 
     Raises:
         SystemDownError: it did not start.
@@ -138,7 +140,7 @@ def enter(base: str, capabilities: dict[str, Any], reach: Reach, first: tuple[st
 
 
 def started(asys: Any) -> bool:
-    """Whether *asys* is known to have been started by this program, rather than joined."""
+    """Whether this program is known to have started *asys*, and not to have joined it."""
     return bool(getattr(asys._systemBase, "started", False))
 
 
@@ -200,7 +202,7 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
 
 
 def capabilities_of(actor: Any) -> dict[str, Any]:
-    """What the Thespian system of *actor* is capable of; empty on the in-process base."""
+    """The capabilities of *actor*'s Thespian system; empty on the in-process base."""
     capabilities: dict[str, Any] = getattr(actor._myRef, "capabilities", None) or {}
     return capabilities
 
@@ -208,8 +210,8 @@ def capabilities_of(actor: Any) -> dict[str, Any]:
 def of_the_system(actor: Any, actor_class: type, name: str) -> ActorAddress:
     """The actor with the global *name* on the first host: one for the system, not for each host.
 
-    Thespian would ask there, too; but its admin keeps each request that it passes on, and lets
-    those that come later for the same name wait for its answer, which went past it.
+    Thespian would ask there too. But its admin keeps each request that it passes on, and has later
+    requests for the same name wait for the answer, which went past it.
     """
     capabilities = capabilities_of(actor)
     if not capabilities.get(MEMBER):
@@ -226,16 +228,16 @@ def of_the_system(actor: Any, actor_class: type, name: str) -> ActorAddress:
 
 
 def largest(transport: object) -> int:
-    """Bytes that one message may have on *transport*; a stock one drops what is larger."""
+    """The most bytes of a message on *transport*; a stock transport drops a larger one."""
     if isinstance(transport, Transport):
         return transport.settings.limits.max_message_bytes
     return UDP_BYTES if isinstance(transport, UDPTransport) else MOST_BYTES
 
 
 def check_plain(transport: object, address: ActorAddress, message: object) -> None:
-    """Raise what a stock *transport* would be silent about, if it will drop a plain *message*.
+    """Raise an error if a stock *transport* would silently drop a plain *message*.
 
-    What goes between endpoints is not plain: it is numbered, and sent again.
+    Messages between endpoints are not plain: they are numbered, and sent again.
     """
     queue = getattr(transport, "_aTB_queuedPendingTransmits", ())
     if len(queue) >= DROP_TRANSMITS_LEVEL:
@@ -252,38 +254,38 @@ def check_plain(transport: object, address: ActorAddress, message: object) -> No
 
 
 def own(transport: object) -> Transport | None:
-    """*transport*, if it is one of our own base's: any thread may send through it, and run it."""
+    """*transport*, if it is of our own base, where any thread may send through it and run it."""
     return transport if isinstance(transport, Transport) else None
 
 
 def nudge(transport: Transport, message: object) -> None:
-    """Have whoever runs *transport* find *message*. Takes no lock."""
+    """Give *message* to the thread that runs *transport*. Takes no lock."""
     transport.loop.deliver_local(Received(transport.myAddress, message))
 
 
 def post_as(actor: Any, address: ActorAddress, message: object) -> None:
-    """Send *message* as *actor*, from any thread and without ever waiting, on our own base."""
+    """Send *message* as *actor*, from any thread; on our own base without ever waiting."""
     manager = actor._myRef
     try:
         manager.transport.enqueue(
             manager._addrManager, UserIntent(address, message, manager.actor_send_fail)
         )
     except CannotPickleAddress:
-        Actor.send(actor, address, message)  # which keeps it until the address is known
+        Actor.send(actor, address, message)  # it keeps the message until the address is known
 
 
 def holds_back(transport: object, address: ActorAddress) -> bool:
-    """Whether *transport* still holds bytes for *address*, so that sending again would not help."""
+    """Whether *transport* still holds bytes for *address*, so that sending again is no help."""
     return isinstance(transport, Transport) and transport.queued_bytes(address) > 0
 
 
 def timers(transport: object) -> int:
-    """Wakeups that *transport* has to bring yet; 0 if it is none of our own."""
+    """Wakeups that *transport* still has to bring; 0 if it is not of our own base."""
     return transport.wakeups if isinstance(transport, Transport) else 0
 
 
 def _short(name: str) -> str:
-    """The base's own name for the system *name*: part of a socket's path, which is short."""
+    """The base's own name for the system *name*; short, as it is part of a socket's path."""
     return "farref." + hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
 
 
@@ -295,7 +297,7 @@ def _open(
 
 
 def _hush_thespian() -> None:
-    """Keep Thespian from writing a log of its own, unless it was asked to; then into our folder."""
+    """Keep Thespian from writing its own log; if the user asked for one, put it in our folder."""
     ours = directory.folder()
     places.log_for_thespian(ours)
     asked = {name for name in os.environ if name.startswith("THESPLOG_")}
@@ -313,11 +315,12 @@ def _free_port() -> int:
 
 
 def _quiet_logging() -> dict[str, Any]:
-    """What the actors log goes to this program's standard error, from WARNING on.
+    """The logs of the actors go to this program's standard error, from WARNING on.
 
-    ``FARREF_LOG`` names another level, ``FARREF_LOG_FORMAT=json`` has each record be a line of JSON
-    with the attributes of `events`. Thespian is heard from ERROR on, or from that level if it is
-    a lower one: its warnings tell of what farref puts right, such as a peer that has gone.
+    ``FARREF_LOG`` names another level. ``FARREF_LOG_FORMAT=json`` makes each record a line of JSON
+    with the attributes of `events`. Thespian's own records are shown from ERROR on, or from that
+    level if it is lower: its warnings are about conditions that farref handles, such as a peer that
+    has gone.
     """
     level = os.environ.get(LOG_LEVEL, "").upper() or "WARNING"
     if level not in logging.getLevelNamesMapping():

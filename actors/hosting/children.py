@@ -1,7 +1,8 @@
-"""The processes of an actor's children, and how each of them ended.
+"""The processes of an actor's children, and the way each of them ended.
 
-Thespian tells the parent that a child has exited, and not how. The parent has the child's process,
-and so its exit code. Nobody else has it: the end of an actor that the admin created has no cause.
+Thespian tells the parent that a child has exited, but not how. The parent has the child's process,
+and so its exit code. No other process has it: the end of an actor that the admin created has no
+cause.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
     from thespian.actors import Actor, ActorAddress
 
 EXITED = "it exited"
-"""How a child ended of which nothing else is known: it handled an exit request."""
+"""The end of a child about which nothing else is known: it handled an exit request."""
 LEFT = "it left"
-"""How an endpoint ended that said so itself."""
+"""The end of an endpoint that reported its end itself."""
 HINTS = {signal.SIGKILL: ", by somebody or for want of memory: see `dmesg`"}
-"""What a signal may mean."""
+"""Possible reasons for a signal."""
 
 
 class Children:
@@ -38,7 +39,7 @@ class Children:
                 register_after_fork(child.childProc._popen, _let_go)
 
     def cause(self, address: ActorAddress) -> str:
-        """How the child at *address*, which has exited, ended; empty if that is not known."""
+        """The way in which the child at *address*, which has exited, ended; empty if not known."""
         for entry in self._processes:
             if entry[0] == address:
                 self._processes.remove(entry)
@@ -47,9 +48,10 @@ class Children:
 
 
 def _let_go(started: Any) -> None:
-    """In a child that was forked later: close the pipes to one that was *started* before it.
+    """In a child that was forked later: close the pipes to an earlier child, *started*.
 
-    Once: the child's own children inherit this task, and have other files under these numbers.
+    It runs once. The child's own children inherit this task, and have other files under these
+    numbers.
     """
     pipes, started.finalizer._args = started.finalizer._args or (), ()
     for pipe in pipes:
@@ -58,7 +60,7 @@ def _let_go(started: Any) -> None:
 
 
 def how_it_ended(code: int | None) -> str:
-    """*code*, as `multiprocessing` gives it, in words. None: it exits in order, and runs still."""
+    """*code*, as `multiprocessing` gives it, in words. None: it still runs, and exits in order."""
     if code is None:
         return EXITED
     if code >= 0:
@@ -71,4 +73,4 @@ def how_it_ended(code: int | None) -> str:
 
 
 ORDERLY = (LEFT, EXITED, how_it_ended(0))
-"""Ends of those that were to end: no deaths in metrics, and at INFO in the log."""
+"""Intended ends: metrics do not count them as deaths, and the log has them at INFO."""

@@ -1,4 +1,4 @@
-"""Actor classes and their names, between which Thespian goes back and forth."""
+"""Actor classes and their names; Thespian converts each to the other."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def make_findable(actor_class: type) -> type:
-    """Have the child that Thespian forks find *actor_class*, which it looks up by its name.
+    """Make *actor_class* findable for the child that Thespian forks, which looks it up by its name.
 
-    A class of a function, of a notebook, or defined since the system started is in no module
-    of this process; the child inherits the modules as they are now.
+    A class of a function, of a notebook, or defined after the system started is in no module of
+    this process. The child inherits the modules as they are now.
     """
     name = actor_class.__module__
     module = sys.modules.setdefault(name, types.ModuleType(name))
@@ -22,7 +22,7 @@ def make_findable(actor_class: type) -> type:
 
 
 def class_of(actor_class: Any) -> Any:
-    """The class that `createActor` was given, itself or by its name; None if there is none."""
+    """The class that was passed to `createActor`, itself or by its name; None if there is none."""
     if not isinstance(actor_class, str):
         return actor_class
     module, _, name = actor_class.rpartition(".")

@@ -1,7 +1,7 @@
-"""Where running systems are found by name: a folder that only the user may enter.
+"""The folder in which programs find running systems by name. Only the user may enter it.
 
-Each running system has one small file there, written when it starts and removed when it
-ends. What it says is enough for another program of the same user to join.
+Each running system has one small file there, written when it starts and removed when it ends. The
+file has all that another program of the same user needs to join.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..base.errors import BaseError
 from .processes import Watched
 
 DOORS = ({"Admin Port", "Convention Address.IPv4"}, {"host", "port", "key"})
-"""What an entry may say of the way in."""
+"""The keys of the address in an entry, in either of its forms."""
 START_PATIENCE = 10.0
-"""Seconds that a system may take from its entry until it can be joined."""
+"""The most seconds from a system's entry until programs can join it."""
 
 
 def folder() -> Path:
     """The folder, made if need be; see `base.places`.
 
     Raises:
-        SystemDownError: there is none that only the user may enter.
+        SystemDownError: no folder exists that only the user may enter.
     """
     try:
         return places.private_directory()
@@ -55,8 +55,9 @@ def add(name: str, entry: dict[str, Any]) -> None:
 def sweep() -> None:
     """Remove the entries and the sockets of systems that were killed.
 
-    Each program calls it that starts a system, or looks for one. They do so one at a time. Else one
-    might look at an entry, and remove it after another one has given its name to a new system.
+    Each program that starts a system, or looks for one, calls this. They take turns. Otherwise one
+    program might read an old entry, and remove it after another program has given its name to a new
+    system.
     """
     with places.claiming(folder()):
         for path in folder().glob("*.json"):
@@ -66,19 +67,19 @@ def sweep() -> None:
 
 
 def replace(name: str, entry: dict[str, Any]) -> None:
-    """Say more about the system *name*, which this program added."""
+    """Replace the entry of the system *name*, which this program added."""
     path = _path(name)
     _draft(path, entry).replace(path)
 
 
 def names() -> list[str]:
-    """The names of the systems that run. Entries of others are removed."""
+    """The names of the running systems. Entries of other systems are removed."""
     sweep()
     return sorted(path.stem for path in folder().glob("*.json"))
 
 
 def find(name: str) -> dict[str, Any]:
-    """What is needed to join *name*. Raises `SystemDownError` if no such system runs."""
+    """The data to join *name*. Raises `SystemDownError` if no such system runs."""
     path = _path(name)
     if name not in (running := names()):
         others = ", ".join(running) or "none"
@@ -95,7 +96,7 @@ def find(name: str) -> dict[str, Any]:
 
 
 def at(host: str, port: int) -> str | None:
-    """The name of the running system that other hosts reach at *host* and *port*; None: of none."""
+    """The name of the running system that other hosts reach at *host* and *port*, or None."""
     for path in folder().glob("*.json"):
         with contextlib.suppress(SystemDownError, FileNotFoundError):  # damaged, or it ended
             door = _whole(path).get("door", {})
@@ -105,7 +106,7 @@ def at(host: str, port: int) -> str | None:
 
 
 def _whole(path: Path) -> dict[str, Any]:
-    """What `System` wrote. Raises `SystemDownError` if it has been damaged since."""
+    """The entry that `System` wrote. Raises `SystemDownError` if it has been damaged since."""
     try:
         entry = _read(path)
         door = entry.get("door", {})
@@ -130,7 +131,7 @@ def remove(name: str) -> None:
 
 
 def _draft(path: Path, entry: dict[str, Any]) -> Path:
-    """*entry*, whole, in a file beside *path*: nobody ever sees half of one under its name."""
+    """Write *entry* to a file beside *path*, so that no reader finds half of it at *path*."""
     draft = places.draft(path.parent)
     draft.touch(mode=0o600)  # it may hold a key
     draft.write_text(json.dumps(entry), encoding="utf-8")

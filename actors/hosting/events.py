@@ -1,15 +1,15 @@
-"""What happens to a system, as lines of the log: one for each event, by the one that decides it.
+"""The events of a system, as lines of the log: one for each, from the process that decides it.
 
-Each such record has attributes, by logging's ``extra``, for programs that read logs:
+For programs that read logs, each such record has attributes, by logging's ``extra``:
 
 =========================  ========================================================================
 ``farref_event``           its name, see docs/observability.md
 ``farref_system``          the system's name
 ``farref_endpoint``        the endpoint that it is about, as `farref refs` writes it
-``farref_endpoint_id``     the same with its incarnation: no other endpoint is ever called so
+``farref_endpoint_id``     the same with its incarnation, which makes it unique for ever
 ``farref_host``            the address of the host that it is about
 ``farref_sender``          the sender of a refused message; ``farref_sender_id``
-``farref_cause``           why
+``farref_cause``           the reason
 =========================  ========================================================================
 """
 
@@ -53,8 +53,8 @@ def refused(
     system: str,
     sender: WorkerId | str = "",
 ) -> None:
-    """Log that *by* has refused *what* of *sender*'s. Nothing in the record pins anything."""
-    writable = text_of(error).encode("utf-8", "backslashreplace").decode()  # whatever is in it
+    """Log that *by* refused *what* of *sender*. The record keeps no object alive."""
+    writable = text_of(error).encode("utf-8", "backslashreplace").decode()  # for any text
     about = {"endpoint": by} if isinstance(by, WorkerId) else {}
     args = by, what, writable
     more = {**about, "sender": sender, "cause": writable, "system": system}

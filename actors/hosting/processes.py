@@ -1,7 +1,7 @@
-"""Processes of a system: whether they live, and ending those that outlive it.
+"""Processes of a system: checking them, and ending those that outlive it.
 
-The admin of a multi-process system calls ``setsid``, so all its actors share one session
-id, and a stuck or orphaned process of the system can be told from everybody else's.
+The admin of a multi-process system calls ``setsid``. So all its actors share one session id, which
+marks a stuck or orphaned process as the system's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
 
 
 def host() -> str:
-    """What all processes have in common that may look into each other, and nobody else has."""
+    """A text shared by exactly the processes that may look into each other."""
     if not has("procfs"):
         return f"{socket.gethostname()} {psutil.boot_time()} {os.getuid()}"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -38,7 +38,7 @@ def host() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One life of one process; its number may come to belong to another."""
+    """One life of one process; its pid may later belong to another process."""
 
     pid: int
     started: float
@@ -54,7 +54,7 @@ class Watched:
             return None
 
     def running(self) -> bool:
-        """Whether it lives and is not stopped, by a signal or a debugger."""
+        """Whether the process lives, and no signal or debugger has stopped it."""
         try:
             stopped = psutil.Process(self.pid).status() in _STOPPED
         except psutil.Error:
@@ -74,14 +74,14 @@ class Vigil:
     """Waits, in a thread of its own, until one of some processes has ended."""
 
     def __init__(self, pids: tuple[int, ...], ended: Callable[[], None]) -> None:
-        """Call *ended* then, once, in that thread; not after `end`."""
+        """Call *ended* when one of *pids* has ended, once, in that thread; but not after `end`."""
         self._pids = pids
         self._ended = ended
         self._bell = Bell()
         threading.Thread(target=self._wait, name="farref vigil", daemon=True).start()
 
     def end(self) -> None:
-        """Wait no more. Any thread."""
+        """Stop waiting. In any thread."""
         self._bell.ring()
 
     def _wait(self) -> None:
@@ -95,9 +95,9 @@ def members(session: int) -> list[psutil.Process]:
 
 
 def end(session: int, patience: float) -> list[str]:
-    """Give the processes of *session* so many seconds to end, then kill them.
+    """Give the processes of *session* *patience* seconds to end, then kill them.
 
-    Returns a line for each that had to be killed.
+    Returns a line for each process that had to be killed.
     """
     if session == os.getsid(0):
         return []  # an in-process system: its only process is the program's own
@@ -116,7 +116,7 @@ def end(session: int, patience: float) -> list[str]:
 
 
 def end_session() -> None:
-    """End every process of this one's session, itself last."""
+    """End every process of this process's session, this one last."""
     for process in members(os.getsid(0)):
         try:
             process.kill()

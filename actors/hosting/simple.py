@@ -1,8 +1,8 @@
 """The in-process base: Thespian's `simpleSystemBase`, entered from other threads.
 
-It has no thread of its own: it runs actors only while the program calls in. Its queue is a
-list, and appending to a list is atomic, which is all that other threads do here; they must
-not take the base's lock, which is held while an actor's mailbox runs and wants ours.
+It has no thread of its own: it runs actors only while the program calls in. Its queue is a list.
+Other threads only append to that list, which is atomic. They must not take the base's lock: the
+base holds it while an actor's mailbox runs, and the mailbox wants the endpoint's lock.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 class Ring:
     """Like an event, but a finalizer may ring it anywhere.
 
-    It is a lock that whoever waits takes and whoever rings gives back, each in one step of
-    the interpreter's, so neither can be caught halfway. (A `SimpleQueue` would be reentrant
-    too, but its `get` waits for ever if its time runs out just as another thread was faster.)
+    It is a lock. The waiting thread takes it and the ringing thread gives it back, each in one step
+    of the interpreter, so no interrupt can catch either halfway. (A `SimpleQueue` would be
+    reentrant too. But its `get` waits for ever if its time runs out just as another thread was
+    faster.)
     """
 
     def __init__(self) -> None:
@@ -36,27 +37,28 @@ class Ring:
         self._lock.acquire()
 
     def set(self) -> None:
-        """Wake who waits, or the next who will."""
+        """Wake the thread that waits, or the next one that will."""
         with contextlib.suppress(RuntimeError):  # given back already: it rings
             self._lock.release()
 
     def wait(self, seconds: float) -> None:
-        """Wait until it is rung, *seconds* at most."""
+        """Wait until it is rung, at most *seconds*."""
         self._lock.acquire(timeout=seconds)
 
 
 rung = Ring()
-"""Something was put into some in-process system's queue; whoever pumps looks."""
+"""Rung when a message is put into a queue of an in-process system; threads that pump look then."""
 
 
 _alarms: WeakKeyDictionary[Any, list[tuple[float, int, ActorAddress, object]]] = WeakKeyDictionary()
-"""What each system's actors are to get later. The framework's own timers are a list, all of which
-it copies for every message, so that a message would cost the more the more endpoints there are."""
+"""Messages that each system's actors will get later. The framework has timers of its own in a list,
+but it copies the list for every message: with them a message would cost more the more endpoints
+there are."""
 _alarm_numbers = itertools.count()
 
 
 def send_later(actor: Any, seconds: float, message: object) -> None:
-    """Have *message* come to *actor* itself in *seconds*. In its own thread."""
+    """Have *message* come to *actor* itself in *seconds*. In the actor's own thread."""
     base = actor._myRef._system._systemBase
     if base is not None:
         alarm = (time.monotonic() + seconds, next(_alarm_numbers), actor.myAddress, message)
@@ -64,9 +66,9 @@ def send_later(actor: Any, seconds: float, message: object) -> None:
 
 
 def ring_alarms(base: Any) -> None:
-    """Queue what is due by now on *base*."""
+    """Queue the messages that are due by now on *base*."""
     alarms = _alarms.get(base)
-    with undisturbed:  # or an endpoint would wait for one that has rung
+    with undisturbed:  # else an interrupt could lose an alarm
         while alarms and alarms[0][0] <= time.monotonic():
             _, _, address, message = heapq.heappop(alarms)
             put(base, address, address, message)
@@ -78,7 +80,7 @@ def hosts(actor: Any) -> bool:
 
 
 def close_actors(base: Any) -> None:
-    """End the endpoints of *base*'s actors: the framework forgets actors without a word."""
+    """End the endpoints of *base*'s actors: the framework drops actors without telling them."""
     _alarms.pop(base, None)
     for entry in list(base.actorRegistry.values()):
         mailbox = getattr(getattr(entry, "instance", None), "_mailbox", None)
@@ -89,7 +91,7 @@ def close_actors(base: Any) -> None:
 def send(actor: Any, address: ActorAddress, message: object) -> None:
     """Queue *message* from *actor*, from any thread, without a lock."""
     base = actor._myRef._system._systemBase
-    if base is not None:  # else the system has ended, and nobody receives any more
+    if base is not None:  # None: the system has ended, and no actor receives any more
         put(base, actor.myAddress, address, message)
 
 

@@ -1,14 +1,15 @@
-"""Whether two processes can read each other's messages, said before they exchange any.
+"""Whether two processes can read each other's messages; they ask before they exchange any.
 
-Functions and classes travel as code, which one minor version of Python writes and no other runs.
-The messages around it are made of farref's own classes, which any release may change. The pickles
-are cloudpickle's, and name functions of its own. So these are the same everywhere in a system: the
-minor version and implementation of Python, the version of farref, cloudpickle's minor version.
+Functions and classes travel as code, which only the minor version of Python that wrote it can run.
+The messages around the code are made of farref's own classes, which any release may change. The
+pickles are cloudpickle's, and name functions of cloudpickle. So these are the same everywhere in a
+system: the minor version and implementation of Python, the version of farref, and cloudpickle's
+minor version.
 
-A newcomer asks first, and the one that is asked answers. All versions understand these two
-messages, for ever: each is a tuple of a text (`ASK` or `TELL`) and a dict of texts. No class is
-needed to unpickle them. A program that attaches finds the same dict in the system's entry in the
-folder of running systems, which is JSON.
+A newcomer asks first, and the other process answers. All versions understand these two messages,
+for ever: each is a tuple of a text (`ASK` or `TELL`) and a dict of texts. No class is needed to
+unpickle them. A program that attaches finds the same dict in the system's entry in the folder of
+running systems, which is JSON.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import cloudpickle
 from ...protocol.errors import VersionError
 
 FARREF = "0.1.0"
-"""The version of this code, which ``pyproject.toml`` has, too.
+"""The version of this code; ``pyproject.toml`` has the same.
 
-`importlib.metadata` could read it there. That takes as many calls as everything else that a program
+`importlib.metadata` could read it there. But that takes as many calls as all else that a program
 does to start a system, and imports a parser of e-mails into each process.
 """
 
@@ -33,7 +34,7 @@ TELL = "farref: these are my versions"
 
 @functools.cache
 def mine() -> dict[str, str]:
-    """The versions of this process, by what must be the same."""
+    """The versions of this process, by the name of each part that must agree."""
     python = ".".join(platform.python_version_tuple()[:2])
     return {
         "Python": f"{python} ({platform.python_implementation()})",
@@ -43,7 +44,7 @@ def mine() -> dict[str, str]:
 
 
 def conflict(theirs: object, who: str) -> str:
-    """What keeps this process from working with *who*, which told *theirs*; empty for nothing."""
+    """Why this process cannot work with *who*, which has versions *theirs*; empty if it can."""
     told = theirs if isinstance(theirs, dict) else {}
     differ = [name for name, version in mine().items() if told.get(name) != version]
     if not differ:
@@ -57,7 +58,7 @@ def conflict(theirs: object, who: str) -> str:
 
 
 def check(theirs: object, who: str) -> None:
-    """Raise `VersionError` if this process cannot work with *who*, which told *theirs*."""
+    """Raise `VersionError` if this process cannot work with *who*, which has versions *theirs*."""
     reason = conflict(theirs, who)
     if reason:
         raise VersionError(reason)

@@ -1,11 +1,11 @@
-"""The machines of an endpoint, each input of which is told to a tracer.
+"""The machines of an endpoint, with a tracer that records each input.
 
-Where nothing is recorded the shell calls the `Context` itself. Where something is, it calls one of
-these: another view of the same tables, which tells the tracer what it is asked to do and has the
-context do it. What the context asks of itself is no input, and is not told.
+Without recording the shell calls the `Context` itself. With recording it calls a `Recorded`:
+another view of the same tables, which tells the tracer of each input and passes the input on to the
+context. Calls that the context makes to itself are no inputs, and the tracer does not hear of them.
 
-Most inputs of the user's come to one message: then the line of that message says so (`by`), if all
-that the input was can be read from it, and there is none of its own.
+Most inputs of the user's code make one message. If a reader can tell the whole input from that
+message, the message's row names the input (`by`), and the input has no row of its own.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class Recorded(Context):
-    """*plain*, with *tracer* told of each input. See `Context` for what each does."""
+    """*plain*, with each input told to *tracer*. See `Context` for each method."""
 
     __slots__ = ("_tracer", "plain")
 
     def __init__(self, plain: Context, tracer: Tracer) -> None:
-        self.__dict__ = plain.__dict__  # the same tables: whichever is called changes both
+        self.__dict__ = plain.__dict__  # the same tables: a call of either one changes both
         self.plain = plain
         self._tracer = tracer
 
-    # ---- what the user's code does
+    # ---- actions of the user's code
 
     def own(self) -> RRefId:
         rref = self.plain.own()
         self._tracer.did("own", rref)
-        self._tracer.flush()  # it is no part of a step, and nor is the next one
+        self._tracer.flush()  # this is no part of a step, and neither is the next row
         return rref
 
     def hold(self, rref: RRefId) -> None:
@@ -74,7 +74,7 @@ class Recorded(Context):
         self._tracer.did("release", carries)
         return self.plain.release(carries)
 
-    # ---- what it asks for
+    # ---- its requests
 
     def create(
         self, to: WorkerId, cargo: Cargo, target: RRefId | None = None
@@ -122,7 +122,7 @@ class Recorded(Context):
         self._tracer.told(effects, True, "tell", to, cargo.descriptors)
         return effects
 
-    # ---- what it answers
+    # ---- its answers
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
         effects = self.plain.reply(call, cargo)
@@ -157,7 +157,7 @@ class Recorded(Context):
     # ---- messages and deaths
 
     def take(self, sender: WorkerId, message: Message) -> list[Effect]:
-        return self.plain.take(sender, message)  # the shell tells of it, with its number
+        return self.plain.take(sender, message)  # the shell records it, with its number
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
         lost = tuple(unacknowledged)
@@ -170,6 +170,6 @@ class Recorded(Context):
 
 
 def _names(effects: list[Effect], field: str, rref: RRefId | None) -> bool:
-    """Whether the message that is sent at once, if any, names the object as the input does."""
+    """Whether the message that is sent at once, if any, names the same object as the input."""
     message = getattr(effects[0], "message", None) if effects else None
     return getattr(message, field, None) == rref

@@ -1,4 +1,4 @@
-"""What an endpoint records: one kind of row for each kind of step.
+"""The rows that an endpoint records: one kind for each kind of step.
 
 A row is a JSON array: the kind, the time in seconds (for people: clocks of several hosts order
 nothing), the endpoint that took the step, and then the fields of the class below, in their order.
@@ -9,16 +9,16 @@ payload, which is the user's, is replaced by a label::
     ["send",1795290184.76,["C",7936],["B",11793],1,
      ["ForkRequest",[["A",27450],1],[["A",27450],2]],null,null]
 
-A message is named by its sender, its receiver and its number between the two, at both ends; that is
-what a reader joins the rows by.
+A message is named by its sender, its receiver and its number between the two, at both ends. A
+reader joins the rows by these.
 
-The inputs of the machines that come from the user's code, or from the shell, have a kind each, with
-the name of the `Context`'s method, and its arguments. They, `receive`, `died` and `buried`, and
-what is sent *by* an input, are everything that a machine was given; so a reader can run the shipped
-machines again, and has their tables at each step.
+Each input of the machines from the user's code, or from the shell, has a kind of its own, with the
+name of the `Context`'s method, and its arguments. A machine gets no other inputs than these,
+`receive`, `died`, `buried`, and those in the `by` of a sent message. So a reader can run the
+shipped machines again, and has their tables at each step.
 
-The classes are the reader's: what it reads is checked against them. The tracer writes tuples, with
-less to do for each.
+The classes are for the reader, which checks rows against them. The tracer writes tuples, which are
+faster to make.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from ...protocol.ids import CallId, Number, RRefId, WorkerId
 from ...protocol.messages import Descriptor, Message, Report
 
 FORMAT = 6
-"""Of the rows; written with each `Join`. Up to format 4 endpoints wrote JSON objects."""
+"""The version of the rows, written with each `Join`. Up to format 4 endpoints wrote JSON
+objects."""
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -44,9 +45,9 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Join(Step, frozen=True, tag="join"):
-    """It began to record, from the start or anew after a gap.
+    """The endpoint began recording, from the start or anew after a gap.
 
-    *tables*: what it knew already (see `tables_json`); empty, if it was new; None: too much.
+    *tables*: its knowledge at that time (see `tables_json`); empty if it was new; None if too much.
     """
 
     format: int
@@ -55,7 +56,7 @@ class Join(Step, frozen=True, tag="join"):
 
 
 class Leave(Step, frozen=True, tag="leave"):
-    """It ended to record. A killed endpoint has none."""
+    """The endpoint stopped recording. A killed endpoint has no such row."""
 
 
 class Send(Step, frozen=True, tag="send"):
@@ -65,25 +66,25 @@ class Send(Step, frozen=True, tag="send"):
     number: Number
     message: Message
     by: str | None
-    """It is all that this input came to, which has no row of its own."""
+    """The input that made only this message, and so has no row of its own."""
     relays: CallId | None
-    """The request on an alias that it passes on."""
+    """The request on an alias that this message passes on."""
 
 
 class Receive(Step, frozen=True, tag="receive"):
-    """A message took effect. A fork that it asks to be counted is counted from now on."""
+    """A message took effect. If it asks the owner to count a fork, the fork counts from now on."""
 
     peer: WorkerId
     number: Number
     message: Message
     then: tuple[tuple[Literal["confirmed", "free"], RRefId], ...] | None
-    """What followed at once: an object was `confirmed`, or is `free`."""
+    """The immediate consequences: an object is `confirmed` or `free`."""
 
 
 class Run(Step, frozen=True, tag="run"):
     """A method of the user's may start.
 
-    A function may as soon as its message is received, which has no row of its own.
+    A plain function may start as soon as its message is received, so it has no such row.
     """
 
     peer: WorkerId
@@ -91,45 +92,48 @@ class Run(Step, frozen=True, tag="run"):
 
 
 class Confirmed(Step, frozen=True, tag="confirmed"):
-    """The owner counts this user."""
+    """The owner now counts this user."""
 
     rref: RRefId
 
 
 class Free(Step, frozen=True, tag="free"):
-    """Nobody holds the object any more: its owner dropped the value."""
+    """No reference to the object is left: its owner dropped the value."""
 
     rref: RRefId
 
 
 class Lose(Step, frozen=True, tag="lose"):
-    """A value that will never come, and of what why: `creator`, `owner` or `cycle`."""
+    """A value that will never arrive, and the reason (`Loss`): `creator`, `owner` or `cycle`."""
 
     rref: RRefId
     why: str
 
 
 class Fail(Step, frozen=True, tag="fail"):
-    """A reply that will never come."""
+    """A reply that will never arrive."""
 
     call: CallId
     peer: WorkerId
 
 
 class Died(Step, frozen=True, tag="died"):
-    """Another endpoint's death became known here; *lost*: in messages that it may not have got."""
+    """The death of another endpoint became known here.
+
+    *lost*: loans in messages that the dead endpoint may not have got.
+    """
 
     peer: WorkerId
     lost: tuple[Report, ...]
 
 
 class Buried(Step, frozen=True, tag="buried"):
-    """What the dead held, lent or was owed was released here."""
+    """The endpoint released the dead one's references, loans and claims."""
 
     peer: WorkerId
 
 
-# ---- inputs; what each is stands in `Context`
+# ---- inputs; `Context` describes each
 
 
 class Input(Step, frozen=True):
@@ -245,19 +249,19 @@ KINDS: tuple[type[Step], ...] = (
     *(Join, Leave, Send, Receive, Run, Confirmed, Free, Lose, Fail, Died, Buried),
     *Input.__subclasses__(),
 )
-"""All of them."""
+"""All kinds of steps."""
 encode = msgspec.json.Encoder().encode
-"""A step, or the tuple of its kind and its fields, as a row without a newline."""
+"""Encodes a step, or the tuple of its kind and its fields, as a row without a newline."""
 encode_lines = msgspec.json.Encoder().encode_lines
-"""Several of them, each with its newline."""
+"""Encodes several of them, each with its newline."""
 _rows: msgspec.json.Decoder[Step] = msgspec.json.Decoder(functools.reduce(operator.or_, KINDS))
 
 
 def kind_of(step: Step | type[Step]) -> str:
-    """The first word of its row."""
+    """The first word of the step's row."""
     return step.__struct_config__.tag  # type: ignore[return-value]  # theirs are words
 
 
 def decode(row: str | bytes) -> Step:
-    """The step that *row* is. Raises `msgspec.DecodeError`, a `ValueError` that says why not."""
+    """The step in *row*. Raises `msgspec.DecodeError`, a `ValueError` that says why not."""
     return _rows.decode(row)

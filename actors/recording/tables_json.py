@@ -1,13 +1,14 @@
 """The tables of a `Context` as plain JSON values, and back.
 
 A trace that begins in the middle of an endpoint's life begins with its tables, so that a reader can
-run the machines on from there. What is read back comes from a file, and maybe from a stranger's: so
-only the classes of the protocol are made, each with its own fields, and nothing is called. What is
-the user's, the payloads, is left out.
+run the machines on from there. The tables come back from a file, which may be a stranger's. So
+reading makes objects of the protocol's classes only, each with its own fields, and calls nothing.
+The user's data, the payloads, is left out.
 
-Ids and strings stay strings, one letter before each saying which (``r`` a reference, ``f`` a fork,
-``c`` a call, ``w`` an endpoint, ``s`` a text); what has a structure is a list that begins with
-what it is. A machine that stands in two places (an alias) is written once, and then pointed at.
+Ids and strings stay strings, with a letter in front for the type (``r`` a reference, ``f`` a fork,
+``c`` a call, ``w`` an endpoint, ``s`` a text). A value with a structure becomes a list that begins
+with its type. A machine that stands in two places (an alias) is written once; the second place
+points at it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from ...protocol.user import User
 from .tracing import spell
 
 _APART = frozenset({"me", "discipline", "now", "looking"})
-"""The parts of a state that are no tables. The shell says the time, so `born` is left out too.
+"""The parts of a state that are no tables. The shell gives the time, so `born` is left out too.
 
-A probe waits to be told something in the same step only."""
+A probe waits for news within one step only.
+"""
 _PLAIN = frozenset({"owners", "users", "waiting", "dead", "buried", "causes", "names"})
 _TABLES = {
     name if name in _PLAIN else f"_{name}": name for name in Tables.__slots__ if name not in _APART
@@ -44,7 +46,7 @@ _TABLES = {
 """The tables, by their names in a trace."""
 _DEAD = frozenset({"dead", "buried"})
 MOST = 20_000
-"""Entries of an endpoint whose tables are written down; of more it would be held up for long."""
+"""The most entries of an endpoint whose tables are written; more would hold it up for long."""
 _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUser)
 _CLASSES: dict[str, type] = {
     each.__name__: each
@@ -58,11 +60,11 @@ _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", deque: "deq
 
 
 class SnapshotError(ValueError):
-    """These are no tables that a `Context` can have."""
+    """These are not the tables of a `Context`."""
 
 
 def tables_of(context: Context) -> dict[str, Any] | None:
-    """All that *context* knows, for `context_of`; None if that is too much. Under the lock."""
+    """All the knowledge of *context*, for `context_of`; None if it is too large. Under the lock."""
     if len(context.owners) + len(context.users) + len(context.waiting) > MOST:
         return None
     write = _Writer()
@@ -70,7 +72,7 @@ def tables_of(context: Context) -> dict[str, Any] | None:
 
 
 def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Context:
-    """A context with these *tables*; *worker* makes a `WorkerId` of its spelling.
+    """A context with these *tables*; *worker* makes a `WorkerId` from its text.
 
     Raises `SnapshotError`.
     """
@@ -179,12 +181,12 @@ class _Reader:
 
 
 def _is_filled(kind: type) -> bool:
-    """Whether its objects are made empty, and then filled; a message, and a loan, is made whole."""
+    """Whether objects of *kind* are made empty and then filled, unlike messages and loans."""
     return kind is not Loan and not issubclass(kind, msgspec.Struct)
 
 
 def _fields(kind: type) -> list[str]:
-    """What a machine, or a message, is made of."""
+    """The names of the fields of a machine or a message."""
     if kind is Loan:
         return list(Loan._fields)
     if issubclass(kind, msgspec.Struct):

@@ -1,15 +1,15 @@
-"""Recording what the protocol does: one line for each step of each endpoint.
+"""Recording the protocol's work: one row for each step of each endpoint.
 
-Every endpoint records its own steps, in its own order; `steps` says what there is in a line. With
-``System(trace=folder)`` they go to a file of the endpoint's own (see `tracefile`),
-``<folder>/<name>-<incarnation>.jsonl``: no message of the trace's own travels, so tracing does not
-change what it watches. Somebody who watches a running system gets them by message instead (see
+Every endpoint records its own steps, in its own order; `steps` describes the rows. With
+``System(trace=folder)`` the rows go to a file of the endpoint's own (see `tracefile`),
+``<folder>/<name>-<incarnation>.jsonl``. The trace sends no messages, so tracing does not change the
+traffic that it records. A viewer of a running system gets the rows by message instead (see
 `watching`).
 
-**What it costs.** Off: nothing, there is no tracer, and the machines themselves are what the shell
-calls (see `recorded`). On: the rows of a step are encoded and stored when it is complete, by the
-thread that makes it, under the endpoint's lock and before anybody hears of it: about a microsecond
-for each. So a process that is killed takes no step along that anything came of.
+**What it costs.** Off: nothing. There is no tracer, and the shell calls the machines themselves
+(see `recorded`). On: the thread that makes a step encodes and stores its rows when the step is
+complete, under the endpoint's lock and before any effect of the step is visible. That takes about a
+microsecond for each row. So a killed process never loses a step that had visible effects.
 """
 
 from __future__ import annotations
@@ -48,49 +48,49 @@ log = logging.getLogger(__name__)
 NOTHING: dict[str, Any] = {}
 """The tables of an endpoint that knows nothing yet."""
 EFFECTS = frozenset((Run, Free, Confirmed, Lose, Fail))
-"""Those that are a step of their own."""
+"""The effects that are a step of their own."""
 RARE = frozenset((Run, Lose, Fail))
-"""Those of them that `Tracer.received` does not tell of."""
+"""Those of them that `Tracer.received` does not record."""
 _LOADED = frozenset((Call, Create, Invoke, Reply, Tell))
 """Messages with a cargo."""
 
 
 class Sink(Protocol):
-    """Where lines go. Called under the endpoint's lock."""
+    """A place for lines. Called under the endpoint's lock."""
 
     def store(self, lines: bytes) -> None:
         """Take *lines*, with their newlines. Raises `OSError` if there is no room for them."""
 
     def close(self) -> None:
-        """No more will come."""
+        """No more lines will come."""
 
 
 class Tracer:
-    """Records the steps of one endpoint. Everything under its lock, in any thread."""
+    """Records the steps of one endpoint. All of it under the endpoint's lock, in any thread."""
 
     def __init__(
         self, me: WorkerId, clock: Callable[[], float] = time.time, *, gathers: bool = False
     ) -> None:
-        """*clock* says the time, in seconds. With *gathers* rows wait for `flush`."""
+        """*clock* gives the time in seconds. With *gathers* rows wait for `flush`."""
         self._me = me
         self._clock = clock
         self._counts: dict[tuple[str, WorkerId], int] = {}
         self._by: tuple[Message, str, tuple[Any, ...]] | None = None
-        """A message that is all that an input came to, while it has not been sent; its row will say
-        so. And the input, which gets a row of its own if it is not sent."""
+        """An unsent message that is the only result of an input, and that input. The message's row
+        will name the input. If the message is not sent, the input gets a row of its own."""
         self._rows: list[tuple[Any, ...]] = []
-        """Of the step that is being made."""
+        """The rows of the unfinished step."""
         self._write = self._rows.append if gathers else self._write_now
         self.sinks: tuple[Sink, ...] = ()
 
-    # ---- where it goes
+    # ---- the sinks
 
     def begin(self, sink: Sink, sharing: Sharing, tables: dict[str, Any] | None = NOTHING) -> None:
         """Record to *sink*, from the start, or anew after a gap.
 
-        *tables*: what the endpoint knows already (see `tables_json`).
+        *tables*: the endpoint's knowledge so far (see `tables_json`).
         """
-        self._settle()  # which the tables have already
+        self._settle()  # the tables include that input already
         self.flush()
         if sink not in self.sinks:
             self.sinks = (*self.sinks, sink)
@@ -98,20 +98,20 @@ class Tracer:
         self._store(sink, encode(row) + b"\n")
 
     def remove(self, sink: Sink) -> None:
-        """Record to *sink* no more."""
+        """Stop recording to *sink*."""
         if sink in self.sinks:
             self.flush()
             self.sinks = tuple(each for each in self.sinks if each is not sink)
             sink.close()
 
     def close(self) -> None:
-        """Record no more."""
+        """Stop recording."""
         self._write(("leave", self._clock(), self._me))
         for sink in self.sinks:
             self.remove(sink)
 
     def flush(self) -> None:
-        """A step is complete: have its rows stored, before anybody hears of it."""
+        """A step is complete: store its rows before any effect of the step is visible."""
         if not self._rows:
             return
         lines = encode_lines(self._rows)
@@ -119,7 +119,7 @@ class Tracer:
         for sink in self.sinks:
             self._store(sink, lines)
 
-    # ---- what happened
+    # ---- the steps
 
     def sent(
         self,
@@ -128,9 +128,9 @@ class Tracer:
         number: int | None = None,
         relays: CallId | None = None,
     ) -> None:
-        """*message* was handed to delivery for *to*; it passes on the request *relays*, if any.
+        """*message* was handed to delivery for *to*. It passes on the request *relays*, if any.
 
-        *number*: of this message to *to*, from 0, where that is counted elsewhere.
+        *number*: the message's number among those to *to*, from 0, if other code counts them.
         """
         by = None
         if self._by is not None and self._by[0] is message:
@@ -149,9 +149,9 @@ class Tracer:
         number: int | None = None,
         effects: Sequence[Effect] = (),
     ) -> None:
-        """*message* of *sender* takes effect now, and comes to *effects*.
+        """*message* of *sender* takes effect now, and has the effects *effects*.
 
-        Of those only the `RARE` ones need to be told of, if they are given here.
+        If effects are given here, only the `RARE` ones among them have to be recorded separately.
         """
         if self._by is not None:
             self._settle()
@@ -167,15 +167,16 @@ class Tracer:
         self._write(("receive", self._clock(), self._me, sender, number + 1, message, then))
 
     def did(self, what: str, *arguments: Any) -> None:
-        """The user's code, or the shell, gives the machines this input."""
+        """The user's code, or the shell, gives the machines the input *what*."""
         if self._by is not None:
             self._settle()
         self._write((what, self._clock(), self._me, *arguments))
 
     def told(self, effects: list[Effect], whole: bool, what: str, *arguments: Any) -> None:
-        """An input that comes to *effects*.
+        """The machines got the input *what*, which has the effects *effects*.
 
-        If it comes to one message, and can be read from that (it is *whole*), it has no row.
+        If its only effect is one message, from which the input can be read (it is *whole*), it has
+        no row.
         """
         if self._by is not None:
             self._settle()
@@ -185,7 +186,7 @@ class Tracer:
             self._write((what, self._clock(), self._me, *arguments))
 
     def effect(self, effect: Effect) -> None:
-        """A step that is no message. Only `EFFECTS` are one; others may be left out."""
+        """A step that is no message. Only `EFFECTS` are steps; the caller may leave out others."""
         if isinstance(effect, Run):
             if target_of(effect.request) and not isinstance(effect.request, Fetch):
                 label = _labelled(effect.request).cargo.payload
@@ -206,21 +207,21 @@ class Tracer:
         self.did("died", worker, lost)
 
     def buried(self, worker: WorkerId) -> None:
-        """What the dead *worker* held, or was owed, is released here now."""
+        """The endpoint now releases the holds and claims of the dead *worker*."""
         self.did("buried", worker)
         self._counts = {key: n for key, n in self._counts.items() if key[1] != worker}
 
     # ---- inside
 
     def _settle(self) -> None:
-        """Another input comes, and the message of the last one has not been sent."""
+        """Record the last input if its message has not been sent, as another input comes."""
         if self._by is not None:
             _, what, arguments = self._by
             self._by = None
             self._write((what, self._clock(), self._me, *arguments))
 
     def _count(self, kind: str, peer: WorkerId) -> int:
-        """How many of that kind there were, to or of *peer*, before this one."""
+        """The number of earlier messages of that kind, to or of *peer*."""
         number = self._counts.get((kind, peer), 0)
         self._counts[kind, peer] = number + 1
         return number
@@ -238,9 +239,9 @@ class Tracer:
 
 
 def _labelled(message: Any) -> Any:
-    """*message*, one of `_LOADED`, with a label for what is the user's.
+    """*message*, one of `_LOADED`, with a label in place of the user's data.
 
-    That is what the sending shell called it: a function's name, or a message's type.
+    The sending shell chose the label: a function's name, or a message's type.
     """
     cargo = message.cargo
     payload = cargo.payload
@@ -260,7 +261,7 @@ def _odd_label(tag: object) -> str:
             label = f"{verb} {name}"
         case _:
             return ""
-    return label.encode("utf-8", "backslashreplace").decode()  # names may be no text
+    return label.encode("utf-8", "backslashreplace").decode()  # names may be no valid text
 
 
 def spell(who: WorkerId | RRefId | ForkId | CallId) -> str:

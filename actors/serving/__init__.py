@@ -1,4 +1,4 @@
-"""What others ask of an endpoint: running functions and methods.
+"""Requests of others to an endpoint: running functions and methods.
 
 Imports `protocol`, `serialization`, `base`, `wire`, `core`, `values`, `calls` and `handles`.
 """

@@ -1,4 +1,4 @@
-"""An actor's loop: a real asyncio loop in a thread of its own, and the work that waits for it.
+"""An actor's loop: a real asyncio loop in a thread of its own, and its queue of work.
 
 Work starts in the order in which it was queued. Each piece runs to its end, or to the first `await`
 of the coroutine that it returned, before the next one starts.
@@ -27,19 +27,20 @@ class Loop:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        """None before the actor is an endpoint, and when it has ended."""
+        """None before the actor is an endpoint, and after it has ended."""
         self._core: Core | None = None
         self._context = contextvars.Context()
-        """What work starts in: the thread that queues it may have run functions of the user's."""
+        """The context of new work. The context of the thread that queues it will not do: that
+        thread may have run user functions."""
         self._inbox: deque[Callable[[], Any]] = deque()
         self._starting = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        """What awaits; the loop itself holds tasks only weakly."""
+        """Tasks that await; the loop itself holds tasks only weakly."""
 
     # ---- any thread
 
     def start(self, core: Core) -> None:
-        """Begin to run what is queued, for the endpoint of *core*."""
+        """Begin to run the queued work, for the endpoint of *core*."""
         self._core = core
         self._context = contextvars.copy_context()
         self._loop = asyncio.new_event_loop()
@@ -55,27 +56,27 @@ class Loop:
         self._inbox.append(work)
         loop = self._loop  # another thread may stop it at any time
         if loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended
+            with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._begin, context=self._context.copy())
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run the coroutine that *work* makes, beside everything else. None is made at the end."""
+        """Run the coroutine that *work* makes, beside all other work. After the end do nothing."""
         loop = self._loop
         if loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended
+            with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(lambda: self._keep(loop.create_task(work())))
 
     def full(self) -> bool:
-        """Whether so much is queued that whoever sends more shall wait."""
+        """Whether so much work is queued that senders of more must wait."""
         return self.queued >= port.MAX_INBOX
 
     @property
     def queued(self) -> int:
-        """Pieces of work that have not begun."""
+        """The number of pieces of work that have not begun."""
         return len(self._inbox)
 
     def stop(self) -> None:
-        """Start nothing more. Safe to call again."""
+        """Start no more work. May be called again."""
         loop, self._loop = self._loop, None
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # another thread was faster
@@ -89,14 +90,14 @@ class Loop:
         try:
             loop.run_forever()
         finally:
-            # Who still waits waits for nothing any more. Python has no word for that but
-            # complaints, made by the collector wherever it happens to run.
+            # The remaining tasks wait for nothing any more. Python would only complain about them,
+            # wherever the collector happens to run.
             for task in asyncio.all_tasks(loop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 coroutine = task.get_coro()
                 if inspect.iscoroutine(coroutine) and _unstarted(coroutine):
                     coroutine.close()
-                    self._tasks.discard(task)  # what it was to await goes with it
+                    self._tasks.discard(task)  # the future that it awaits goes with it
             loop.close()
 
     def _begin(self) -> None:
@@ -105,18 +106,18 @@ class Loop:
             self._next()
 
     def _next(self) -> None:
-        """Start one piece; an `async` one takes its first step before the next starts."""
+        """Start one piece of work; an `async` one takes its first step before the next starts."""
         loop = self._loop  # the handler may take longer than the mailbox, and that ends it
         if loop is None:
             return
         try:
             work = self._inbox.popleft()
             if len(self._inbox) == port.MAX_INBOX // 2 and self._core is not None:
-                self._core.wake()  # those who wait may send again
+                self._core.wake()  # senders that wait may send again
             result = work()
             if inspect.iscoroutine(result):
                 self._keep(loop.create_task(result))
-        finally:  # whatever happened to one, the next gets its turn
+        finally:  # after any outcome of one piece, the next gets its turn
             self._starting = bool(self._inbox)
             if self._starting:
                 loop.call_soon(self._next)

@@ -1,8 +1,9 @@
-"""Arguments by value: whoever runs a task fetches them first, and no thread waits meanwhile.
+"""Arguments by value: the worker that runs a task fetches them first, and no thread waits for them.
 
-``remote(to, fn, (ref,), resolve=True)`` sends the reference, not the value: nobody waits for an
-argument that is not there yet. The worker that runs the task asks for the values, all at once,
-and gives its threads to other work until the last one has come (the 2016 note's remote calls).
+``remote(to, fn, (ref,), resolve=True)`` sends the reference, not the value: the caller does not
+wait for an argument that is not there yet. The worker that runs the task asks for the values, all
+at once, and gives its threads to other work until the last one has come (the 2016 note's remote
+calls).
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ByValue:
-    """A function that is to get the values of the references among its arguments."""
+    """A function whose arguments are resolved first: their references become values."""
 
     function: Callable[..., Any]
 
     @property
     def __name__(self) -> str:
-        """The function's, for labels and errors."""
+        """The function's name, for labels and errors."""
         return str(getattr(self.function, "__name__", self.function))
 
 
@@ -57,7 +58,7 @@ class Resolving:
             raise
 
     def then(self, ready: Callable[[], object]) -> None:
-        """Call *ready* once no value is missing any more, maybe at once, in any thread."""
+        """Call *ready* when all values have come, maybe at once; in any thread."""
         self._left = len(self._futures)
         if not self._futures:
             ready()
@@ -75,18 +76,18 @@ class Resolving:
 
     @property
     def futures(self) -> tuple[Future[Any], ...]:
-        """What it waits for, all of it."""
+        """All futures that it waits for."""
         return tuple(self._futures.values())
 
     def give_up(self) -> None:
-        """Nobody wants the values any more; those who wait for them are told."""
+        """The values are no longer wanted; waiting code is told."""
         for future in list(self._futures.values()):
             future.cancel()
 
     def take(self) -> Invocation:
-        """The function and its arguments, with values for references; nothing is kept.
+        """The function and its arguments, with values for references; this object keeps none.
 
-        Raises what stands in the place of a value.
+        Raises the error that took the place of a value.
         """
         function, args, kwargs = self._invocation
         futures, self._futures = self._futures, {}

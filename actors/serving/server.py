@@ -1,12 +1,13 @@
-"""Running what others ask for: functions, methods of objects, copies of values.
+"""Running the requests of others: functions, methods of objects, copies of values.
 
-Plain functions run in the endpoint's pool of threads, `async def` ones on its loop. What a
-request brought is unpickled there too, never in the mailbox thread. Each request is replied
-to exactly once, and its own hold on its references ends with that.
+Plain functions run in the endpoint's pool of threads, `async def` ones on its loop. The payload of
+a request is unpickled there too, never in the mailbox thread. Each request gets exactly one reply,
+and with that its own hold on its references ends.
 
-A reference lent for a call costs nothing if the callee does not keep it, so when the reply
-is made nothing of ours may hold what the call brought or made: arguments, the function, the
-error's frames and the result (in a `Box`, which whoever takes it empties) are let go before.
+A reference lent for a call costs nothing if the callee does not keep it. So when the reply is made,
+no object of the library may hold the references that the call brought or made. The arguments, the
+function, the frames of an error and the result are let go of before (the result is in a `Box`; the
+code that takes it empties the box).
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ _OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__getitem__": lambda value: partial(operator.getitem, value),
     "__getattr__": lambda value: partial(getattr, value),
 }
-"""What a proxy asks for besides methods: the function to call with its arguments."""
+"""A proxy's operations besides methods: each as the function to call with the arguments."""
 MAX_WAITING = 100_000
-"""Calls and creations that wait for a thread of one endpoint; a further one is refused."""
+"""The most calls and creations that wait for a thread of one endpoint; a further one is refused."""
 
 
 class Server:
@@ -98,21 +99,21 @@ class Server:
         self._unstarted: set[CallId] = set()
         self._stopped: set[CallId] = set()
         self._resolving: dict[CallId, Resolving] = {}
-        """Requests whose arguments are being fetched."""
+        """Requests that wait while their arguments are fetched."""
         self.spawn: Spawn | None = None
-        """Has an `async def` function run; None makes each run in a loop of its own."""
+        """Runs an `async def` function; None gives each such function a loop of its own."""
         self.served = 0
-        """Requests taken up so far."""
+        """The number of requests taken up so far."""
         self.errors = 0
-        """Those that ended with an exception."""
+        """The number of them that ended with an exception."""
 
     def _start_it(self, effect: RunEffect, later: Later) -> None:
-        """Run a request, soon: between two messages if it is brief, or else in a thread.
+        """Run a request soon: between two messages if it is brief, or else in a thread.
 
-        That is woken *later*. Sooner, it would only wait for the endpoint's lock, and for the
+        The thread is woken *later*. Sooner, it would only wait for the endpoint's lock and the
         interpreter.
         """
-        # Copying a value waits for no function: `Fetch`es have threads of their own.
+        # A copy of a value must not wait for functions: `Fetch`es have threads of their own.
         core, request = self._core, effect.request
         self.served += 1
         pool = core.chores if isinstance(request, Fetch) else core.pool
@@ -125,7 +126,7 @@ class Server:
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
 
     def _stop(self, effect: Stop, _: Later) -> None:
-        """Do not start a call, if it waits for a thread, or for its arguments, still."""
+        """Do not start a call that still waits for a thread or for its arguments."""
         call = effect.call
         if call in self._unstarted and call.caller == effect.sender:
             self._stopped.add(call)
@@ -134,17 +135,20 @@ class Server:
                 self._core.chores.submit(resolving.give_up)
 
     def close(self, forgotten: list[Job]) -> None:
-        """The pool forgot these. Requests end with us, but chains of futures must end too (G6)."""
+        """The pool took back *forgotten*.
+
+        Requests end with us, but chains of futures must end too (G6).
+        """
         for job, args in forgotten:
             if getattr(job, "__self__", None) is not self:
                 try:
                     job(*args)
-                except Exception as error:  # an interrupt ends the wait for one that does not end
+                except Exception as error:  # an interrupt ends the wait for a job that never ends
                     text = details_of(error)
                     log.error("a callback raised on %s:\n%s", self._core.me, text)  # noqa: TRY400
 
     def _refuse(self, effect: Refuse, _: Later) -> None:
-        """Answer a request that is not run; the error names each wait of a ring."""
+        """Answer a request that will not run; the error names each wait of a ring."""
         sender, request, why = effect.sender, effect.request, effect.why
         error: BaseException
         if why is Refusal.CANCELLED:
@@ -182,7 +186,7 @@ class Server:
         self._core.brief.took(kind, time.perf_counter() - started)
 
     def _kind(self, request: Request) -> Hashable:
-        """What requests of this kind have in common that says how long they take."""
+        """The kind of *request*: requests of one kind take similar time."""
         if not isinstance(request, Fetch):
             return getattr(request.cargo.payload, "tag", None)
         stored = self._objects.stored(request.rref) if request.copy else None
@@ -196,8 +200,8 @@ class Server:
         self._go_on(request, chain, self._call(request, chain, lambda: self._open(request)))
 
     def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
-        """The function has returned: what?"""
-        kind = type(box.content)  # `isinstance` asks the user's `__class__`, which may raise
+        """The function has returned: go on according to its result."""
+        kind = type(box.content)  # `isinstance` would ask the user's `__class__`, which may raise
         if kind is Resolving:
             self._resolve(request, chain, box.take())
         elif kind is types.CoroutineType:
@@ -206,7 +210,7 @@ class Server:
             self._finish(request, box)
 
     def _resolve(self, request: Request, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
-        """Start when the arguments are there; until then no thread waits."""
+        """Start the function when the arguments are there; no thread waits until then."""
         waits = self._waits.begin(self._as_run(request, chain, 0), resolving.futures)
         with self._core.lock:
             self._resolving[request.call] = resolving
@@ -224,7 +228,7 @@ class Server:
     def _call(
         self, request: Request, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
     ) -> Box:
-        """What the function returns, or its `Failure`; or the arguments that it waits for."""
+        """The function's result, or its `Failure`; or the arguments that it waits for."""
         try:
             run = self._as_run(request, chain, threading.get_ident())
             with running_in(self._core, chain, run):
@@ -241,17 +245,17 @@ class Server:
         return Run(request.call, tag if isinstance(tag, str) else "a function", chain, by)
 
     def _begin(self, request: Request) -> None:
-        """It starts now. Raises `CancelledError` if its caller was faster."""
-        with self._core.lock:  # `stop` must not find it waiting when it has started
+        """The function starts now. Raises `CancelledError` if its caller was faster."""
+        with self._core.lock:  # `stop` must not take it for waiting when it has started
             self._unstarted.discard(request.call)
             if request.call in self._stopped:
                 raise CancelledError(Refusal.CANCELLED.value)
 
     def _open(self, request: Request) -> Invocation:
-        """The function that *request* is about, and its arguments."""
+        """The function of *request*, and its arguments."""
         cargo = cargo_of(request)
         what, args, kwargs = self._packer.open(cargo)
-        # Let go of the pickle: it shall not lie here, and count, while the function runs.
+        # Let go of the pickle: it must not stay here, and count, while the function runs.
         tag = getattr(cargo.payload, "tag", None)
         msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
         target = target_of(request)
@@ -274,7 +278,7 @@ class Server:
         return stored.value
 
     def _wanted(self, fetch: Fetch) -> object:
-        """The value; for a wait None, but for a frozen one that costs nothing to send."""
+        """The value. For a wait None, or a frozen value, which costs nothing to send."""
         if fetch.copy:
             return self._stored(fetch.rref)
         stored, caller, core = None, fetch.call.caller, self._core
@@ -295,10 +299,10 @@ class Server:
                 with running_in(self._core, chain, me):
                     box.content = await box.take()
             except BaseException as error:
-                if self._core.closed:  # nobody is answered; maybe the collector ends us, and
-                    return  # must not find itself formatting a traceback wherever it runs
+                if self._core.closed:  # no reply is possible; maybe the collector runs
+                    return  # this, and must not format a traceback anywhere
                 box.content = self._failure(error, request)
-            # Pickling a large result would hold up the loop: a thread does it.
+            # Pickling a large result would hold up the loop, so a thread does it.
             self._core.pool.submit(self._finish, request, box)
 
         if self.spawn is None:
@@ -307,7 +311,7 @@ class Server:
             self.spawn(run)
 
     def _finish(self, request: Request, box: Box) -> None:
-        """Reply, or store; then free the request's object for the next one."""
+        """Reply, or store the result; then free the request's object for the next request."""
         if isinstance(request, Call):
             with self._core.lock:  # it may never have started
                 self._unstarted.discard(request.call)
@@ -318,7 +322,7 @@ class Server:
             core.step(lambda: self._done(target))
 
     def _turn_down(self, request: Request, failure: Failure) -> None:
-        """A request that was refused has never occupied its object."""
+        """Answer a request that was refused: it has never occupied its object."""
         box = Box(failure)
         if isinstance(request, Create):
             self._answer(request, box)
@@ -326,7 +330,7 @@ class Server:
             self._reply(request, box, refused=True)
 
     def _answer(self, request: Request, box: Box) -> None:
-        """Reply, or store."""
+        """Reply, or store the result."""
         core = self._core
         if isinstance(request, Create):
             self._freeze(request, box)
@@ -339,16 +343,16 @@ class Server:
             self._reply(request, box)
 
     def _wait_for_room(self, caller: WorkerId) -> None:
-        """Before a large result leaves: *caller* may not have taken the ones before it so far."""
+        """Wait before a large result leaves: *caller* may not have taken the earlier ones yet."""
         if self._delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
             self._calls.wait_for_room(caller, "results")
 
     def _freeze(self, request: Request, box: Box) -> None:
-        """What is in *box* is to be stored: frozen, if that was asked for."""
+        """Freeze the value in *box*, which will be stored, if the request asks for that."""
         if type(box.content) is not ToFreeze:
             return
         value = box.take().value
-        if not issubclass(type(value), RRef):  # the object that it stands for is as it was made
+        if not issubclass(type(value), RRef):  # a reference's object stays as it is
             try:
                 value = Frozen.of(value, ActorAddress)
             except BaseException as error:
@@ -397,5 +401,5 @@ class Server:
 
 
 def cargo_of(request: Request) -> Cargo:
-    """What of the user's is in *request*; of a fetch, nothing."""
+    """The user's data in *request*; empty for a fetch."""
     return Cargo() if isinstance(request, Fetch) else request.cargo

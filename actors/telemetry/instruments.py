@@ -24,14 +24,14 @@ _counted: weakref.WeakSet[Counting] = weakref.WeakSet()
 
 
 def observe(counting: Counting) -> None:
-    """Have the process's meter provider read the counters of an endpoint, until that ends."""
+    """Have the process's meter provider read an endpoint's counters, until the endpoint ends."""
     _counted.add(counting)
 
 
 def _read(metric: Metric, _: CallbackOptions) -> Iterable[Observation]:
     for counting in list(_counted):
         core = counting.core
-        if core.closed or core.pid != os.getpid():  # inherited by a fork, with its lock
+        if core.closed or core.pid != os.getpid():  # a fork inherited it, with its lock
             continue
         told = {"system": core.settings.system, "endpoint": core.me.name}
         labels = {f"farref.{name}": value for name, value in told.items()}

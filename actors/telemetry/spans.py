@@ -1,8 +1,9 @@
-"""Spans of OpenTelemetry: what an endpoint asks of others, and what it does for them.
+"""Spans of OpenTelemetry: an endpoint's requests to others, and its work for them.
 
-Each request makes two spans, that of the caller and, as its child, that of the callee, around the
-function. The caller's is current while the request is pickled, and travels in the payload's origin;
-the callee's is current while the function runs, so what that asks of others is its child.
+Each request makes two spans: one of the caller and, as its child, one of the callee around the
+function. The caller's span is current while the request is pickled, and travels in the payload's
+origin. The callee's span is current while the function runs, so the spans of the function's own
+requests are its children.
 
 ============  ===================================  ================================
 request       the caller's span ends               the callee's span
@@ -15,8 +16,8 @@ message       when it is sent                      around the handler
 ============  ===================================  ================================
 
 Names and attributes are those of OpenTelemetry's conventions for RPC; the rest begins with
-``farref.``. An endpoint that makes spans has a `calls`, `packer` and `server` of its own. So one
-that makes none does nothing more than without this module.
+``farref.``. An endpoint that makes spans has a `calls`, `packer` and `server` of its own. So an
+endpoint without spans has no extra work.
 """
 
 from __future__ import annotations
@@ -54,23 +55,23 @@ if TYPE_CHECKING:
     from ..wire.messages import WorkerInfo
 
 FLUSH = 2000
-"""Milliseconds that a process which ends waits for its spans to leave, at most."""
+"""The most milliseconds that an ending process waits for its spans to leave."""
 
 _tracer = trace.get_tracer("farref", FARREF)
 _asking: ContextVar[Span | None] = ContextVar("farref span", default=None)
-"""The span of the request that is being made, which its message and its future are to have."""
+"""The span of the request that is being made, for its message and its future."""
 
 
 def flush() -> None:
-    """Wait until spans and metrics have left this process, for `FLUSH` at most."""
+    """Wait at most `FLUSH` until spans and metrics have left this process."""
     for provider in (trace.get_tracer_provider(), metrics.get_meter_provider()):
-        force_flush = getattr(provider, "force_flush", None)  # the SDK's has it
+        force_flush = getattr(provider, "force_flush", None)  # only the SDK's has it
         if force_flush is not None:
             force_flush(FLUSH)
 
 
 def method_of(what: object) -> str:
-    """The name of the function *what*, or of a method if it is text already."""
+    """The name of the function or method *what*; a method may be given as text."""
     while isinstance(what, ByValue | Freezing):
         what = what.function
     if isinstance(what, str):
@@ -91,7 +92,7 @@ def _raised(span: Span, error: BaseException) -> None:
 
 
 def _end(span: Span) -> None:
-    if span.is_recording():  # not ended yet
+    if span.is_recording():  # it has not ended yet
         span.end()
 
 
@@ -105,7 +106,7 @@ def _inside(there: Context) -> Iterator[None]:
 
 
 class Spans:
-    """What the spans of one endpoint have in common; and those around handlers."""
+    """The common part of an endpoint's spans, and the spans around handlers."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -113,9 +114,9 @@ class Spans:
     def start(
         self, method: str, request: str, kind: SpanKind, came: object = None, **more: str
     ) -> Context:
-        """A new span of this endpoint, as the context that it is current in.
+        """Start a span of this endpoint; returns the context in which it is current.
 
-        It is a child of what *came*, the payload of a message, says.
+        Its parent is the span in *came*, the payload of a message.
         """
         origin = came.origin if isinstance(came, Payload) else None
         parent = propagate.extract(dict(origin.context)) if origin is not None else None
@@ -131,7 +132,7 @@ class Spans:
         return trace.set_span_in_context(span, parent)
 
     def handle(self, cargo: Cargo, handler: Callable[..., Any], message: Any, sender: Any) -> Any:
-        """Run *handler* of *message*, and await what it returns, inside a span."""
+        """Run *handler* with *message* inside a span, and await the result."""
         tag = getattr(cargo.payload, "tag", None)
         asked = isinstance(tag, tuple) and tag[0] == "ask"
         kind, request = (SpanKind.SERVER, "ask") if asked else (SpanKind.CONSUMER, "tell")
@@ -151,7 +152,7 @@ class Spans:
             trace.get_current_span(there).end()
 
     def raised(self, error: BaseException) -> None:
-        """A handler that runs in the current span raised."""
+        """A handler that runs in the current span raised *error*."""
         _raised(trace.get_current_span(), error)
 
 
@@ -183,7 +184,7 @@ class FutureWithSpan(Future[Any]):
         return super().cancel()
 
     def given_up(self, why: str) -> None:
-        """Nobody waits for the outcome any more, if it is not there."""
+        """End the span, if the outcome is not there: nobody waits for it any more."""
         span, self.span = self.span, None
         if span is not None:
             _failed(span, why, "nobody waits for the outcome any more")
@@ -192,7 +193,7 @@ class FutureWithSpan(Future[Any]):
     def _late(self, seconds: float) -> Any:
         error = super()._late(seconds)
         if self.span is not None:
-            self.span.record_exception(error)  # it goes on: the reply may come yet
+            self.span.record_exception(error)  # the span goes on: the reply may still come
         return error
 
     def _over(self, outcome: object) -> None:
@@ -207,7 +208,7 @@ class FutureWithSpan(Future[Any]):
 
 
 class PackerWithSpans(Packer):
-    """Has each request say which span it is made in."""
+    """Records in each request the span that makes it."""
 
     def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
         pack = super().pack(value, to, tag)
@@ -261,7 +262,7 @@ class CallsWithSpans(Calls):
         direct: bool = False,
         follow: bool = True,
     ) -> Future[Any]:
-        """A wait for the value, without *copy*, makes no span."""
+        """No span for a wait for the value, which is a fetch without *copy*."""
         ask = super().fetch
         if not copy:
             return ask(rref, timeout, chain, copy=copy, direct=direct, follow=follow)
@@ -269,7 +270,7 @@ class CallsWithSpans(Calls):
             return ask(rref, timeout, chain, direct=direct, follow=follow)
 
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
-        """An answer is no message of its own, nor is a question."""
+        """No span for an answer or a question: their request has one."""
         if tag is not None:
             super().tell(to, message, tag)
             return
@@ -307,7 +308,7 @@ class CallsWithSpans(Calls):
         kind: SpanKind = SpanKind.CLIENT,
         ends: bool = False,
     ) -> Iterator[Span]:
-        """The span of a request that is made inside; it *ends* with that, or with the future."""
+        """The span of a request that is made inside. It *ends* with the block or the future."""
         more = {} if rref is None else {"farref_rref": str(rref)}
         there = Spans(self._core).start(method, request, kind, server_address=to.name, **more)
         span = trace.get_current_span(there)
@@ -340,7 +341,7 @@ class ServerWithSpans(Server):
             span.end()
 
     def _call(self, request: Request, chain: Chain, invocation: Callable[[], Invocation]) -> Box:
-        there = self._running.get(request.call)  # its arguments had to be fetched
+        there = self._running.get(request.call)  # set if its arguments had to be fetched
         if there is None:
             payload = cargo_of(request).payload
             method = method_of(getattr(payload, "tag", None) or "")
@@ -360,7 +361,7 @@ class ServerWithSpans(Server):
         return what
 
     def _await(self, request: Request, box: Box, chain: Chain) -> None:
-        with _inside(self._running[request.call]):  # which the coroutine's task inherits
+        with _inside(self._running[request.call]):  # the coroutine's task inherits it
             super()._await(request, box, chain)
 
     def _failure(self, error: BaseException, request: Request) -> Failure:

@@ -1,17 +1,18 @@
-"""Whether a system tells OpenTelemetry what it does, and what each process does for that first.
+"""Whether a system reports to OpenTelemetry, and the preparation of each process for that.
 
 farref itself uses OpenTelemetry's API alone. The tracer provider and the meter provider of each
-process say where spans and metrics go. The program chooses them:
+process decide where spans and metrics go. The program chooses the providers:
 
-* Those that a program has before it starts a system, by ``opentelemetry-instrument`` or in code,
-  are the actors' too, as their processes are forked from it.
-* ``System(telemetry=function)`` has *function* called in each process of the system, once, after it
-  was forked. It makes providers that know their process, or exporters that survive no fork.
+* If a program has providers before it starts a system, by ``opentelemetry-instrument`` or in code,
+  the actors have them too, as their processes are forked from it.
+* ``System(telemetry=function)`` has *function* called in each process of the system, once, after
+  it was forked. The function can make providers that know their process, or exporters that survive
+  no fork.
 
 An actor's process ends without Python's exit handlers, so it flushes its providers itself.
 
-`spans` and `instruments` do the work. They import OpenTelemetry, and nobody imports them before a
-system asks for it.
+`spans` and `instruments` do the work. They import OpenTelemetry, and no module imports them before
+a system asks for it.
 """
 
 from __future__ import annotations
@@ -39,20 +40,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VARIABLE = "FARREF_TELEMETRY"
-"""The environment variable that asks for it."""
+"""The environment variable that asks for telemetry."""
 MISSING = "OpenTelemetry is not installed: pip install 'farref[otel]'"
 
 _prepared: set[tuple[int, bytes]] = set()
-"""The functions called, each with its process. One may have several actors (`simpleSystemBase`)."""
+"""The functions called, each with its process. One process may have several actors
+(`simpleSystemBase`)."""
 _complained: set[int] = set()
 """Processes that have logged that OpenTelemetry is missing."""
 
 
 def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
-    """What `Settings.telemetry` is for `System`'s argument.
+    """The value of `Settings.telemetry` for `System`'s argument.
 
     Raises:
-        TypeError: it is no such thing.
+        TypeError: *telemetry* is neither a function nor a bool nor None.
         ModuleNotFoundError: OpenTelemetry is not installed.
     """
     if telemetry is None:
@@ -67,7 +69,7 @@ def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
 
 
 class Kinds(NamedTuple):
-    """Of which classes an endpoint has its parts: those that make spans, or the plain ones."""
+    """The classes of an endpoint's parts: those that make spans, or the plain ones."""
 
     packer: type[Packer] = Packer
     calls: type[Calls] = Calls
@@ -76,12 +78,12 @@ class Kinds(NamedTuple):
 
 
 def kinds_for(core: Core) -> Kinds:
-    """The parts of an endpoint that tells what it does, if its system is to."""
+    """The parts' classes for *core*, with spans if its system asks for them."""
     if core.settings.telemetry is None:
         return Kinds()
     try:
         from . import spans  # noqa: PLC0415 - OpenTelemetry is an extra
-    except ModuleNotFoundError:  # another program, or host, than the one that asked for it
+    except ModuleNotFoundError:  # another program or host asked for it
         if os.getpid() not in _complained:
             _complained.add(os.getpid())
             log.warning("%s makes no spans: %s", core.me, MISSING)
@@ -99,7 +101,7 @@ def observe(counting: Counting) -> None:
 
 
 def prepare(pickled: bytes | None, function: object = None) -> None:
-    """Call the system's function in this process, once. Raises what that raises.
+    """Call the system's function in this process, once. Raises the function's error.
 
     *function* is the function itself, in the program that has it. One that is unpickled has other
     globals.
@@ -112,7 +114,7 @@ def prepare(pickled: bytes | None, function: object = None) -> None:
 
 
 def try_to_prepare(pickled: bytes | None, name: str) -> None:
-    """The same in an actor, which works without it too."""
+    """The same in an actor, which works without telemetry too."""
     try:
         prepare(pickled)
     except Exception as error:
@@ -121,7 +123,7 @@ def try_to_prepare(pickled: bytes | None, name: str) -> None:
 
 
 def flush() -> None:
-    """This process ends: have what it told go out, if it told anything."""
+    """This process ends: send its spans and metrics, if it has any."""
     spans = sys.modules.get(f"{__package__}.spans")
     if spans is not None:
         spans.flush()

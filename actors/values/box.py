@@ -1,7 +1,7 @@
-"""A value on its way through several calls, of which none may keep it.
+"""A value that passes through several calls; none of them may keep it.
 
-Python complains of a coroutine that nobody ever started, wherever the collector happens to run. One
-that is dropped on its way, as its actor ends, is closed in its box.
+Python complains about a coroutine that was never started, wherever the collector happens to run. A
+coroutine that is dropped on its way, as its actor ends, is closed in its box.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Box:
-    """One value, until somebody takes it. Not thread-safe."""
+    """One value, until some code takes it. Not thread-safe."""
 
     __slots__ = ("content",)
 

@@ -1,8 +1,8 @@
-"""Tasks whose results are to be frozen: the caller says so, any function will do.
+"""Tasks with frozen results: the caller asks for that, and any function will do.
 
-``remote(to, fn, frozen=True)`` rather than something that *fn* returns: so functions that know
-nothing of farref can be used (``np.load``), and no marker can turn up inside a value. It is the
-word that `RRef` has for values that are there already.
+The caller writes ``remote(to, fn, frozen=True)``; *fn* does not return a marker. So functions that
+know nothing of farref can be used (``np.load``), and no marker can turn up inside a value. `RRef`
+has the same keyword for values that exist already.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from .box import Box
 
 @dataclass(frozen=True)
 class Freezing:
-    """A function, or the name of a method, the result of which is to be frozen."""
+    """A function, or the name of a method, with a result to freeze."""
 
     function: Any
 
     @property
     def __name__(self) -> str:
-        """The function's, for labels and errors."""
+        """The function's name, for labels and errors."""
         return str(getattr(self.function, "__name__", self.function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns, `ToFreeze`, maybe when it has been awaited."""
+        """The function's result as `ToFreeze`; or its coroutine, which will give that."""
         result = self.function(*args, **kwargs)
         return _awaited(Box(result)) if type(result) is types.CoroutineType else ToFreeze(result)
 
 
 @dataclass(frozen=True, slots=True)
 class ToFreeze:
-    """A result, on its way to where it is stored; it is pickled there, and not on the loop."""
+    """A result on its way to its store; it is pickled there, and not on the loop."""
 
     value: Any
 

@@ -1,8 +1,8 @@
-"""The objects that live at an endpoint: their values, from creation until they are freed.
+"""The values of an endpoint's objects, from creation until they are freed.
 
-The protocol counts who holds an object and knows nothing of its value; here is the value, and
-nothing is counted. A value is never looked at under the endpoint's lock, and it is let go in a
-thread for that: its finalizers are the user's code.
+The protocol counts the holders of an object and knows nothing of its value; this module has the
+values and counts nothing. No code looks at a value under the endpoint's lock. A special thread lets
+go of values, as their finalizers are user code.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOSSES: dict[Loss, type[ReferenceLostError]] = {
 
 
 class Stored(msgspec.Struct):
-    """The value of an object that lives here, or the failure that took its place."""
+    """The value of an object that lives here, or the failure in its place."""
 
     value: object
     on_delete: Callable[[Any], object] | None = None
@@ -68,7 +68,7 @@ class Objects(Internal):
         return rref
 
     def resolve(self, rref: RRefId, box: Box) -> None:
-        """The value of a creation, or its `Failure`, is there, in *box*."""
+        """The value of a creation, or its `Failure`, has come; it is in *box*."""
 
         def move() -> list[Effect]:
             self._values[rref] = Stored(box.take())
@@ -77,7 +77,7 @@ class Objects(Internal):
         self._core.step(move)
 
     def stand_for(self, rref: RRefId, box: Box) -> None:
-        """The result of a creation is a reference, in *box*: it is an alias of that object."""
+        """The result of a creation is a reference, in *box*: *rref* is an alias of its object."""
 
         def move() -> list[Effect]:
             target: Any = box.take()
@@ -94,12 +94,15 @@ class Objects(Internal):
         self._core.carry_out(self._core.context.resolve(rref), later)
 
     def _free(self, effect: Free, later: Later) -> None:
-        """Nobody holds it any more: let go of its value, and tell the program. Under the lock."""
+        """No reference to the object is left: let go of its value, tell the program.
+
+        Under the lock.
+        """
         core = self._core
         stored = self._values.pop(effect.rref, None)
         if stored is not None and stored.on_delete is not None:
             self._run_on_delete(effect.rref, stored.on_delete, stored.value)
-        elif stored is not None:  # its own __del__ is the user's code
+        elif stored is not None:  # its __del__ is user code
             core.brief.submit(core.chores, Stored, self._let_go, [stored], later=later)
 
     def _run_on_delete(
@@ -121,17 +124,17 @@ class Objects(Internal):
         self._core.brief.took(Stored, time.perf_counter() - started)
 
     def values(self) -> list[tuple[RRefId, object]]:
-        """All objects that have a value, with it. Under the lock."""
+        """All objects that have a value, each with it. Under the lock."""
         return [(rref, stored.value) for rref, stored in self._values.items()]
 
     def stored(self, rref: RRefId) -> Stored | None:
-        """What is there of *rref*; None at a user, and before its creation is over."""
+        """The stored value of *rref*; None at a user, and before its creation is over."""
         return self._values.get(rref)
 
     def local_value(self, rref: RRefId) -> Any:
-        """The very object, if it is not frozen.
+        """The object itself, if it is not frozen.
 
-        Raises what its creation raised, `ValueError` at a user.
+        Raises the error of its creation; `ValueError` at a user.
         """
         core = self._core
         with core.lock:

@@ -40,21 +40,22 @@ class Pack(NamedTuple):
     cargo: Callable[[Share], Cargo]
     """Shares the references, each by the function that it is given, and returns the cargo.
 
-    Call it `undisturbed`, together with the step that sends the cargo. It raises what sharing
-    raises; then nothing stays shared."""
+    Call it `undisturbed`, together with the step that sends the cargo. If sharing raises an error,
+    so does this, and nothing stays shared.
+    """
     large: bool
-    """Whether it is worth counting; see `intake`."""
+    """Whether it is large enough to count; see `intake`."""
 
 
 class Packer(Internal):
-    """Packs what one endpoint sends and opens what it receives, in any thread of the user's."""
+    """Packs messages of one endpoint and opens received ones, in any thread of the user's."""
 
     def __init__(self, core: Core, registry: Registry) -> None:
         self._core = core
         self._registry = registry
 
     def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
-        """Pickle *value* for *to*, or take it `Frozen`.
+        """Pickle *value* for *to*; a `Frozen` value is taken as it is.
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
@@ -88,7 +89,7 @@ class Packer(Internal):
         return cargo
 
     def _check_size(self, cargo: Cargo) -> None:
-        """Raise `SerializationError` if the port cannot send so much."""
+        """Raise `SerializationError` if the port cannot send that many bytes."""
         limit = self._core.port.largest()
         size = bytes_of(cargo)
         if size > limit:
@@ -98,7 +99,7 @@ class Packer(Internal):
             )
 
     def open(self, cargo: Cargo) -> Any:
-        """Unpickle what came, or raise the exception that came in its place (G7)."""
+        """Unpickle *cargo*, or raise the exception that came in place of a value (G7)."""
         payload = cargo.payload
         if isinstance(payload, Payload):
             hooks = _Hooks(self._core, _share_nothing)
@@ -110,9 +111,10 @@ class Packer(Internal):
         return payload
 
     def open_frozen(self, cargo: Cargo, *, copy: bool = True) -> Frozen | None:
-        """What came, if it is frozen, to be kept; None if it is not.
+        """The frozen value in *cargo*, to be kept; None if it is not frozen.
 
-        Raises `SenderDiedError`; and `MemoryError`, if it is not to be copied and has to be.
+        Raises `SenderDiedError`. Raises `MemoryError` if it must be copied although *copy* is
+        false.
         """
         payload = cargo.payload
         if not isinstance(payload, Payload) or not payload.frozen:
@@ -123,7 +125,7 @@ class Packer(Internal):
     def _introduce(
         self, descriptors: list[Descriptor], addresses: list[Any]
     ) -> tuple[WorkerInfo, ...]:
-        """Whom the receiver may not know: who owns the references, who lives at the addresses."""
+        """Endpoints that the receiver may not know: owners of references, and at *addresses*."""
         core = self._core
         workers = {descriptor.owner for descriptor in descriptors}
         workers.update(filter(None, map(core.peers.worker_at, addresses)))
@@ -163,7 +165,7 @@ class _Hooks:
 
     def join(self, descriptors: tuple[Descriptor, ...]) -> tuple[Reference, ...]:
         if not descriptors:
-            return ()  # most messages have none, and a section has its price
+            return ()  # most messages have no references, and a section has its price
         with undisturbed:
             return tuple(map(self._join, descriptors))
 

@@ -1,4 +1,4 @@
-"""What travels between endpoints, and what a system's endpoints agree on.
+"""The messages between endpoints, and the settings that a system's endpoints share.
 
 Imports `protocol`, `serialization` and `base`.
 """

@@ -1,4 +1,4 @@
-"""Messages by the user's content in them: how large it is, and whether its reader can see it."""
+"""The user's content of messages: its size, and whether its reader can see it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from .messages import WorkerInfo
 
 HEAD = 2048
-"""Bytes that a message has beside its payload and its references, at most."""
+"""The most bytes that a message has beside its payload and its references."""
 PER_PEER = 300
-"""The same for each endpoint that it introduces, beside its name."""
+"""The same for each endpoint that it introduces, without the endpoint's name."""
 
 
 def bytes_of(cargo: Cargo) -> int:
-    """What a message with *cargo* takes on the wire, or a little less than that."""
+    """The bytes of a message with *cargo* on the wire, or a little fewer."""
     payload, size = cargo.payload, HEAD + size_of(cargo.descriptors)
     if isinstance(payload, Payload):
         size += payload.framed
@@ -38,7 +38,7 @@ def bytes_of(cargo: Cargo) -> int:
 
 
 def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
-    """*packet* as several, none of more than *largest* bytes unless it is one message."""
+    """Split *packet* into packets of at most *largest* bytes; a single message may be larger."""
     start = size = 0
     for number, message in enumerate(packet.messages):
         cargo = getattr(message, "cargo", None)
@@ -51,19 +51,19 @@ def pieces(packet: Packet, largest: int) -> Iterator[Packet]:
 
 
 def grounded(packet: Packet, *, near: bool) -> Packet:
-    """*packet* with the buffers in it that its reader, who may be *near*, cannot be told of."""
+    """*packet* with those buffers inside that its reader, who may be *near*, cannot open itself."""
     messages = tuple([_grounded(message, near=near) for message in packet.messages])
     return Packet(packet.first, messages, packet.expects)
 
 
 def payload_of(message: object) -> Payload | None:
-    """What of the user's is in *message*; None if there is nothing, or an exception."""
+    """The user's payload in *message*; None if there is none, or an exception."""
     payload = getattr(getattr(message, "cargo", None), "payload", None)
     return payload if isinstance(payload, Payload) else None
 
 
 def is_answer(payload: object) -> bool:
-    """Whether it answers an `ask`, rather than that it is for a handler or a listener."""
+    """Whether it answers an `ask`, and so is not for a handler or a listener."""
     tag = getattr(payload, "tag", None)
     return type(tag) is tuple and tag[0] == "answer"
 
@@ -74,7 +74,7 @@ def _grounded(message: Any, *, near: bool) -> Any:
         return message
     try:
         payload = payload.grounded(near=near)
-    except FarrefError:  # its sender is dead: its reader will be told so, as we would be
+    except FarrefError:  # its sender is dead: the reader will hear of that
         return message
     cargo = Cargo(payload=payload, descriptors=message.cargo.descriptors)
     return msgspec.structs.replace(message, cargo=cargo)

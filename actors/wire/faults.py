@@ -1,4 +1,4 @@
-"""Faults on purpose, as a test asks for them (see `farref.testing`); `faulty` carries them out."""
+"""Deliberate faults for tests (see `farref.testing`); `faulty` carries them out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ACKNOWLEDGEMENT = "Acknowledgement"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One thing that goes wrong with some packets. `drop` and its kin make them."""
+    """One fault of some packets. `drop` and the similar functions make rules."""
 
     fault: Fault
-    """What becomes of them."""
+    """The fault of the packets."""
     chance: float = 1.0
-    """Between 0 and 1, for each packet that the rest is true of."""
+    """The chance, between 0 and 1, that a matching packet is struck."""
     kinds: frozenset[str] | None = None
     """Packets with a message of one of these kinds; None for any packet."""
     sender: str | None = None
@@ -27,14 +27,14 @@ class Rule:
     receiver: str | None = None
     """Only packets to the endpoint of this name."""
     first: int | None = None
-    """Only the first so many packets, for each kind of message, sender and receiver."""
+    """Only the first packets, this many for each kind of message, sender and receiver."""
     seconds: tuple[float, float] = (0.0, 0.0)
-    """How late: drawn from between these two."""
+    """The delay in seconds, drawn between these two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What goes wrong on the links of a system: rules, tried in their order, and a seed."""
+    """The faults on the links of a system: rules, tried in their order, and a seed."""
 
     rules: tuple[Rule, ...] = ()
     seed: int = 0
@@ -49,10 +49,10 @@ class Faults:
 
 @dataclass(slots=True)
 class Counts:
-    """What became of the packets that one endpoint sent."""
+    """The fates of the packets that one endpoint sent."""
 
     sent: int = 0
-    """All that it sent, whatever became of them."""
+    """All packets that it sent, also the lost ones."""
     dropped: int = 0
     """Lost by a rule."""
     delayed: int = 0
@@ -60,7 +60,7 @@ class Counts:
     duplicated: int = 0
     """Sent twice."""
     reordered: int = 0
-    """Held back until the next one was away."""
+    """Held back until the next one had left."""
     cut: int = 0
     """Lost because the link was cut."""
     struck: Counter[str] = field(default_factory=Counter)

@@ -1,8 +1,8 @@
-"""What Thespian carries for us: envelopes between endpoints, and the registrar's messages.
+"""The messages that Thespian carries for farref: envelopes, and the registrar's messages.
 
-Everything here is inert: plain data that may be pickled again, later, or not at all. The
-framework turns every message into a string, twice per send, at any log level; a constant
-``__str__`` keeps that from costing more the larger the message is.
+All of them are inert: plain data that may be pickled again, later, or not at all. The framework
+turns every message into a string, twice per send, at any log level. A constant ``__str__`` makes
+that cost the same for a message of any size.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .settings import Settings
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, array_like=True, eq=False):
-    """Who an endpoint is and how to reach it. Equal and hashable by its id."""
+    """The id and the address of an endpoint. Equal and hashable by the id."""
 
     id: WorkerId
-    """Its name and an incarnation: another worker of that name has another id."""
+    """Its name and its incarnation: another worker of the same name has another id."""
     address: ActorAddress
-    """Thespian's, for `RefActor.send` and `System.tell`."""
+    """Thespian's address, for `RefActor.send` and `System.tell`."""
 
     @property
     def name(self) -> str:
@@ -53,15 +53,15 @@ class WorkerInfo(msgspec.Struct, frozen=True, array_like=True, eq=False):
 
 @dataclass(frozen=True, slots=True)
 class HostInfo:
-    """One host of a system: how others reach it, and what its Thespian system is capable of."""
+    """One host of a system: its address, and the capabilities of its Thespian system."""
 
     address: str
-    """Numeric; empty if the system has one host only, and no others can join."""
+    """A numeric address; empty if the system has one host only, and no others can join."""
     capabilities: dict[str, Any]
-    """Those of its Thespian system, by name; by these workers are placed."""
+    """The capabilities of its Thespian system, by name; they decide where workers are placed."""
 
     def fits(self, on: str | dict[str, Any]) -> bool:
-        """Whether *on* is this host's address, or capabilities that it all has."""
+        """Whether *on* is this host's address, or capabilities that this host has all of."""
         if isinstance(on, str):
             return on == self.address
         nothing = object()
@@ -72,10 +72,10 @@ class HostInfo:
 
 
 class ReplyAddress(ActorAddress):
-    """The address of an endpoint that waits in `ask`: what is sent there answers that ask.
+    """The address of an endpoint that waits in `ask`: a message to it answers that ask.
 
-    It is the ``sender`` that a handler sees; kept, or passed on to another actor, it still
-    answers the same question, so a late answer can never be taken for that of the next ask.
+    A handler sees it as the ``sender``. A handler may keep it, or pass it on to another actor: it
+    still answers the same question. So a late answer can never be taken for that of the next ask.
     """
 
     def __init__(self, address: ActorAddress, ask: int) -> None:
@@ -90,11 +90,11 @@ class Envelope:
     sender: WorkerInfo
     to: WorkerId
     packet: bytes
-    """As `protocol.packets` encodes it."""
+    """Encoded by `protocol.packets`."""
     payloads: tuple[object, ...] = ()
-    """What of the user's is in its messages."""
+    """The payloads of its messages, which hold the user's data."""
     peers: tuple[WorkerInfo, ...] = ()
-    """Borrowers that the packet names, and how they are reached: the receiver may not know them."""
+    """Borrowers that the packet names, with their addresses: the receiver may not know them."""
 
     def __reduce__(self) -> tuple[type[Envelope], tuple[object, ...]]:
         return Envelope, (self.sender, self.to, self.packet, self.payloads, self.peers)
@@ -105,12 +105,12 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Nudge:
-    """Endpoint -> itself: look at what other threads left for you."""
+    """Endpoint -> itself: other threads left work for you."""
 
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """Creator -> its new `RefActor`: who you are, and where the registrar is."""
+    """Creator -> its new `RefActor`: your id, and the registrar's address."""
 
     me: WorkerId
     registrar: ActorAddress
@@ -120,12 +120,12 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Endpoint -> registrar: I am here; *pid* is watched if I am a program.
+    """Endpoint -> registrar: I am here. If I am a program, watch *pid*.
 
-    An endpoint whose creator has told it no number has 0, and gets one with the answer.
-    *beats*: I shall be heard of again and again (those of the in-process base only run while
-    their program calls in). *host*: those with the same can see my process; *place*: the address
-    of the host that I am on, and die with.
+    An endpoint without a number from its creator has 0, and gets one with the answer. *beats*: I
+    shall beat again and again (endpoints of the in-process base run only while their program calls
+    in, and do not). *host*: endpoints with the same value can see my process. *place*: the address
+    of the host that I am on, and with which I die.
     """
 
     me: WorkerId
@@ -138,7 +138,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Endpoint -> registrar: I am here still. Are you (*answer*)?"""
+    """Endpoint -> registrar: I am still here. Are you (*answer*)?"""
 
     me: WorkerId
     answer: bool = False
@@ -146,16 +146,16 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Registrar -> endpoint: I am, too."""
+    """Registrar -> endpoint: I am still here, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Registrar -> endpoint: who you are, how you are reached, what the system agreed on.
+    """Registrar -> endpoint: your id, your address, and the system's settings.
 
-    *dead* are the numbers of those who were dead and buried before, *dying* those who died lately.
-    *pids*: the processes of the receiver's own host without which there is no system; *answered*:
-    it cannot see them, and its beats will be answered.
+    *dead*: the numbers of endpoints that were dead and buried before; *dying*: those that died
+    lately. *pids*: the processes of the receiver's own host without which the system ends.
+    *answered*: the receiver cannot see those processes, so its beats will be answered.
     """
 
     me: WorkerId
@@ -170,14 +170,14 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Endpoint -> registrar: I end now. If my number is 0, you know me by my address."""
+    """Endpoint -> registrar: I end now. If my number is 0, you know me by my address only."""
 
     me: WorkerId
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Starting program -> registrar: the settings, and the process that the system lives for."""
+    """Starting program -> registrar: the settings, and the process with which the system ends."""
 
     settings: Settings
     pid: int
@@ -187,8 +187,8 @@ class Open:
 class Spawn:
     """Program -> registrar: create an actor of this pickled class.
 
-    On a host that fits *on*; if it is None, on one that fits the class: at best at *near*, the
-    address of the host of whoever asks.
+    It goes on a host that fits *on*. If *on* is None, it goes on a host that fits the class,
+    preferably at *near*, the address of the asker's host.
     """
 
     token: int
@@ -202,7 +202,7 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """Registrar -> program: the actor joined (*info*), or why it did not."""
+    """Registrar -> program: the actor joined (*info*), or the reason why it did not."""
 
     token: int
     info: WorkerInfo | None
@@ -211,9 +211,9 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Endpoint -> registrar: who is this? By name, or by address; None asks for all.
+    """Endpoint -> registrar: find an endpoint by its name or address; None asks for all.
 
-    *hosts*: which hosts are there?
+    *hosts*: list the hosts instead.
     """
 
     token: int
@@ -224,19 +224,19 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Registrar -> endpoint: those who match, and whether the address was one of the dead."""
+    """Registrar -> endpoint: the matching endpoints, and whether the address was a dead one's."""
 
     token: int
     workers: tuple[WorkerInfo, ...]
     dead: bool = False
     hosts: tuple[HostInfo, ...] = ()
     host: str = ""
-    """Of a single one, as in `Join`: whether it can see the process of whoever asks."""
+    """For a single endpoint its `Join.host`: whether it can see the asker's process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """Registrar -> everybody on another host: the system ends; in order, or its program died."""
+    """Registrar -> all on another host: the system ends, in order or because its program died."""
 
     reason: str
     orderly: bool
@@ -244,7 +244,7 @@ class Down:
 
 @dataclass(frozen=True, slots=True)
 class Serve:
-    """Joining program -> steward: have this host join. *pid* is watched, if it is the first."""
+    """Joining program -> steward: have this host join. If I am the first program, watch *pid*."""
 
     pid: int
 
@@ -253,8 +253,8 @@ class Serve:
 class Serving:
     """Steward -> joining program: *registrar* knows this host now.
 
-    *owner* is the program that it lives for, *session* that of its processes, without *pids* of
-    which it is nothing.
+    *owner* is the program with which the system ends. *session* is the session of the system's
+    processes; without its processes *pids* the system ends.
     """
 
     registrar: ActorAddress
@@ -262,12 +262,12 @@ class Serving:
     session: int
     pids: tuple[int, ...]
     refused: str = ""
-    """Why this host may not join, if it may not."""
+    """The reason why this host may not join, if it may not."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostJoin:
-    """Steward -> registrar: this host is here, and *me* stands for it."""
+    """Steward -> registrar: this host is here, and I, *me*, act for it."""
 
     me: WorkerId
     info: HostInfo
@@ -275,7 +275,7 @@ class HostJoin:
 
 @dataclass(frozen=True, slots=True)
 class HostJoined:
-    """Registrar -> steward: what the system agreed on."""
+    """Registrar -> steward: the system's settings."""
 
     settings: Settings
 
@@ -301,7 +301,7 @@ class Unmade:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Registrar -> steward: nothing is heard of *me*; does its process run?"""
+    """Registrar -> steward: *me* is silent; does its process run?"""
 
     me: WorkerId
     pid: int
@@ -309,7 +309,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """Steward -> registrar: whether it does, and is not stopped."""
+    """Steward -> registrar: whether the process runs, and is not stopped."""
 
     me: WorkerId
     running: bool
@@ -317,7 +317,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Mint:
-    """Endpoint -> registrar: I create an actor of this name; which number shall it have?"""
+    """Endpoint -> registrar: I create an actor of this name; give me its number."""
 
     token: int
     name: str
@@ -325,7 +325,7 @@ class Mint:
 
 @dataclass(frozen=True, slots=True)
 class Minted:
-    """Registrar -> endpoint: the id of the actor that it creates."""
+    """Registrar -> endpoint: the id of the actor that the endpoint creates."""
 
     token: int
     me: WorkerId
@@ -333,12 +333,12 @@ class Minted:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """Parent -> registrar: my child at this address has exited; *me*, if I told it who it is."""
+    """Parent -> registrar: my child at this address has exited; *me* is its id, if I gave one."""
 
     address: ActorAddress
     me: WorkerId | None = None
     cause: str = ""
-    """How it ended, if the parent knows; see `children`."""
+    """The reason, if the parent knows it; see `children`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,28 +347,28 @@ class Died:
 
     workers: tuple[WorkerId, ...]
     cause: str = ""
-    """How they ended, if anybody knows."""
+    """The reason, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meddle:
-    """Test -> endpoint: have these faults from now on, and tell what became of your packets.
+    """Test -> endpoint: use these faults from now on, and return the counts of your packets.
 
-    No packet itself, so it arrives whatever is lost on the links.
+    This is no packet itself, so it arrives whatever the links lose.
     """
 
     token: int
     asker: ActorAddress
     faults: Faults | None = None
-    """Instead of those it has."""
+    """The new faults, in place of the endpoint's."""
     cut: tuple[str, ...] = ()
     heal: tuple[str, ...] = ()
-    """Names of endpoints, the link to which is cut or healed."""
+    """Names of endpoints whose link to this one is cut (`cut`) or healed (`heal`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meddled:
-    """Endpoint -> test: done; and these are the counts so far."""
+    """Endpoint -> test: done; these are the counts so far."""
 
     token: int
     counts: Counts
@@ -376,9 +376,9 @@ class Meddled:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Program -> endpoint: what do you know of references? Answered beside the user's code.
+    """Program -> endpoint: list your references. It answers beside the user's code.
 
-    With *about*: why do you hold that one? Without *rows*: what have you counted?
+    With *about*: list your reasons to hold that one. Without *rows*: give your counters only.
     """
 
     token: int
@@ -389,21 +389,21 @@ class Inspect:
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """Endpoint -> program: its `ReferenceInfo`s and `Counters`, or of one reference `Holding`s."""
+    """Endpoint -> program: its `ReferenceInfo`s and `Counters`, or `Holding`s of one reference."""
 
     token: int
     rows: tuple[Any, ...] = ()
     counters: Any = None
     holdings: tuple[Any, ...] = ()
     error: str = ""
-    """Why there are none."""
+    """The reason why there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Viewer -> endpoint: tell me your steps from now on; or (not *on*) no more.
+    """Viewer -> endpoint: send me your steps from now on; or, if not *on*, no more.
 
-    Said again after each `Traced`, with its number: only then comes the next.
+    The viewer repeats this after each `Traced`, with its number; only then the next one comes.
     """
 
     viewer: WorkerInfo
@@ -424,9 +424,10 @@ TO_ENDPOINTS = (
     *(Envelope, Found, Spawned, Minted, Died, Heard, Down, Meddle, Meddled),
     *(Inspect, Inspected, Watch, Traced),
 )
-"""What an endpoint takes once it has joined: see `Core.takers`."""
+"""The messages that an endpoint takes once it has joined: see `Core.takers`."""
 TO_SHELLS = (Nudge, Welcome, Joined, Serving)
-"""What its mailbox, or the program's port, takes for itself; the rest is the user's."""
+"""The messages that an endpoint's mailbox, or the program's port, takes for itself. All other
+messages are the user's."""
 TO_REGISTRAR = (
     *(Join, Beat, Leave, Open, Spawn, Lookup, Mint, Exited),
     *(HostJoin, Unmade, Looked),
@@ -437,15 +438,15 @@ ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD)
 
 
 def check_wire(message: object) -> None:
-    """Raise `ProtocolError` unless *message*, one of these, is right in every field.
+    """Raise `ProtocolError` unless every field of *message*, one of these, is right.
 
-    A packet is looked at when it is decoded, a payload when its message takes effect.
+    A packet is checked when it is decoded, a payload when its message takes effect.
     """
     check(message, ALL, "message of farref's")
 
 
 def check_payload(payload: object) -> None:
-    """Raise `ProtocolError` if *payload*, of an envelope, is one of ours and not what one is."""
+    """Raise `ProtocolError` if *payload* has one of our classes and a malformed field."""
     if isinstance(payload, Payload | Failure):
         check(payload, (Payload, Failure), "payload")
     if isinstance(payload, Payload):

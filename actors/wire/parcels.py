@@ -1,12 +1,12 @@
 """Packets on our own base: one row of MessagePack each, which is not pickled again.
 
-A parcel is what an `Envelope` says, in the same words, with the payloads where they belong. It is
-made and read in C, and typed like a packet, so nothing in it needs to be looked at again. Whom it
-is from says the connection that it came by.
+A parcel has the contents of an `Envelope`, in the same form, with the payloads in their places. It
+is made and read in C, and typed like a packet, so nothing in it has to be checked again. The
+connection identifies the sender.
 
-Not everything goes into a parcel: what is large would be copied, and exceptions are texts and rare.
-A packet with such a thing in it goes as an `Envelope`. Of a buffer in shared memory a parcel says
-where it is.
+Not every packet becomes a parcel: large payloads would be copied, and exceptions are texts and
+rare. A packet with one of these travels as an `Envelope`. For a buffer in shared memory a parcel
+gives the buffer's place.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from ...serialization.payload import Buffer
 
 SMALL = 1 << 17
-"""Bytes of a payload that are not worth a place of their own in the message: copying them a few
-times costs less than pickling what says where they are."""
+"""A payload of at most this many bytes gets no place of its own in the message: copying it a few
+times costs less than pickling its place."""
 
 
 class Parcel(NamedTuple):
-    """What came."""
+    """The contents of a parcel."""
 
     sender: WorkerId
     to: WorkerId
@@ -50,7 +50,7 @@ class _Peer(NamedTuple):
 
 
 class _Content(NamedTuple):
-    """A small `Payload`, by the same fields."""
+    """A small `Payload`, with the same fields."""
 
     data: bytes
     buffers: tuple[bytes | Row, ...]
@@ -67,7 +67,8 @@ class _Row(NamedTuple):
     packet: msgspec.Raw
     peers: tuple[_Peer, ...]
     writable: tuple[bool, ...]
-    """Of each buffer in the payloads, in order: whether its reader may change it, if it is here."""
+    """For each buffer in the payloads, in order: whether its reader may change it, if it is
+    here."""
 
 
 def pack(
@@ -83,12 +84,12 @@ def pack(
             writable += [type(each) is bytearray for each in cargo.payload.buffers]
     try:
         return _encoder.encode((sender, to, row_of(packet), peers, writable))
-    except (_UnknownAddressError, UnicodeEncodeError):  # a name may be a text that is no UTF-8
+    except (_UnknownAddressError, UnicodeEncodeError):  # a name may not be valid UTF-8
         return None
 
 
 def unpack(data: bytes | bytearray) -> Parcel:
-    """What a parcel says. Raises `ProtocolError` if it is none."""
+    """The contents of a parcel. Raises `ProtocolError` if *data* is none."""
     try:
         sender, to, packet, peers, writable = _rows.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -128,7 +129,7 @@ def _infos(peers: tuple[_Peer, ...]) -> tuple[WorkerInfo, ...]:
 
 
 class _UnknownAddressError(Exception):
-    """An address is not one of our own base's; Thespian will see to it."""
+    """An address is not one of our own base's; Thespian will handle it."""
 
 
 def _plain(thing: Any) -> tuple[str, str, str, int] | Row:

@@ -1,4 +1,4 @@
-"""What a system's endpoints agree on. The program that starts the system sets it."""
+"""The settings that a system's endpoints share. The program that starts the system makes them."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from ...protocol.sharing import Sharing
 from .faults import Faults
 
 DEFAULT_TIMEOUT = 60.0
-"""Seconds that a wait takes at most unless it says otherwise (G6)."""
+"""The most seconds that a wait takes unless it names another limit (G6)."""
 
 THREADS = 16
-"""Functions that one endpoint runs at once unless it says otherwise."""
+"""The most functions that one endpoint runs at once unless it names another number."""
 
 LONGEST = 1e9
-"""Seconds; the operating system's waits overflow somewhere beyond (30 years are for ever)."""
+"""The most seconds of a wait; the operating system's waits overflow somewhere beyond. (30 years are
+for ever.)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Carried to every endpoint when it joins."""
+    """Sent to every endpoint when it joins."""
 
     system: str = "farref"
     sharing: Sharing = "lend"
     """The discipline of references in calls."""
     timeout: float = DEFAULT_TIMEOUT
-    """Seconds; see `DEFAULT_TIMEOUT`."""
+    """The default timeout in seconds; see `DEFAULT_TIMEOUT`."""
     orphan_grace: float = 5.0
-    """Seconds between the notice of a death and the release of what the dead held."""
+    """Seconds between the notice of a death and the release of the dead endpoint's holds."""
     silence: float | None = 5.0
-    """Seconds after which an endpoint that says nothing is given up for dead; None: never."""
+    """An endpoint silent for this many seconds counts as dead; None: never."""
     trace: str | None = None
     """Folder in which every endpoint records its steps, or None."""
     sites: bool = False
-    """Whether creations note where in the program they were made."""
+    """Whether creations record their place in the program."""
     telemetry: bytes | None = None
-    """If there are to be spans (see `telemetry`): the function that prepares each process for
-    them, pickled, or nothing."""
+    """If there are to be spans (see `telemetry`): the pickled function that prepares each process
+    for them, or no bytes."""
     faults: Faults | None = None
-    """What goes wrong on purpose with the packets, in tests."""
+    """Deliberate faults of the packets, in tests."""
 
 
 def check_timeout(timeout: float | None, default: float, *, poll: bool = False) -> float:
     """*timeout* in seconds, or *default* for None.
 
     Raises:
-        ValueError: it is not a number above 0 (or, where polling makes sense, 0).
+        ValueError: *timeout* is not a number above 0 (with *poll* 0 is allowed too).
     """
     if timeout is None:
         return default

@@ -1,1 +1,1 @@
-"""Real actors on real systems: every sentence of the API, on every base, bounded in time."""
+"""Tests with real actors on real systems: all of the API, on every base, bounded in time."""

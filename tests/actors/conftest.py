@@ -22,7 +22,7 @@ PROCESSES = [
 BASES = [pytest.param("simpleSystemBase", id="simple"), *PROCESSES]
 FAILED = pytest.StashKey[bool]()
 GRACE = 0.2
-"""Seconds; see `orphan_grace`. The default would make every test of a death take five."""
+"""Seconds; see `orphan_grace`. With the default every test of a death would take five seconds."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -37,7 +37,7 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="module", params=BASES)
 def shared_system(request: pytest.FixtureRequest) -> Iterator[System]:
     """One system for a whole module, with the workers B and C."""
-    gc.freeze()  # pytest's heap, which every actor inherits, costs each collection 50 ms
+    gc.freeze()  # every actor inherits pytest's heap: each collection takes 50 ms
     with System(request.param, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
         system.worker("C")
@@ -46,17 +46,17 @@ def shared_system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 @pytest.fixture
 def system(shared_system: System, request: pytest.FixtureRequest) -> Iterator[System]:
-    """A system with the workers B and C, in which nothing is held after the test (G5)."""
+    """A system with the workers B and C; after the test no reference may be left in it (G5)."""
     yield shared_system
-    if not request.node.stash.get(FAILED, False):  # a traceback would hold what the test held
+    if not request.node.stash.get(FAILED, False):  # a traceback would keep the test's objects alive
         assert_nothing_held(shared_system)
 
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Path]:
-    """What `hold` waits for: a file that the test makes, or, at the latest, its end.
+    """The file for which `hold` waits. The test makes it, or else the test's end does.
 
-    Name it after the system: it is opened before the system is looked at.
+    Name the fixture after the system: then the gate opens before the system is checked.
     """
     gate = tmp_path / "gate"
     yield gate
@@ -72,6 +72,6 @@ def own_system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 @pytest.fixture(params=PROCESSES)
 def process_system(request: pytest.FixtureRequest) -> Iterator[System]:
-    """A system of the test's own in which every actor is a process that can be killed."""
+    """A system of the test's own with a process for every actor, which can be killed."""
     with System(request.param, timeout=20, orphan_grace=GRACE) as system:
         yield system

@@ -1,4 +1,4 @@
-"""What the tests of real systems share: waiting on either base, looking into every table."""
+"""Helpers for tests of real systems: waiting on either base, looking into every table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["PATIENCE", "assert_nothing_held", "list_references", "references_everywhere", "until"]
 HELD = 60.0
-"""Seconds after which a gate that nobody opens is a mistake of the test's."""
+"""If a gate stays closed for this many seconds, the test is wrong."""
 
 
 def idle(system: System, seconds: float) -> None:
-    """Let time pass; nothing is asked of the system."""
+    """Let time pass without any request to the system."""
     until(system, lambda: False, seconds)
 
 
 def hold(gate: Path, value: Any = None) -> Any:
-    """*value*, once *gate* is open (see the fixture), in whatever process."""
+    """Return *value* once *gate* is open (see the fixture); in any process."""
     end = time.monotonic() + HELD
     while not gate.exists():
         assert time.monotonic() < end, "nobody opened the gate"
@@ -39,7 +39,7 @@ def somebody_waits() -> bool:
 
 
 class Box:
-    """A value that can be referred to weakly and looked at from outside."""
+    """A value that takes weak references and shows its content."""
 
     def __init__(self, content: Any = None) -> None:
         self.content = content
@@ -56,7 +56,7 @@ def make_box(content: Any = None) -> Box:
 
 
 def hog(seconds: float) -> float:
-    """Hold the interpreter in one call; how long."""
+    """Hold the interpreter in one call; returns the seconds that it took."""
     numbers = 1_000_000
     while True:
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Programs of their own: run to their end, or started, watched and killed."""
+"""Test programs in processes of their own: run to their end, or started, watched and killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def run(folder: Path, text: str, *arguments: str, seconds: float = 60) -> str:
-    """What the program prints. It must succeed, and say nothing on standard error."""
+    """The output of the program. It must succeed, with nothing on standard error."""
     with started(folder, text, *arguments) as process:
         out, err = process.communicate(timeout=seconds)
         assert process.returncode == 0, err
@@ -62,7 +62,7 @@ def family(mark: str, name: str = "FAMILY") -> list[psutil.Process]:
             if process.environ().get(name) == mark:
                 found.append(process)
         except (psutil.Error, OSError):
-            continue  # it ended meanwhile, or is somebody else's
+            continue  # it has ended, or it belongs to another user
     return found
 
 

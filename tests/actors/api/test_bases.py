@@ -1,4 +1,4 @@
-"""What a system does beyond what its base does; and the bell of the in-process base."""
+"""Additions of a system to its base; and the bell of the in-process base."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_it_wakes_who_waits_and_the_next_who_does() -> None:
     ring = Ring()
     ring.set()
     ring.set()
-    ring.wait(60)  # rung before
+    ring.wait(60)  # it was rung before
     waiting = threading.Thread(target=ring.wait, args=(60,), daemon=True)
     waiting.start()
     ring.set()

@@ -144,7 +144,7 @@ def test_wait_keeps_a_handle_that_is_given_twice(system: System) -> None:
 def test_what_a_get_learns_meanwhile_does_not_confuse_it(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer that it is an alias comes before the fetch has been noted."""
+    """The answer that it is an alias comes before the fetch is recorded."""
     fetch = RRef._fetch
 
     def slow(self: RRef[Any], *args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What travels in a call: lambdas, closures, what ``__main__`` defines, and NumPy's arrays."""
+"""Values that travel in a call: lambdas, closures, definitions of ``__main__``, NumPy's arrays."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_functions_and_classes_of_main(base: str, tmp_path: Path) -> None:
 
 
 def double(array: Any) -> Any:
-    array *= 2  # a copy of the receiver's own: it may be written
+    array *= 2  # the receiver's own copy, which is writable
     return array
 
 

@@ -1,4 +1,4 @@
-"""Bad input: a clear named error at the caller, and the system goes on working."""
+"""Bad input: the caller gets a clear named error, and the system goes on working."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_value_that_cannot_be_pickled_on_fetch(system: System) -> None:
 
 
 class Breaks:
-    """Pickles, and does not unpickle."""
+    """Can be pickled, but not unpickled."""
 
     def __init__(self, ref: Any = None) -> None:
         self.ref = ref

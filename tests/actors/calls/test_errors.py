@@ -1,4 +1,4 @@
-"""An error that crosses tells its type, message, remote traceback, worker and reference (G7)."""
+"""An error that crosses has its type, message, remote traceback, worker and reference (G7)."""
 
 from __future__ import annotations
 

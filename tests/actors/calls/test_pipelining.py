@@ -1,4 +1,4 @@
-"""What is asked of a reference goes out at once and runs where the value is, in that order."""
+"""Requests on a reference leave at once, and run in that order at the value's owner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["chain_system", "mortal"]  # fixtures
 
 
 class Log:
-    """What was asked of it, in order."""
+    """Records its requests, in order."""
 
     def __init__(self) -> None:
         self.said: list[Any] = []
@@ -57,7 +57,7 @@ def make_log(gate: Path | None = None) -> Log:
     return hold(gate, Log()) if gate is not None else Log()
 
 
-# ---- everything that can be done to an object from afar
+# ---- all operations on a remote object
 
 
 @pytest.mark.parametrize("workers", ["B", "BCD"], ids=["object", "alias"])
@@ -109,7 +109,7 @@ def test_a_chain_of_dependent_calls_waits_for_one_round_trip(tmp_path: Path) -> 
         assert ref.rpc_sync().heard() == list(range(10))
     (records,) = load(next(tmp_path.glob("program-*"))).steps.values()
     asked = [step for step in records if step.message in {"Create", "Invoke", "Reply"}]
-    # Nothing that the program sent waited for an answer to something before.
+    # No message of the program waited for an answer to an earlier one.
     kinds = [(step.kind, step.message) for step in asked]
     assert kinds == [("send", "Create")] * 11 + [("send", "Invoke"), ("receive", "Reply")]
     assert sent(tmp_path).count("Reply") == 1
@@ -138,7 +138,7 @@ def test_no_call_overtakes_another_when_the_object_turns_out_to_be_elsewhere(
             case 2:
                 asked.append((number, ref.future()))
         if number == 40:
-            ref.to_here()  # from here on the program knows where it is
+            ref.to_here()  # from here on the program knows the value's place
     assert ref.rpc_sync().heard() == [number for number in range(60) if number % 3 != 2]
     for number, future in asked:
         seen = future.result().said
@@ -160,7 +160,7 @@ def test_a_call_that_waits_behind_an_alias_can_be_cancelled(
     ref = aliases("BC", make_log, gate)
     first, second = ref.rpc_async().say(1), ref.rpc_async().say(2)
     assert second.cancel()
-    farref.rpc_sync("B", int)  # the cancel has come before this, and so before the gate opens
+    farref.rpc_sync("B", int)  # the cancel arrived before this, so before the gate opens
     gate.touch()
     first.result()
     with pytest.raises(CancelledError):
@@ -214,7 +214,7 @@ def test_arguments_may_be_references_that_are_not_there_yet(
 ) -> None:
     slow = aliases("BC", hold, gate, 5)
     started = farref.rpc_async("D", identity, (slow,))
-    assert started.result() == slow  # it asked for nothing, and so waited for nothing
+    assert started.result() == slow  # it needed no argument, so it waited for none
     waits = farref.rpc_async("D", RRef.to_here, (slow,))
     gate.touch()
     assert waits.result() == 5

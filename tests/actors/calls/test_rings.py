@@ -1,4 +1,4 @@
-"""Calls that wait for each other along different chains: one of them is refused, soon (G6)."""
+"""Calls that wait for each other along different chains: one of them is soon refused (G6)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ WAITS = (
     *("method", "future", "function", "fetch", "aget", "chained", "every"),
     *("by value", "creation", "await", "await function", "await value"),
 )
-"""How one object waits for the next; see `Node`."""
+"""The ways in which one object waits for the next; see `Node`."""
 
 
 def meet(place: Path, count: int) -> None:
-    """Wait until *count* methods have come here: then each runs, and holds its object."""
+    """Wait until *count* methods have come here. Then each runs, and holds its object."""
     (place / f"{time.monotonic_ns()}-{random.random()}").touch()
     end = time.monotonic() + 15
     while len(list(place.iterdir())) < count:
@@ -133,7 +133,7 @@ def set_out(nodes: list[RRef[Node]], place: Path, how: str) -> list[farref.Futur
 
 
 def outcomes(futures: list[farref.Future[Any]]) -> tuple[list[Any], list[str]]:
-    """What came of them, and the text of each refusal."""
+    """The results, and the text of each refusal."""
     values: list[Any] = []
     refused: list[str] = []
     for future in futures:
@@ -215,7 +215,7 @@ def test_a_ring_through_an_alias(system: System, tmp_path: Path) -> None:
 
 
 def test_a_ring_through_an_alias_of_what_is_not_there_yet(system: System, tmp_path: Path) -> None:
-    """The function that makes an object waits for a method that waits for an alias of it."""
+    """An object's maker waits for a method, which waits for an alias of that object."""
     node = farref.remote("B", make_node)
     made = farref.remote("C", wait_for, (node, tmp_path))
     alias = farref.remote("B", same, (made,))
@@ -248,7 +248,7 @@ def test_a_call_that_nobody_waits_for_is_in_no_ring(system: System, tmp_path: Pa
 
 
 class Sender:
-    """It calls another one and does not wait, though it holds its own object for long."""
+    """Calls another object without waiting, while its method runs for long."""
 
     def __init__(self) -> None:
         self.future: farref.Future[Any] | None = None
@@ -276,10 +276,10 @@ def test_nothing_is_sent_where_what_is_waited_for_waits_for_nothing(system: Syst
 
 
 class Busy:
-    """An object whose methods take long, and ask nobody."""
+    """An object with long methods that call no other object."""
 
     def work(self) -> None:
-        time.sleep(0.3)  # longer than it takes to be suspected
+        time.sleep(0.3)  # longer than it takes to become suspected
 
 
 def call_often(node: RRef[Busy]) -> None:
@@ -288,7 +288,7 @@ def call_often(node: RRef[Busy]) -> None:
 
 
 def probes() -> int:
-    """How many probes this endpoint has sent."""
+    """The number of probes that this endpoint has sent."""
     return counters().control.get("Probe", 0)
 
 
@@ -357,7 +357,7 @@ def test_a_recorded_ring_can_be_replayed_and_exported(tmp_path: Path) -> None:
 
 
 class Account:
-    """An object that calls others from its methods, each of those from its own."""
+    """An object with methods that call others, each from its own."""
 
     def visit(self, way: list[RRef[Account]], seconds: float) -> int:
         time.sleep(seconds)

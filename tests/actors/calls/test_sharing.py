@@ -1,4 +1,4 @@
-"""References in calls, in every discipline: whatever a callee does with one, it counts right."""
+"""References in calls, in every discipline: the counts are right after any use by a callee."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
         pytest.param((sharing, *base.values), id=f"{sharing}-{base.id}", marks=base.marks)
         for sharing in DISCIPLINES
         for base in BASES
-        if sharing == "lend" or base.id != "tcp"  # the transport makes no difference to them
+        if sharing == "lend" or base.id != "tcp"  # the transport makes no difference to the rest
     ],
 )
 def shared(request: pytest.FixtureRequest) -> Iterator[System]:
     sharing, base = request.param
     gc.collect()
-    gc.freeze()  # pytest's heap: each look whether anything is left collects garbage, many times
+    gc.freeze()  # pytest's heap: each check for leftovers collects garbage
     with System(base, sharing=sharing, timeout=20, orphan_grace=GRACE) as system:
         for name in "BCD":
             system.worker(name)
         yield system
-        last = {str(each.id) for each in _last}  # pytest holds on to the last test's
+        last = {str(each.id) for each in _last}  # pytest keeps the last test's objects
 
         def nothing_else() -> bool:
             gc.collect()
@@ -58,7 +58,7 @@ _last: weakref.WeakSet[RRef[Any]] = weakref.WeakSet()
 
 @pytest.fixture(params=["owned here", "created on D"])
 def ref(request: pytest.FixtureRequest, shared: System) -> RRef[list[int]]:
-    """A reference to `[1]`, whose lender is its owner, or a user who was not confirmed just now."""
+    """A reference to `[1]`. Its lender is its owner, or a user that was not confirmed just now."""
     ref: RRef[list[int]] = (
         RRef([1]) if request.param == "owned here" else farref.remote("D", list, ((1,),))
     )
@@ -68,7 +68,7 @@ def ref(request: pytest.FixtureRequest, shared: System) -> RRef[list[int]]:
 
 @pytest.fixture
 def system(shared: System, ref: RRef[Any]) -> Iterator[System]:
-    """A system in which, after the test, *ref* is held here and nothing else anywhere."""
+    """A system in which, after the test, only *ref* is held, and only by this program."""
     yield shared
     assert ref.to_here() == [1], "it was freed while it was held"
 
@@ -76,7 +76,7 @@ def system(shared: System, ref: RRef[Any]) -> Iterator[System]:
         gc.collect()
         tables = references_everywhere(shared)
         held = {row.rref for rows in tables.values() for row in rows}
-        # A user who lent it watches over the borrowers until its own end, and they wait for it.
+        # A user that lent it watches over the borrowers until its own end; they wait for it.
         watched = shared.endpoint.core.settings.sharing == "borrow"
         here = tables.keys() <= {"program", ref.owner_name()}
         return held <= {str(ref.id)} and (here or watched)
@@ -85,7 +85,7 @@ def system(shared: System, ref: RRef[Any]) -> Iterator[System]:
 
 
 kept: list[Any] = []
-"""What the functions below keep, in the process of the worker that they run on."""
+"""The values that the functions below keep, in the process of their worker."""
 
 
 def let_go() -> int:
@@ -212,12 +212,12 @@ def test_a_chain_of_callees(system: System, ref: RRef[Any], names: str, function
 
 
 def test_it_comes_home(system: System, ref: RRef[Any]) -> None:
-    """Lent to the endpoint that owns it, which gets the entry that it has."""
+    """Lent to the endpoint that owns it, which uses its existing entry."""
     home = ref.owner()
     if ref.is_owner():
         assert farref.rpc_sync("B", _lend_to, (home, same, ref)) == ref
     else:
-        farref.wait([ref])  # functions run side by side: the next could be there before the value
+        farref.wait([ref])  # functions run in parallel: the next one could come before the value
         assert farref.rpc_sync(home, _is_owner, (ref,))
         assert farref.rpc_sync("B", _lend_to, (home, _is_owner, ref))
 
@@ -286,7 +286,7 @@ def _open(outer: RRef[Box]) -> Any:
 
 
 def test_a_chain_of_objects_lives_and_goes_as_one(system: System, ref: RRef[Any]) -> None:
-    """Each on another worker than the one it contains; only the outermost is held here."""
+    """Each object is on another worker than its content. The program holds the outermost."""
     link: RRef[Any] = ref
     for level in range(100):
         link = farref.remote("BC"[level % 2], make_box, (link,))
@@ -300,7 +300,7 @@ def test_a_chain_of_objects_lives_and_goes_as_one(system: System, ref: RRef[Any]
     del outermost
 
 
-# ---- what does not go well
+# ---- failures
 
 
 def test_a_callee_that_raises_returns_it(system: System, ref: RRef[Any]) -> None:
@@ -350,7 +350,7 @@ def test_a_cancelled_call_that_runs_keeps_what_it_was_lent(
     assert future.cancel()
     del mine, future
     gc.collect()
-    assert farref.rpc_sync("B", same, (8,)) == 8  # whatever the cancel sent has arrived
+    assert farref.rpc_sync("B", same, (8,)) == 8  # the messages of the cancel have arrived
     gate.touch()
     assert until(system, lambda: farref.rpc_sync("B", read_kept) == [[7]])
     assert farref.rpc_sync("B", let_go) == 1
@@ -361,7 +361,7 @@ def _keep_when_open(ref: RRef[Any], gate: Path) -> None:
     kept.append(hold(gate, ref))
 
 
-# ---- what can be read
+# ---- the readable counts
 
 
 def row_of(rows: list[ReferenceInfo], ref: RRef[Any]) -> ReferenceInfo:
@@ -369,7 +369,7 @@ def row_of(rows: list[ReferenceInfo], ref: RRef[Any]) -> ReferenceInfo:
 
 
 def test_the_counts_can_be_read(system: System, ref: RRef[Any]) -> None:
-    """While B runs a call that was lent the reference, and after it."""
+    """While B runs a call with the lent reference, and after it."""
     sharing = system.endpoint.core.settings.sharing
     future = farref.rpc_async("B", _report, (ref,))
     there = future.result()
@@ -426,7 +426,7 @@ CALLS: dict[str, Any] = {
 def test_every_kind_of_call_shares_by_the_discipline(
     system: System, ref: RRef[Any], call: str
 ) -> None:
-    """A creation has no reply, so there an owner forks in every discipline."""
+    """A creation has no reply, so an owner forks in it under every discipline."""
     lends = system.endpoint.core.settings.sharing != "fork"
     there: ReferenceInfo = CALLS[call](ref)
     assert bool(there.loans) == (lends and not (call.startswith("remote") and ref.is_owner()))
@@ -480,7 +480,7 @@ def test_a_hundred_thousand_references_lent_and_returned(
 ) -> None:
     """Every table is empty after it, and memory flat, at the lender, the callee and the owner.
 
-    Lent on our own base; else a fifth of them, for the sake of time.
+    All of them on our own base with `lend`; otherwise a fifth of them, to save time.
     """
     if not request.node.name.split("[")[1].startswith("lend-farref"):
         batches = 20
@@ -506,7 +506,7 @@ def _size() -> int:
 
 
 def test_a_drop_only_appends(shared: System) -> None:
-    """Another thread has the endpoint's lock all the while: whoever drops waits for nothing."""
+    """Another thread holds the endpoint's lock all the while, and dropping does not wait for it."""
     endpoint = shared.endpoint
     refs = [RRef(number) for number in range(1000)]
     mine = {ref.id for ref in refs}

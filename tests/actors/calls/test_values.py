@@ -1,4 +1,4 @@
-"""Large values between real endpoints: shared memory, frozen values, deaths, and what is left."""
+"""Large values between real endpoints: shared memory, frozen values, deaths, leftovers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def total_kept() -> int:
 
 
 def asked_of(name: str) -> int:
-    """How many wait here for the object of that id."""
+    """The number of requests that wait here for the object of that id."""
     return sum(row.tasks for row in farref.references() if row.rref == name)
 
 
@@ -91,7 +91,10 @@ def let_go() -> None:
 
 
 def look(pid: int | None = None) -> tuple[int, int]:
-    """How many segments a process has open, and how many mapped; this one keeps none any more."""
+    """The numbers of segments that a process has open and mapped.
+
+    Without *pid* this process empties its recycler first.
+    """
     if pid is None:
         shared.recycler.empty()
     folder = Path("/proc") / str(pid or "self")
@@ -99,7 +102,7 @@ def look(pid: int | None = None) -> tuple[int, int]:
     for each in (folder / "fd").iterdir():
         try:
             links.append(os.readlink(each))
-        except FileNotFoundError:  # that of listing them
+        except FileNotFoundError:  # the descriptor of the listing itself
             continue
     maps = (folder / "maps").read_text().splitlines()
     return (
@@ -145,7 +148,7 @@ def test_what_is_changed_is_never_stale(system: System) -> None:
 def test_a_frozen_value_cannot_be_changed(system: System) -> None:
     array = sevens()
     mine, there = RRef(array, frozen=True), farref.remote("B", sevens, frozen=True)
-    array[:] = 1  # the program's own still
+    array[:] = 1  # the program's own array is still writable
     for value in (mine.local_value(), mine.to_here(), there.to_here(), there.to_here()):
         assert total(value) == 7 * SIZE
         with pytest.raises(ValueError, match=READ_ONLY):
@@ -176,7 +179,7 @@ def test_any_result_may_be_frozen(system: System, how: str) -> None:
 
 
 def test_an_alias_says_nothing_of_the_object(system: System) -> None:
-    """What it stands for is frozen, or not, as it was made."""
+    """The object behind an alias is frozen, or not, by its own creation."""
 
     def frozen_there() -> RRef[Any]:
         return RRef(sevens(), frozen=True)
@@ -204,11 +207,11 @@ def test_references_in_a_frozen_value(system: System) -> None:
     again = [outer.to_here() for _ in range(3)]
     assert {each["inner"] for each in again} == {value["inner"]}
     del value, outer
-    assert total_of(again[0]["inner"]) == 7 * SIZE  # it keeps what is in it
+    assert total_of(again[0]["inner"]) == 7 * SIZE  # it keeps its content alive
 
 
 def test_a_list_is_made_anew_each_time(system: System) -> None:
-    """So what one does to it no other sees, its owner neither."""
+    """So no other reader sees a change that one reader makes, and neither does the owner."""
     ref = RRef([1, sevens()], frozen=True)
     ref.local_value().append(2)
     ref.rpc_sync().append(3)
@@ -253,7 +256,7 @@ def test_get_and_wait(system: System) -> None:
 
 
 def has(ref: RRef[Any]) -> bool:
-    """Whether a fetch by this handle will ask nobody."""
+    """Whether a fetch by this handle needs no message."""
     return ref._frozen is not None
 
 
@@ -273,7 +276,7 @@ def test_a_wait_brings_where_a_frozen_value_is(system: System) -> None:
 
 
 def test_what_a_wait_does_not_bring(system: System) -> None:
-    """What is heavy without shared memory, what would be counted, what others stand for."""
+    """Large values without shared memory, values with references, and values behind aliases."""
     refs = {
         "heavy": farref.remote("B", lambda: list(range(10_000)), frozen=True),
         "with a reference": farref.remote("B", lambda: [RRef([1])], frozen=True),
@@ -293,7 +296,7 @@ def test_what_a_wait_does_not_bring(system: System) -> None:
 
 
 def test_a_wait_keeps_a_bounded_number(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the others it lets go at once: each has a descriptor."""
+    """It lets go of the others at once, as each has a file descriptor."""
     monkeypatch.setattr(api, "MOST_KEPT", 2)
     refs = [farref.remote("B", sevens, frozen=True) for _ in range(4)]
     assert farref.wait(refs, 4) == (refs, [])
@@ -303,7 +306,7 @@ def test_a_wait_keeps_a_bounded_number(system: System, monkeypatch: pytest.Monke
 
 
 def test_a_wait_copies_nothing(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no mapping to be had, a fetch will copy, and a wait leaves it at that."""
+    """If no mapping is possible, a fetch will copy, but a wait does not."""
 
     def none_left(*_: Any, **__: Any) -> memoryview:
         raise MemoryError
@@ -318,7 +321,7 @@ def test_a_wait_copies_nothing(system: System, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
-    """While it waits for others a fetch may have brought what it does not."""
+    """While the wait goes on, a fetch may have brought a value that the wait does not bring."""
     heavy = farref.remote("B", lambda: list(range(10_000)), frozen=True)
     future = heavy._front.calls.fetch(heavy.id, None, (), copy=False)
     future.asker = weakref.ref(heavy)
@@ -330,7 +333,7 @@ def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
 
 
 def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: System) -> None:
-    """Whatever is sent then acknowledges all of it, and the sender may write to it again."""
+    """A message sent then acknowledges the whole packet, and its sender may reuse the memory."""
     endpoint, opened = own_system.endpoint, list[bool]()
     own_system.worker("B")
     farref.rpc_sync("B", sevens)
@@ -348,14 +351,14 @@ def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: S
 
 
 def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> None:
-    """Whoever passes it on is near, but whoever asked may be far."""
+    """The endpoint that passes it on is near, but the asker may be far."""
 
     def later() -> RRef[Any]:
         hold(gate)
         return farref.remote("C", sevens, frozen=True)
 
     ref = farref.remote("B", later)
-    early = ref.remote().sum()  # so B passes on what comes after it, until C has this one
+    early = ref.remote().sum()  # so B relays the next requests until C has received this one
     future = ref._front.calls.fetch(ref.id, None, (), copy=False)
     future.asker = weakref.ref(ref)
     future.on_answer(keep=True)
@@ -366,7 +369,7 @@ def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> 
 
 
 def far() -> None:
-    """From now on nobody is near to this endpoint."""
+    """From now on no endpoint is near to this one."""
     registry: Any = frame().core.front.registry
     registry.near = lambda worker: False
 
@@ -406,7 +409,7 @@ def test_a_cancelled_call_leaves_nothing(system: System) -> None:
 
 @pytest.fixture
 def processes() -> Iterator[System]:
-    # No silence is too long: some are stopped on purpose, and the machine may be slow.
+    # The silence must be long: tests stop some processes, and the machine may be slow.
     with System("farrefBase", timeout=PATIENCE, orphan_grace=0.2, silence=None) as system:
         for name in "BCD":
             system.worker(name)
@@ -454,7 +457,7 @@ def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     assert until(processes, lambda: farref.rpc_sync("B", asked_of, (name,)) == 1)
     stop(c)
     gate.touch()
-    assert until(processes, lambda: look(b)[0] == 1)  # it is written, and nobody has taken it
+    assert until(processes, lambda: look(b)[0] == 1)  # it is written, and C has not taken it
     time.sleep(0.2)
     kill(b)
     os.kill(c, signal.SIGCONT)
@@ -472,7 +475,7 @@ def test_those_who_fetched_keep_what_the_dead_owned(processes: System) -> None:
     assert farref.rpc_sync("C", total_kept) == 7 * SIZE
     assert until(processes, lambda: "B" not in {info.name for info in processes.workers()})
     with pytest.raises(OwnerDiedError):
-        ref.to_here()  # as with any value, though this handle has seen it
+        ref.to_here()  # as with any value, although this handle has fetched it
     del mine, ref
     farref.rpc_sync("C", let_go)
     assert_freed(processes, "C", "D")
@@ -480,7 +483,7 @@ def test_those_who_fetched_keep_what_the_dead_owned(processes: System) -> None:
 
 @pytest.mark.processes
 def test_readers_are_killed(processes: System) -> None:
-    """One that has it mapped, and one to whom it was on the way."""
+    """One reader has the value mapped; to the other it is on its way."""
     ref = farref.remote("B", sevens, frozen=True)
     farref.rpc_sync("C", keep_value, (ref,))
     c, d = pid_of("C"), pid_of("D")
@@ -500,7 +503,7 @@ def test_readers_are_killed(processes: System) -> None:
 @pytest.mark.processes
 @pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
 def test_everybody_is_killed(base: str) -> None:
-    """The program, too; no process of the system is left that could have a segment open."""
+    """The program too. No process of the system remains that could have a segment open."""
     code = f"""
         import os, sys, time
         import farref
@@ -549,7 +552,7 @@ def test_packets_are_lost_and_come_twice() -> None:
 
 @pytest.mark.processes
 def test_a_relayed_request(processes: System) -> None:
-    """B stands for what C owns, and passes on what came in shared memory."""
+    """B has an alias of C's object, and relays values in shared memory."""
 
     def later(gate: float) -> RRef[Any]:
         time.sleep(gate)
@@ -575,9 +578,9 @@ def test_a_thousand_fetches_leave_no_descriptor(processes: System) -> None:
         frozen._frozen = None
         values += [frozen.to_here(), plain.to_here()]
     assert look() == (0, 1000)
-    assert len(os.listdir("/proc/self/fd")) <= here + 2  # being closed, or a connection's
+    assert len(os.listdir("/proc/self/fd")) <= here + 2  # some close, some are connections
     values.clear()
-    # What was acknowledged is kept, but not all of it; the last one may not have been yet.
+    # Acknowledged segments are kept up to a limit. The last one may not be acknowledged yet.
     assert look(pid_of("B"))[1] <= recycling.MOST + 2
     farref.rpc_sync("B", look)
     assert until(
@@ -603,7 +606,7 @@ def test_threads_of_several_processes(processes: System) -> None:
 
 
 class Taker(RefActor):
-    """Keeps the array that it is sent."""
+    """Keeps the array that it receives."""
 
     def receiveMsg_dict(self, message: Any, sender: ActorAddress) -> None:
         self.send(sender, {"total": total(message["array"]), "back": message["array"]})
@@ -618,7 +621,7 @@ def test_messages_of_actors(own_system: System) -> None:
 
 @pytest.mark.processes
 def test_a_tiny_dev_shm_is_enough() -> None:
-    """Segments are no files there, so containers with 64 kB of it have them as well."""
+    """Segments are no files in /dev/shm, so containers with only 64 kB of it have them too."""
     code = """
         import os, farref
         from tests.actors.calls.test_values import *

@@ -63,7 +63,7 @@ def test_it_names_the_await_form(system: System, form: str) -> None:
 
 
 async def block_late(form: str, ref: RRef[Any]) -> bool:
-    """Whether a blocking call is refused where a wait for it would be over at once."""
+    """Whether a blocking call is refused even where its wait would end at once."""
     calls = current.frame().core.front.calls
     calls._request = _answered_at_once
     try:
@@ -97,7 +97,7 @@ async def _awaited_then_asked() -> Any:
 
 
 class Selfish:
-    """An object whose methods call it again."""
+    """An object with methods that call it again."""
 
     def __init__(self) -> None:
         self.me: RRef[Selfish] | None = None

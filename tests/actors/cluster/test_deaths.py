@@ -1,4 +1,4 @@
-"""Real deaths, by kill -9: every wait ends (G6), and what the dead held is freed (G5)."""
+"""Real deaths, by kill -9: every wait ends (G6), and the dead endpoint's references end (G5)."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _pass_on(name: str, ref: RRef[Box]) -> None:
 
 
 def test_messages_to_the_dead_settle_their_references(process_system: System) -> None:
-    """Sent before the death is known: nobody will ever unpickle them."""
+    """They are sent before the death is known, and will never be unpickled."""
     info = process_system.worker("B")
     box = Box()
     watch = weakref.ref(box)
@@ -157,7 +157,7 @@ class Parent(RefActor):
         self.ref: Any = None
 
     def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
-        """References go to a child that has only just been created."""
+        """Send references to a child that has only just been created."""
         self.child = self.createActor(Child)
         self.ref = message[0]
         self.send(self.child, (message[0], RRef(["the parent's"]), sender))

@@ -1,4 +1,4 @@
-"""Many workers, each of which takes descriptors: a limit is raised, or the error names it."""
+"""Many workers, each with descriptors of its own: a limit is raised, or the error names it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MANY = """
         else:
             print(sum(farref.rpc_sync(f"W{number}", pow, (1, 2)) for number in range(workers)))
 """
-"""Has so many workers at these limits, 0 for the hard one that there is, and calls each."""
+"""Starts that many workers under these limits (0 keeps the hard limit), and calls each."""
 
 
 def test_the_soft_limit_is_raised(tmp_path: Path) -> None:
@@ -61,11 +61,11 @@ def test_a_worker_keeps_nothing_of_those_before_it(process_system: System) -> No
     for name in names:
         process_system.worker(name)
     open_there = [farref.rpc_sync(name, descriptors) for name in names]
-    assert max(open_there) - min(open_there) < len(names)  # each would keep two of each before it
+    assert max(open_there) - min(open_there) < len(names)  # else each keeps two per earlier one
 
 
 class Opening(RefActor):
-    """Opens files under the first free numbers, and has a child look whether it has them, too."""
+    """Opens files under the first free numbers; its child checks that it has them too."""
 
     def receiveMsg_int(self, many: int, sender: ActorAddress) -> None:
         self.files = [os.open(os.devnull, os.O_RDONLY) for _ in range(many)]
@@ -83,7 +83,7 @@ class Looking(RefActor):
 
 
 def test_a_child_closes_nothing_that_its_parent_opened(process_system: System) -> None:
-    for number in range(10):  # the pipes to them are closed in the next one
+    for number in range(10):  # the next one closes the pipes to these
         process_system.worker(f"W{number}")
     opening = process_system.create(Opening)
     assert process_system.ask(opening, 20) == []

@@ -1,4 +1,4 @@
-"""All processes of a system are killed at once: whoever comes next removes what they left."""
+"""All processes of a system are killed at once: the next program removes their remains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 BASES = ["farrefBase", "multiprocTCPBase"]
 PERMANENT = {"lock", "key"}
-"""What stays in the folder for the next system."""
+"""The files that stay in the folder for the next system."""
 PROGRAM = """
     import sys
     import time
@@ -44,7 +44,7 @@ PROGRAM = """
 
 @pytest.fixture
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of running systems, another one than the user's."""
+    """A folder of running systems that is not the user's."""
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as after:
         runtime = f"/tmp/t{os.getpid()}"  # pytest's own is too long for a socket's name
         os.symlink(tmp_path_factory.mktemp("run"), runtime)
@@ -58,7 +58,7 @@ def left(folder: Path) -> set[str]:
 
 
 def kill_all(tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start a program with a system, and kill every process of it; none sees another die."""
+    """Start a program with a system, and kill all its processes at once; none sees another die."""
     mark = uuid.uuid4().hex
     monkeypatch.setenv("FAMILY", mark)
     with started(tmp_path, PROGRAM, base) as program:
@@ -89,7 +89,7 @@ def test_the_next_command_sweeps(
         assert "no system named 'killed' runs; of yours there are: living" in done.stderr
         assert left(folder) == before | {f".new-{os.getpid()}-draft"}
         (folder / f".new-{os.getpid()}-draft").unlink()
-        assert farref.rpc_sync("B", pow, (2, 2)) == 4  # nothing of the living was touched
+        assert farref.rpc_sync("B", pow, (2, 2)) == 4  # the living system is untouched
         with System.attach("living"):
             assert farref.rpc_sync("B", pow, (2, 3)) == 8
     eventually(lambda: not left(folder))
@@ -108,7 +108,7 @@ def test_the_next_start_sweeps_on_either_base(
 
 
 def test_one_sweeps_at_a_time(folder: Path) -> None:
-    """Else one could see that an entry is of the dead, and remove that of a new system instead."""
+    """Otherwise one program could read a dead entry, and then remove a new system's entry."""
     stale = folder / "stale.json"
     stale.write_text('{"pid": 4194305, "started": 0.0, "base": "farrefBase"}')
     sweeper = threading.Thread(target=directory.sweep)

@@ -1,4 +1,4 @@
-"""Each door of a system's processes is served: whoever knocks is answered, or hung up on."""
+"""Each listening port of a system is served: a connection gets an answer, or is closed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def earlier() -> set[tuple[Any, Any]]:
-    """The connections of this process before the system starts: a library of an earlier test's."""
+    """This process's connections before the system starts: an earlier test may leave some."""
     return connections(psutil.Process())
 
 
@@ -35,7 +35,7 @@ def system(earlier: set[tuple[Any, Any]]) -> Iterator[System]:
 
 
 def ports(process: psutil.Process, earlier: set[tuple[Any, Any]]) -> list[tuple[str, int]]:
-    """The TCP addresses at which *process* listens, and did not *earlier*."""
+    """The TCP addresses at which *process* listens, without *earlier*."""
     return [
         (here.ip, here.port) for here, there in connections(process, "tcp") - earlier if not there
     ]
@@ -47,17 +47,17 @@ def is_listening(descriptor: int) -> bool:
 
 
 def test_every_port_is_served(system: System, earlier: set[tuple[Any, Any]]) -> None:
-    """By the process that listens there, and each process listens at one port alone."""
+    """Each process serves its own port, and listens at one port only."""
     here = psutil.Process()
     found = {p.pid: ports(p, earlier) for p in (here, *processes.members(system._session))}
     assert len(found[here.pid]) == 1
     assert max(map(len, found.values())) == 1
-    assert sum(map(len, found.values())) >= 4  # the program, the admin, the registrar, the worker
+    assert sum(map(len, found.values())) >= 4  # the program, admin, registrar and worker
     for place in (place for places in found.values() for place in places):
         with socket.create_connection(place, PATIENCE) as stranger:
             stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
             with contextlib.suppress(ConnectionResetError):
-                assert stranger.recv(100) == b""  # hung up on, at once
+                assert stranger.recv(100) == b""  # closed, at once
 
 
 def test_the_program_has_one_socket_for_its_host(system: System) -> None:

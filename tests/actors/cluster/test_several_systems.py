@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).parents[3]
-"""Where the other programs find these tests."""
+"""The folder in which other programs find these tests."""
 
 
 @pytest.mark.parametrize("base", BASES)

@@ -1,4 +1,4 @@
-"""Who lends, borrows, or lends on is killed: the others keep what they hold, and nothing leaks."""
+"""A lender or borrower is killed: the others keep their references, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 GRACE = 0.8
-"""Seconds. Longer than elsewhere: here orphans must have announced themselves before it ends,
-on a loaded machine too."""
+"""Seconds. Longer than in other tests: here orphans must announce themselves before it ends, even
+on a loaded machine."""
 
 
 @pytest.fixture(params=DISCIPLINES)
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
-    """A system of the test's own, in which nothing is left at its end."""
+    """A system of the test's own; at its end nothing may be left in it."""
     with System(sharing=request.param, timeout=20, orphan_grace=GRACE) as system:
         for name in "BCD":
             system.worker(name)
@@ -41,7 +41,7 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 
 def kill(system: System, name: str) -> None:
-    """Kill the worker, and let the grace pass everywhere."""
+    """Kill the worker, and wait until the grace is over everywhere."""
     os.kill(farref.rpc_sync(name, os.getpid), signal.SIGKILL)
     assert until(system, lambda: name not in {info.name for info in system.workers()})
     time.sleep(2 * GRACE)
@@ -63,7 +63,7 @@ def is_kept(name: str) -> bool:
 
 
 def test_the_middle_borrower_dies_before_it_merged(system: System, gate: Path) -> None:
-    """The note's corner case: the owner never heard of C through B, and C goes on."""
+    """The note's corner case: the owner never heard of C from B, and C goes on."""
     ref = RRef([1])
     call = farref.rpc_async("B", lend_and_wait, ("C", keep, ref, gate))
     assert until(system, lambda: is_kept("C"))
@@ -77,7 +77,7 @@ def test_the_middle_borrower_dies_before_it_merged(system: System, gate: Path) -
 
 
 def test_the_lender_dies_while_the_callee_runs(system: System, gate: Path) -> None:
-    """B made the object on D, lent it to C, and is killed: C's call runs on, and keeps it."""
+    """B made the object on D, lent it to C, and is killed. C's call runs on and keeps it."""
     call = farref.rpc_async("B", _make_and_lend, (gate,))
     assert until(system, lambda: is_kept("C"))
     kill(system, "B")
@@ -94,7 +94,7 @@ def _make_and_lend(gate: Path) -> None:
 
 
 def test_the_callee_replies_to_a_lender_that_died(system: System, gate: Path) -> None:
-    """C kept nothing, and what it borrowed goes, though its lender cannot be told."""
+    """C kept nothing. Its borrowed reference goes, although its lender cannot be told."""
     call = farref.rpc_async("B", _make_and_lend_for_a_look, (gate,))
     assert until(system, lambda: farref.rpc_sync("C", _looks) == 1)
     kill(system, "B")
@@ -173,10 +173,10 @@ def test_the_owner_dies_while_its_object_is_lent(system: System, gate: Path) -> 
     kill(system, "D")
     gate.touch()
     if system.endpoint.core.settings.sharing == "fork":
-        with pytest.raises(OwnerDiedError):  # what is lost cannot be forked
+        with pytest.raises(OwnerDiedError):  # a lost reference cannot be forked
             call.result()
     else:
-        assert call.result() == ref  # it only comes back
+        assert call.result() == ref  # it only comes back to its sender
     with pytest.raises(OwnerDiedError):
         farref.rpc_sync("B", same, (ref,))
     with pytest.raises(OwnerDiedError):

@@ -1,4 +1,4 @@
-"""Who is silent is given up for dead, and told so if it comes back. By SIGSTOP, for real."""
+"""A silent endpoint counts as dead, and hears so if it comes back. With real SIGSTOPs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 SILENCE = 0.5
-"""Seconds; the default would make every test take five."""
+"""Seconds; with the default every test would take five."""
 
 
 @pytest.fixture(params=PROCESSES)
@@ -40,7 +40,7 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 
 def stop(name: str) -> int:
-    """Stop the worker; its process's number."""
+    """Stop the worker; returns its pid."""
     pid: int = farref.rpc_sync(name, os.getpid)
     stop_process(pid)
     return pid
@@ -68,7 +68,7 @@ def test_a_stopped_worker_is_given_up_and_what_it_held_is_freed(system: System) 
         with pytest.raises(OwnerDiedError):
             theirs.to_here()
         assert until(system, lambda: watch() is None)
-        system.worker("B")  # the name is free for another life
+        system.worker("B")  # the name may be used again
         assert farref.rpc_sync("B", kept_here) == 0
         del theirs
         gc.collect()
@@ -119,7 +119,7 @@ def alive(pid: int) -> bool:
 
 
 def test_who_comes_back_resurrects_nothing(system: System, tmp_path: Path) -> None:
-    """What it still sends is believed by nobody."""
+    """All endpoints ignore its later messages."""
     box = Box()
     watch = weakref.ref(box)
     farref.rpc_sync("B", keep, (RRef(box),))
@@ -150,7 +150,7 @@ def start_to_send(listener: RRef[list[str]]) -> None:
 
 
 def test_one_that_only_computes_is_not_given_up(system: System) -> None:
-    """One call into C that lets no other thread run, for several times the silence."""
+    """One call into C lets no other thread run, for several times the silence."""
     pid = farref.rpc_sync("B", os.getpid)
     assert farref.rpc_sync("B", hog, (4 * SILENCE,)) >= 4 * SILENCE
     assert farref.rpc_sync("B", os.getpid) == pid

@@ -1,8 +1,8 @@
-"""Raising what a signal handler raises, at every place where Python would run it.
+"""Raising the exception of a signal handler at every place where Python could run the handler.
 
-Python looks whether a signal came when a function begins, after a call, and when a loop goes back.
-So at each of these places in turn, counted over one run of the code, the signal is sent, and the
-code is run again for the next one, until it ends before its turn comes.
+Python checks for signals when a function begins, after a call, and when a loop goes back. So these
+places are counted over one run of the code. The code then runs once for each place, and the signal
+is sent there, until the code ends before its place comes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from types import CodeType, FrameType
 from typing import Any
 
 LOOKS = ("RESUME", "CALL", "JUMP_BACKWARD")
-"""How the instructions begin after which Python looks."""
+"""The beginnings of the names of instructions after which Python checks for signals."""
 
 
 class Interrupt(BaseException):
-    """What the handler raises."""
+    """The exception that the handler raises."""
 
 
 def _interrupt(*_: object) -> None:
@@ -30,7 +30,7 @@ def _interrupt(*_: object) -> None:
 def _places(code: CodeType) -> dict[int, int]:
     """The instruction after each place in *code*, and the one before it.
 
-    An exception is caught the same way at both.
+    Only places where both have the same exception handlers.
     """
     table = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # has it
 
@@ -48,7 +48,7 @@ class Interrupting:
     """Runs code, and interrupts it at the place with a given number."""
 
     def __init__(self, *files: str) -> None:
-        """Only places in the code of *files*, ends of their paths, count."""
+        """Count only places in the code of *files*, given by the ends of their paths."""
         self._files = files
         self._places: dict[CodeType, dict[int, int]] = {}
         self._left = 0
@@ -56,7 +56,7 @@ class Interrupting:
     def at_every_place(self, code: Callable[[], object], step: int = 1) -> Iterator[int]:
         """Run *code* again and again; yields the number of each place once it was interrupted.
 
-        With *step* only one place of so many is tried.
+        Only every *step*-th place is tried.
         """
         number = 0
         while self._run(code, number):
@@ -66,7 +66,7 @@ class Interrupting:
     def _run(self, code: Callable[[], object], number: int) -> bool:
         self._left = number
         before = signal.signal(signal.SIGINT, _interrupt)
-        # Python 3.12 looks when the trace is set whether any frame wants its instructions.
+        # When the trace is set, Python 3.12 checks whether any frame wants its instructions.
         sys._getframe().f_trace_opcodes = True
         try:
             sys.settrace(self._begin)
@@ -98,7 +98,7 @@ class Interrupting:
                 last = frame.f_lasti
             return look
 
-        # In this order: Python 3.13 looks whether there is a trace when its instructions are asked.
+        # In this order: Python 3.13 checks for a trace when instructions are asked for.
         frame.f_trace = look
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
         return look

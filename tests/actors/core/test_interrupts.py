@@ -1,8 +1,9 @@
-"""Whatever moment a signal handler raises at, no count is left that no handle has.
+"""A signal handler may raise at any moment: each count that remains has a handle.
 
-Python runs signal handlers in the main thread, between any two steps of it. A step that is ended
-half way would leave a reference counted that nobody can let go of: its object would live for ever.
-So a call of the main thread holds signal handlers up, which takes system calls: they are counted.
+Python runs signal handlers in the main thread, between any two of its steps. A step that is ended
+half way would leave a reference counted without a handle to drop, and its object would live for
+ever. So a call in the main thread holds signal handlers up. That takes system calls, so these are
+counted too.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def pair() -> list[RRef[Any]]:
 
 
 class Echo(RefActor):
-    """Sends back what it is asked."""
+    """Sends each message back."""
 
     def receiveMessage(self, message: Any, sender: Any) -> None:
         if isinstance(sender, ReplyAddress):
@@ -127,7 +128,7 @@ WAYS: dict[Callable[[], None], int] = {
     ask: 7,
     stand_for: 17,
 }
-"""What is done, and of how many places one is tried: where others answer, that takes its time."""
+"""The operations. One of so many places is tried: where others answer, each try takes time."""
 system: System
 
 
@@ -142,7 +143,7 @@ def alone() -> Iterator[System]:
 
 
 def uncounted(system: System) -> str:
-    """What the program's endpoint counts and no handle has; empty if there is nothing."""
+    """The references that the program's endpoint counts without handles; empty if there is none."""
     endpoint, context = system.endpoint, system.endpoint.core.context
     with endpoint.core.lock:
         entries: list[Any] = [*context.owners.values(), *context.users.values()]
@@ -162,7 +163,7 @@ def uncounted(system: System) -> str:
 def test_no_interrupt_loses_a_count(
     alone: System, way: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # pytest's own keeps what is raised in a finalizer, and with its frame the handle itself.
+    # pytest's own hook keeps exceptions of finalizers, and with their frames the handles.
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     places = 0
     for place in Interrupting(*FILES).at_every_place(way, WAYS[way]):
@@ -173,7 +174,7 @@ def test_no_interrupt_loses_a_count(
 
 
 def test_a_question_that_nobody_waits_for_is_forgotten(alone: System) -> None:
-    """An interrupt may come when it has left, and before anybody waits for its answer."""
+    """An interrupt may come after it has left, and before anybody waits for its answer."""
     endpoint = alone.endpoint
     endpoint.calls.ask(endpoint.registry.find("echo"), "question", PATIENCE)
     assert endpoint.calls.in_flight == 0
@@ -255,7 +256,7 @@ def test_thousands_of_interrupts_leave_nothing() -> None:
 
 class Silent(RefActor):
     def receiveMsg_str(self, message: str, sender: object) -> None:
-        """It takes it."""
+        """Accept it."""
 
 
 def make(number: int) -> int:
@@ -263,7 +264,7 @@ def make(number: int) -> int:
 
 
 def handlers_set(work: Callable[[], object]) -> float:
-    """How often *work* sets a signal handler, for each one that the program has."""
+    """How often *work* sets signal handlers, for each handler that the program has."""
     count = 0
 
     def called(_frame: object, event: str, function: object) -> None:

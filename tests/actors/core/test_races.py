@@ -1,4 +1,4 @@
-"""Two threads at once: what each of these orders did before it was mended, made to happen."""
+"""Races of two threads: each order here once went wrong, and is now forced to happen."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def alone() -> Iterator[System]:
-    """A system in this process; its program's endpoint is what these tests look at."""
+    """A system in this process; these tests look at its program's endpoint."""
     with System("simpleSystemBase", timeout=20) as system:
         system.worker("B")
         yield system
 
 
 def future_of(system: System) -> Future[Any]:
-    """One that this program waits for, and nobody else knows of."""
+    """A future that only this program knows of."""
     endpoint = system.endpoint
     return Future(endpoint.core, endpoint.packer, endpoint.waits, "the test's", 20)
 
@@ -101,13 +101,13 @@ def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
 def test_a_cancel_that_comes_with_the_answer_is_not_lost(
     alone: System, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a deadline around the await is none: what comes after it may wait for ever (G6)."""
-    monkeypatch.setattr(alone._port, "call_in", lambda: False)  # it only waits to be woken
+    """Otherwise a deadline around the await does nothing, and later code may wait for ever (G6)."""
+    monkeypatch.setattr(alone._port, "call_in", lambda: False)  # the await only waits to be woken
     future: Future[Any] = future_of(alone)
     went_on: list[bool] = []
 
     async def waits() -> None:
-        with contextlib.suppress(ProtocolError):  # there is nothing in the answer
+        with contextlib.suppress(ProtocolError):  # the answer is empty
             await future
         went_on.append(True)
 
@@ -138,7 +138,7 @@ def test_a_callback_of_a_cancel_may_cancel_when_the_system_has_ended(alone: Syst
 def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
     alone: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or whoever asks the future meanwhile would release what is in it a second time."""
+    """Otherwise code that asks the future meanwhile would release the descriptors a second time."""
     future: Future[int] = future_of(alone)
     future.cancel()
     begin = future._begin
@@ -207,7 +207,7 @@ class Unanswerable:
 
 
 class Late(RefActor):
-    """Its handlers take longer than its system lives."""
+    """Has handlers that take longer than its system lives."""
 
     async def _nothing(self) -> None:
         pass
@@ -241,7 +241,7 @@ kept: list[Any] = []
 
 
 class Kept:
-    """Arrives as what this process kept under its number: events cannot be pickled."""
+    """Arrives as the object kept in this process under its number: events cannot be pickled."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -333,7 +333,7 @@ def test_a_program_is_in_its_system_while_it_enters_it_again(
 
 
 def mailbox_of(system: System, address: ActorAddress) -> Any:
-    """That of an actor of this very process."""
+    """The mailbox of an actor in this process."""
     return system._asys._systemBase.actorRegistry[str(address.addressDetails)].instance._mailbox
 
 
@@ -359,12 +359,12 @@ def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone:
 
 
 gone_on = threading.Event()
-"""The loop of B, in this very process, is held up until then."""
+"""Until this is set, the loop of B, in this process, is held up."""
 made: list[Any] = []
 
 
 class HoldsUp(RefActor):
-    """Holds up its own loop; what awaits there waits for that."""
+    """Holds up its own loop, and all coroutines that await there."""
 
     def receiveMsg_str(self, _message: str, _sender: Any) -> None:
         made.append("held up")
@@ -376,7 +376,7 @@ async def answer() -> int:
 
 
 def late() -> Any:
-    """The test sees what becomes of what is to be awaited."""
+    """Keeps the coroutine, so that the test sees its fate."""
     made.append(coroutine := answer())
     return coroutine
 
@@ -384,7 +384,7 @@ def late() -> Any:
 def test_what_was_to_be_awaited_when_the_loop_ended_is_closed(
     alone: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python complains of a coroutine that nobody started, in whatever the collector interrupts."""
+    """Python complains about a coroutine that was never started, wherever the collector runs."""
     monkeypatch.setattr(mailbox, "LAST_HANDLERS", 0.05)
     gone_on.clear()
     made.clear()

@@ -1,4 +1,4 @@
-"""A task that returns a reference: its result is that other object, for every use of it."""
+"""A task that returns a reference: its result is that other object, for every use."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SLOTS: dict[str, Any] = {}
-"""Where the tasks of this process find what they are to return."""
+"""The results that tasks of this process are to return, by name."""
 PICKLED: list[str] = []
-"""What the values of this process were asked for."""
+"""A record of each pickling of a value in this process."""
 
 
 @pytest.fixture(params=BASES)
@@ -37,7 +37,7 @@ def chain_system(request: pytest.FixtureRequest) -> Iterator[System]:
         yield system
 
 
-# ---- what tasks do
+# ---- functions of tasks
 
 
 def chain(workers: str, make: Any, *args: Any) -> Any:
@@ -48,7 +48,7 @@ def chain(workers: str, make: Any, *args: Any) -> Any:
 
 
 def aliases(workers: str, make: Any = make_box, *args: Any) -> RRef[Any]:
-    """A reference to an alias on the first of *workers*, and so on to the value on the last."""
+    """A reference to an alias on the first of *workers*, which leads to a value on the last."""
     return farref.remote(workers[0], chain, (workers[1:], make, *args))
 
 
@@ -65,7 +65,7 @@ def put(name: str, value: Any) -> None:
 
 
 async def take(name: str) -> Any:
-    """What `put` brought, once it did."""
+    """The value of `put`, once it is there."""
     end = time.monotonic() + PATIENCE
     while name not in SLOTS:
         assert time.monotonic() < end
@@ -74,7 +74,7 @@ async def take(name: str) -> Any:
 
 
 class Counted(Box):
-    """A value that tells its process when it is pickled."""
+    """A value that records in its process when it is pickled."""
 
     def __reduce__(self) -> Any:
         PICKLED.append("once")
@@ -91,7 +91,7 @@ def held_at(name: str) -> list[str]:
     return [row.rref for row in farref.rpc_sync(name, references)]
 
 
-# ---- the value is seen through every alias
+# ---- every alias shows the value
 
 
 def test_a_chain_has_the_value_of_its_end(chain_system: System) -> None:
@@ -120,7 +120,7 @@ async def fetch_async(ref: RRef[Any]) -> Any:
 
 @pytest.mark.parametrize("order", ["hgf", "hfg", "ghf", "gfh", "fhg", "fgh"])
 def test_the_three_facts_come_in_any_order(chain_system: System, order: str) -> None:
-    """h is an alias of g, g of f, f is canonical: whichever is known first."""
+    """h is an alias of g, g of f, and f is canonical; these become known in any order."""
     refs = {name: farref.remote(at, take, (name,)) for name, at in zip("hgf", "BCD", strict=True)}
     waiting = refs["h"].future()
     facts = {"h": ("B", refs["g"]), "g": ("C", refs["f"]), "f": ("D", "the value")}
@@ -218,7 +218,7 @@ class Asker(RefActor):
 def test_an_actor_awaits_aliases_that_it_was_sent(chain_system: System) -> None:
     actor = chain_system.create(Asker)
     refs = [aliases("BCD", make_box, number) for number in range(3)]
-    refs[0].to_here()  # this one goes under its name, the others as they are
+    refs[0].to_here()  # this one goes under its canonical name, the others do not
     chain_system.tell(actor, refs)
     assert chain_system.listen() == [0, 1, 2]
 
@@ -273,7 +273,7 @@ def all_came(folder: Path) -> bool:
 
 
 def sent(folder: Path, since: float = 0.0) -> list[str]:
-    """The messages from then on, as far as they are written."""
+    """The messages sent from *since* on, as far as the files have them."""
     records = [record for steps in load(folder).steps.values() for record in steps]
     steps = sorted((record.fields for record in records), key=lambda step: step["time"])
     return [step["message"] for step in steps if step["kind"] == "send" and step["time"] >= since]

@@ -1,4 +1,4 @@
-"""G4 and G5: a value is freed when nobody holds it any more, and never before."""
+"""G4 and G5: a value is freed when no reference to it is left, and never before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from farref import System
 
 _kept: dict[str, list[Any]] = {}
-"""What functions of these tests keep, for each endpoint (several may share a process)."""
+"""Values that functions of these tests keep, for each endpoint (several may share a process)."""
 
 
 def kept() -> list[Any]:
@@ -151,7 +151,7 @@ def test_a_stored_exception_pins_nothing(system: System) -> None:
 
 
 def _fail_with(ref: RRef[Box]) -> None:
-    local = ref  # in the frame that the exception's traceback names
+    local = ref  # in the frame of the exception's traceback
     raise ValueError(f"failed with {local.id}")
 
 

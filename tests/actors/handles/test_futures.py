@@ -108,7 +108,7 @@ def test_cancel_takes_back_what_has_not_started(own_system: System, gate: Path) 
     assert future.cancelled()
     with pytest.raises(concurrent.futures.CancelledError):
         future.result()
-    # Until the cancel has arrived: what one peer is sent takes effect in the order sent.
+    # Until the cancel has arrived: messages to one peer take effect in the order of sending.
     assert until(own_system, lambda: not own_system.endpoint.delivery.load(one.id, "mail")[0])
     gate.touch()
     busy.result()
@@ -122,7 +122,7 @@ def _append(where: RRef[list[int]], what: int) -> None:
 
 
 def test_cancel_takes_back_what_has_not_left(system: System, gate: Path) -> None:
-    """Behind a direct fetch a call is held back where it was made."""
+    """A call behind a direct fetch is held back at its maker."""
     made = farref.remote("B", hold, args=(gate, [1]))
     fetched = made._fetch(None, (), direct=True)
     assert made.rpc_async().append(2).cancel()
@@ -171,7 +171,7 @@ def test_cancel_wakes_the_threads_that_wait(system: System, gate: Path) -> None:
 def test_a_dropped_future_gives_back_its_references(system: System) -> None:
     future = farref.rpc_async("B", _own_one)
     assert until(system, future.done)
-    del future  # the fixture looks at every table
+    del future  # the fixture checks every table
 
 
 def _own_one() -> RRef[list[int]]:

@@ -1,4 +1,4 @@
-"""`RRef`: identity, owner, equality, and what it says of itself."""
+"""`RRef`: identity, owner, equality, and its own texts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_local_value_is_the_owners_alone(system: System) -> None:
     assert not ref.is_owner()
     with pytest.raises(ValueError, match=r"owned by B.*to_here"):
         ref.local_value()
-    farref.wait([ref])  # functions run side by side: the next one could be there before the value
+    farref.wait([ref])  # functions run in parallel: the next could come before the value
     assert farref.rpc_sync("B", is_identical, (ref,))
 
 

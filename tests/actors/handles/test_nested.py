@@ -1,4 +1,4 @@
-"""Values that contain references, 1,000 levels of them: kept, handed on, released (G4 and G5)."""
+"""Values that contain references, 1,000 levels deep: kept, handed on, released (G4 and G5)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LEVELS = 1_000
 TOO_DEEP = 20_000
-"""Deeper than the pickler of any Python goes."""
+"""Deeper than any Python's pickler goes."""
 
 
 def nest(inside: Any, depth: int) -> Any:
@@ -36,7 +36,7 @@ def watched(content: Any = None) -> tuple[RRef[Box], weakref.ref[Box]]:
     return RRef(box), weakref.ref(box)
 
 
-# ---- one value, nested too deep: an error in every direction, and nothing stays behind
+# ---- one value, nested too deep: an error in every direction, and no reference stays behind
 
 
 def same(value: Any) -> Any:
@@ -95,7 +95,7 @@ def chain(ref: RRef[Any], levels: int) -> RRef[Any]:
 
 
 def walk(ref: RRef[Any], levels: int) -> Any:
-    """What is *levels* down, fetching the value of each level from its owner."""
+    """The value *levels* down; fetches each level's value from its owner."""
     for _ in range(levels):
         ref = ref.to_here().content
     return ref.to_here()
@@ -141,7 +141,7 @@ def test_a_chain_that_alternates_between_workers(system: System) -> None:
     assert watch() is not None
     fetches = 100  # all of them take Thespian's TCP base seven seconds
     next_down = walk(outer, fetches)
-    del outer  # the levels down to there are freed, the others live on
+    del outer  # the levels down to there are freed, the rest lives on
     idle(system, 0.05)
     assert watch() is not None
     assert isinstance(next_down, Box)
@@ -149,7 +149,7 @@ def test_a_chain_that_alternates_between_workers(system: System) -> None:
     assert until(system, lambda: watch() is None)
 
 
-# ---- which holder keeps what
+# ---- holders and the references that they keep
 
 
 def test_the_inner_object_by_two_paths(system: System) -> None:
@@ -216,7 +216,7 @@ def test_a_value_may_refer_to_one_created_by_its_own_method(system: System) -> N
 
 
 def test_what_a_value_contains_is_found(system: System) -> None:
-    """Also beside a future, which refers to the endpoint and so to every other reference."""
+    """Also beside a future, which refers to the endpoint and so to all other references."""
     inner, other, unrelated = RRef(1), farref.remote("B", make_box), RRef(2)
     future = farref.rpc_async("B", same, ([other],))
     future.result()
@@ -227,7 +227,7 @@ def test_what_a_value_contains_is_found(system: System) -> None:
     assert unrelated.to_here() == 2
 
 
-# ---- a value that refers to itself: counted, so not freed, but nothing crashes or hangs (G6)
+# ---- a value that refers to itself: counted, so never freed, but nothing crashes or hangs (G6)
 
 _given: dict[str, queue.Queue[Any]] = {}
 
@@ -311,6 +311,6 @@ def test_an_object_that_is_given_a_reference_to_itself(system: System) -> None:
     assert ref.rpc_sync().get() == [ref]
     fetched = ref.to_here()
     assert fetched.content == [ref]
-    ref.rpc_sync().put(None)  # or it would keep itself
+    ref.rpc_sync().put(None)  # otherwise it would keep itself alive
     del fetched
     gc.collect()

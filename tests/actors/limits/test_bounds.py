@@ -1,6 +1,6 @@
-"""Who floods somebody slower waits, in bytes and in descriptors: on real processes, measured.
+"""Senders that flood a slower receiver wait, by bytes and by descriptors: measured on processes.
 
-The limits are small here, as docs/limits.md says how: assigned before the actors are forked.
+The limits are small here, set in the way of docs/limits.md: assigned before the actors are forked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SIZES = pytest.mark.parametrize("size", [SMALL, LARGE])
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Small ones, for the system that is started next."""
+    """Small limits, for the system that is started next."""
     monkeypatch.setattr(room, "ROOM_BYTES", LIMIT // 2)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", LIMIT)
     monkeypatch.setattr(port, "MAX_INBOX_BYTES", LIMIT)
@@ -67,7 +67,7 @@ def descriptors(pid: int) -> int:
 
 
 def memory(pid: int) -> int:
-    """Bytes that a process has: its share of what is mapped, and segments that are only open."""
+    """Bytes of a process: its share of mapped memory, and segments that are only open."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     mapped = next(int(line.split()[1]) << 10 for line in rollup if line.startswith("Pss:"))
     segments = 0
@@ -81,7 +81,7 @@ def memory(pid: int) -> int:
 
 
 class Watch:
-    """The most that some processes have taken since it began."""
+    """The most memory and descriptors that some processes have taken since it began."""
 
     def __init__(self, *pids: int) -> None:
         self._before = {pid: (memory(pid), descriptors(pid)) for pid in pids}
@@ -100,7 +100,7 @@ class Watch:
 
 
 class Flood:
-    """Something done again and again in a thread, until it has to wait, and to the end."""
+    """One action, repeated in a thread until it has to wait, and then to the end."""
 
     def __init__(self, act: Callable[[int], Any], count: int) -> None:
         self._act = act
@@ -119,7 +119,7 @@ class Flood:
             self.error = error
 
     def stops(self, watch: Watch) -> None:
-        """It waits now."""
+        """Check that it waits now."""
         last, since = -1, time.monotonic()
         while time.monotonic() - since < 0.5:
             watch.look()
@@ -130,7 +130,7 @@ class Flood:
         assert self.error is None
 
     def ended(self) -> BaseException | None:
-        """What ended it, if not the last turn."""
+        """The error that ended it; None if it came to its end."""
         self.thread.join(PATIENCE)
         return self.error
 
@@ -141,7 +141,7 @@ class Flood:
 
 
 class Slow(RefActor):
-    """Handles a message once the gate is open, and notes in which order they came."""
+    """Handles messages once the gate is open, and records their order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class Slow(RefActor):
 
 
 class Object:
-    """The same for calls: `numbers` of what was asked for, in order."""
+    """The same for calls: `numbers` has the numbers of the calls, in order."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
@@ -263,7 +263,7 @@ def test_creations_that_wait_for_a_thread(system: System, gate: Path, size: int)
 def test_results_that_nobody_has_fetched(
     system: System, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    """They are the program's. But they have no descriptor each, and its next call waits."""
+    """They are the program's. But they keep no descriptors, and the program's next call waits."""
     monkeypatch.setattr(calls, "MAX_UNFETCHED_BYTES", FLOOD // 2)
     system.worker("B")
     count, futures = FLOOD // size, []
@@ -273,7 +273,7 @@ def test_results_that_nobody_has_fetched(
     def call(number: int) -> None:
         futures.append(farref.rpc_async("B", bytes, (size,)))
         if number % 20 == 19:
-            futures[-1].exception()  # which counts no longer
+            futures[-1].exception()  # it no longer counts
 
     flood = Flood(call, count)
     flood.stops(here)
@@ -287,7 +287,7 @@ def test_results_that_nobody_has_fetched(
 
 @pytest.mark.long
 def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
-    """Who runs functions waits before it makes more results than the caller has taken."""
+    """The callee waits before it makes more results than the caller has taken."""
     system.worker("B")
     pid = farref.rpc_sync("B", os.getpid)
     watch = Watch(pid)
@@ -300,7 +300,7 @@ def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
 
 
 class Sender(RefActor):
-    """Sends as much as it is told to whoever asks, from one handler, and then says so."""
+    """Sends the asker as many messages as it is told to, from one handler, and then says so."""
 
     def receiveMsg_tuple(self, message: tuple[int, int], sender: ActorAddress) -> None:
         count, size = message
@@ -332,7 +332,7 @@ def test_replies_pass_what_a_program_does_not_listen_for(system: System, size: i
 
 
 def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
-    """It may not wait, so it is told."""
+    """It may not wait, so it gets an error."""
     limits.setattr(calls, "MAX_UNSENT_BYTES", 2 * LIMIT)
     with System("farrefBase", timeout=PATIENCE) as system:
         actor = system.create(Sender)
@@ -346,7 +346,7 @@ def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
 
 
 def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, gate: Path) -> None:
-    """After the system's timeout; what it sends does not go ahead then."""
+    """It gets an error after the system's timeout, and its message does not go ahead."""
     with System("farrefBase", timeout=1.0) as system:
         system.worker("B", threads=1)
         futures = []
@@ -373,7 +373,7 @@ def flood_actor(actor: ActorAddress, gate: Path, count: int, size: int) -> int:
 
 @SIZES
 def test_two_that_flood_each_other_both_finish(system: System, gate: Path, size: int) -> None:
-    """Their functions send to each other's handlers; calls and answers pass meanwhile."""
+    """Their functions send to each other's handlers. Calls and answers get through meanwhile."""
     one, other = system.create(Slow), system.create(Slow)
     count = FLOOD // size // 2
     pids = [system.ask(each, "pid") for each in (one, other)]
@@ -394,7 +394,7 @@ def test_two_that_flood_each_other_both_finish(system: System, gate: Path, size:
 
 
 class Caller:
-    """A method that waits for a function elsewhere, which calls back to where the object is."""
+    """A method that waits for a remote function, which calls back to the worker of the object."""
 
     def call_back(self, gate: Path) -> int:
         hold(gate)
@@ -416,7 +416,7 @@ def flood_object(ref: RRef[Any], count: int) -> list[int]:
 
 
 def test_what_has_taken_the_room_may_wait_for_who_needs_it(system: System, gate: Path) -> None:
-    """A's calls on the object have filled B. They wait for a method, and that for a call of A's."""
+    """A's calls fill B. They wait for a method of the object, which waits for a call of A's."""
     system.worker("A")
     system.worker("B")
     ref = farref.remote("B", Caller)

@@ -1,7 +1,7 @@
-"""Every limit, reached with small numbers: a named error or back-pressure, and work goes on after.
+"""Every limit, reached with small numbers: a named error or a wait, and work goes on after it.
 
-See docs/limits.md. Actors of the in-process base live in this process, so that its limits can be
-set here; a limit of the base's own is given to the base.
+See docs/limits.md. Actors of the in-process base live in this process, so the tests can set its
+limits here. A limit of the base's own is given to the base.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def here() -> Iterator[System]:
 
 
 class Slow:
-    """An object whose methods take until a gate is open."""
+    """An object with methods that run until a gate is open."""
 
     def wait(self, gate: Path, number: int = 0) -> int:
         hold(gate)
@@ -112,7 +112,7 @@ class Alone:
 
 
 def test_a_refused_request_frees_no_object_that_it_never_had(tmp_path: Path) -> None:
-    """A cancelled one was taken for the one that ran: the next then ran beside it."""
+    """Once a cancelled request was taken for the running one, and the next ran beside that."""
     first, gate = tmp_path / "first", tmp_path / "gate"
     with System("simpleSystemBase", timeout=PATIENCE) as system:
         system.worker("B", threads=4)
@@ -177,7 +177,7 @@ def test_who_sends_to_a_peer_that_is_stopped(here: System, monkeypatch: pytest.M
 
 
 class Numbers(RefActor):
-    """Handles a message once the gate is open, and notes in which order they came."""
+    """Handles messages once the gate is open, and records their order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ def small_queues(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_messages_that_wait_for_a_handler(
     here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who sends more waits; control does not; then everything comes, in order."""
+    """Senders of more wait; control messages do not. Then all arrive, in order."""
     small_queues(monkeypatch)
     actor = here.create(Numbers)
     info = here.endpoint.registry.find(actor)
@@ -226,7 +226,7 @@ def test_messages_that_wait_for_a_handler(
 def test_bytes_that_wait_for_a_handler(
     here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same, counted in bytes. Calls pass them."""
+    """The same, counted in bytes. Calls overtake them."""
     monkeypatch.setattr(room, "ROOM_BYTES", 50_000)
     monkeypatch.setattr(port, "MAX_INBOX_BYTES", 100_000)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
@@ -302,7 +302,7 @@ def test_references_in_one_message(here: System, monkeypatch: pytest.MonkeyPatch
 
 
 def test_bytes_of_one_message(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the caller, and at the callee, whose result it is."""
+    """At the caller, and at the callee, which returns the result."""
     monkeypatch.setattr(bases, "largest", lambda _: 10_000)
     ref = RRef([1])
     assert farref.rpc_sync("B", len, (b"x" * 5000,)) == 5000
@@ -340,7 +340,7 @@ def test_pieces_are_the_packet() -> None:
 
 
 def test_no_message_takes_more_than_was_said() -> None:
-    """Whatever the names are that are in it: our own, which are long, and not of ASCII."""
+    """For all names in it: even long ones of our own that are not ASCII."""
     owners = [WorkerId("Ж" * 100 + str(number), 1 << 63) for number in range(200)]
     address = ActorAddress("10.0.0.1:12345")
     peers = tuple(WorkerInfo(owner, address) for owner in owners)
@@ -377,7 +377,7 @@ def test_a_plain_message_that_is_too_large_on_our_base() -> None:
 
 
 class Oversized(Actor):
-    """Sends too much to another actor, and tells what came of it."""
+    """Sends too much to another actor, and reports the outcome."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         match message:

@@ -1,4 +1,4 @@
-"""`references()` tells of aliases: at their owners, at their targets, and where they are used."""
+"""`references()` shows aliases: at their owners, at their targets, and at their users."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows_at(name: str) -> dict[str, ReferenceInfo]:
 
 
 def here(ref: RRef[Any]) -> ReferenceInfo | None:
-    """The row of the very id of *ref* at the program."""
+    """The program's row with the id of *ref* itself."""
     return next((row for row in farref.references() if row.rref == str(ref.id)), None)
 
 
@@ -103,7 +103,7 @@ def test_the_reverse_map_of_a_tree(system: System) -> None:
         row = table[str(name.id)]
         assert (row.state, row.canonical) == ("alias", str(root.id))
     assert at_b[str(root.id)].canonical == str(root.id)
-    assert at_c[str(root.id)].names == {str(one.id): 1}  # what leaf stands for
+    assert at_c[str(root.id)].names == {str(one.id): 1}  # the target of leaf
     assert farref.get([one, other, leaf]) == ["root"] * 3
 
 

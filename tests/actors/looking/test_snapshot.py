@@ -1,4 +1,4 @@
-"""A whole system looked at: every endpoint's rows, why each object is alive, what leaks."""
+"""A look at a whole system: every endpoint's rows, each object's reasons to live, the leaks."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from farref import ReferenceInfo, WorkerInfo
 
 KEPT: dict[str, Any] = {}
-"""What workers keep: a module's variable, made before they were forked."""
+"""Objects that workers keep, in a module's variable made before they were forked."""
 
 
 @pytest.fixture(autouse=True, scope="module")
 def patient_searches() -> Iterator[None]:
-    """On a busy machine it takes its time to search the heap of all the tests."""
+    """Give searches more time: on a busy machine the heap of all the tests takes long."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retaining, "SECONDS", PATIENCE)  # actors inherit it, being forked from here
+        patch.setattr(retaining, "SECONDS", PATIENCE)  # actors inherit it by the fork
         yield
 
 
 @pytest.fixture
 def forking() -> Iterator[System]:
-    """B, C and D, who share by forking: what a message does not bring stays open to see."""
+    """B, C and D, which fork references: those in undelivered messages stay visible."""
     with System(sharing="fork", timeout=20, orphan_grace=GRACE, silence=None, sites=True) as system:
         for name in "BCD":
             system.worker(name)
@@ -157,7 +157,7 @@ def test_an_object_that_only_an_alias_keeps(gate: Path, system: System) -> None:
     assert alias.to_here() == "value"
 
 
-# ---- what is on its way, and what is stuck
+# ---- references on their way, and stuck ones
 
 
 def pass_on(refs: list[RRef[Any]], to: str) -> None:
@@ -197,7 +197,7 @@ class Sent:
 
 
 class Taker(RefActor):
-    """Keeps what it is sent."""
+    """Keeps each message."""
 
     kept: Any = None
 
@@ -260,7 +260,7 @@ def test_a_cycle_across_processes(forking: System) -> None:
         found = {each.rref: each.marks for each in forking.references(leak_age=0)}
         return {rref for rref, marks in found.items() if marks == ("cycle", "leak")} == names
 
-    assert not unreachable()  # D's object leads there, and it is held here
+    assert not unreachable()  # D's object leads there, and is held here
     del outside
     assert until(forking, unreachable)
     assert not any("leak" in each.marks for each in forking.references(leak_age=60))
@@ -270,7 +270,7 @@ def test_a_cycle_across_processes(forking: System) -> None:
     assert told[-1].endswith(f"a cycle, it is {first} that this explains")
 
 
-# ---- who does not answer, and who does though it is busy
+# ---- endpoints that do not answer, and busy ones that do
 
 
 def spin(gate: Path) -> None:
@@ -330,7 +330,7 @@ def test_who_computes_answers_and_who_is_stopped_is_named(
         told = [each.text for each in forking.why(stopped, timeout=1).walk()]
         assert "its owner C cannot tell: no answer in 1 s" in told
         assert "program has it, confirmed by its owner" in told
-        assert asked.count("C") == 1  # or each object on the way would take that second again
+        assert asked.count("C") == 1  # else each object on the way would take that second again
     finally:
         os.kill(pid, signal.SIGCONT)
     gate.touch()
@@ -356,7 +356,7 @@ def shared(request: pytest.FixtureRequest) -> Iterator[System]:
 
 @pytest.fixture
 def searched(shared: System, request: pytest.FixtureRequest) -> Iterator[System]:
-    """A system with the worker B, in which nothing is held before and after."""
+    """A system with the worker B; no reference may be left in it before or after a test."""
     yield shared
     if not request.node.stash.get(FAILED, False):
         assert_nothing_held(shared)
@@ -404,7 +404,7 @@ def test_every_kind_of_variable(searched: System) -> None:
 
 
 def test_a_module_that_runs_is_told_once(searched: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its variables are those of its frame, too: a program without a function."""
+    """Its variables are those of its frame too: a program without a function."""
     monkeypatch.setattr(retaining, "SECONDS", 20.0)  # on a busy machine the heap takes its time
     module = ModuleType("running")
     monkeypatch.setitem(sys.modules, "running", module)
@@ -460,7 +460,7 @@ def test_garbage_that_waits_for_the_collector(searched: System) -> None:
     try:
         name = litter()
         (found,) = (each for each in why(searched, name).walk() if each.kind == "garbage")
-        assert found.text.startswith("a handle in a list to which")  # and not round and round
+        assert found.text.startswith("a handle in a list to which")  # and does not go on in circles
         assert "gc.collect() does" in found.text
     finally:
         gc.enable()
@@ -478,7 +478,7 @@ def litter() -> str:
 
 
 def test_looking_leaves_nothing_behind(searched: System) -> None:
-    """Variables of running functions are read, and not kept by that."""
+    """It reads the variables of running functions without keeping them."""
     ready, done, dropped = threading.Event(), threading.Event(), threading.Event()
 
     def holding() -> None:
@@ -498,7 +498,7 @@ def test_looking_leaves_nothing_behind(searched: System) -> None:
     ready.clear()
     done.set()
     assert dropped.wait(20)
-    assert until(searched, lambda: not farref.references())  # though the function runs on
+    assert until(searched, lambda: not farref.references())  # although the function still runs
     ready.set()
     thread.join()
 

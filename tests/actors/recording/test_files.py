@@ -1,4 +1,4 @@
-"""What endpoints write: rows, in files from which no kill, full disk or fork takes anything."""
+"""The rows that endpoints write to files: no kill, full disk or fork loses any of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ A, B = WorkerId("A", 1), WorkerId("B", 0x1F00)
 
 @pytest.fixture
 def tracer(tmp_path: Path) -> Iterator[Tracer]:
-    """One that records to a file in the test's folder."""
+    """A tracer that records to a file in the test's folder."""
     tracer = Tracer(A)
     tracer.begin(FileSink(str(tmp_path), A), "lend")
     yield tracer
@@ -102,7 +102,7 @@ def test_a_line_that_a_kill_tore_is_skipped_and_said(
 
 
 def test_a_file_that_is_truncated_goes_on(tracer: Tracer, tmp_path: Path) -> None:
-    """By ``: > file``, by logrotate: the process lives, and what comes next is in the file."""
+    """By ``: > file``, or by logrotate: the process lives, and the next rows are in the file."""
     path = file_of(tmp_path)
     for number in range(10_000):
         tracer.did("hold", RRefId(A, number))

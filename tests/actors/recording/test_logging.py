@@ -1,6 +1,6 @@
-"""What farref logs, and where it goes: nothing of it anywhere, unless the program wants it.
+"""The logs of farref and their way: nothing appears anywhere, unless the program wants it.
 
-Each event is one line, by the one that decides it, with the names of `farref refs`.
+Each event is one line from the process that decides it, with the names of `farref refs`.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ logging.getLogger("farref.actors.x").error("of the program's own")
 
 
 def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
-    """What a program without any configuration of logging has on its standard error.
+    """The standard error of a program without any configuration of logging.
 
-    It goes on until there are *number* lines, but not for ever.
+    The program ends after *number* lines, or after some time.
     """
     program, errors = tmp_path / "program.py", tmp_path / "errors"
     program.write_text(SAYING)
@@ -151,7 +151,7 @@ def free_badly(_value: object) -> None:
 
 
 def test_what_cannot_be_told_to_anybody_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    """An exception that reaches its caller is not logged; one that has no caller is."""
+    """An exception that reaches its caller is not logged; an exception without a caller is."""
     with System("simpleSystemBase") as system:
         system.worker("B")
         with pytest.raises(ValueError, match="on purpose"):
@@ -261,7 +261,7 @@ with System(host="127.0.0.1", port=port, silence=2) as system:
 
 
 def played(tmp_path: Path, program: str, *arguments: str) -> tuple[list[str], list[dict[str, Any]]]:
-    """What *program* prints, and the events in its log."""
+    """The output of *program*, and the events in its log."""
     file, log = tmp_path / "program.py", tmp_path / "log"
     file.write_text(BEGIN + program)
     with log.open("w") as errors:
@@ -297,7 +297,7 @@ def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
     assert killed["message"] == f"killed is gone: {killed['farref_cause']}"
     (exited,) = about(events, endpoint="told to exit")
     assert (exited["farref_event"], exited["level"]) == ("endpoint.died", "INFO")
-    # The end of the whole system alarms nobody.
+    # The end of the whole system raises no alarm.
     assert [event["farref_endpoint"] for event in events if event["level"] != "INFO"] == ["killed"]
 
 
@@ -308,7 +308,7 @@ def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
     assert given_up["message"] == "stopped is given up for dead: it was silent for 1 s"
     assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.cluster.registrar")
     assert (ended["farref_event"], ended["level"]) == ("endpoint.ended", "ERROR")
-    assert ended["logger"] == "farref.actors.cluster.deaths"  # it decides about itself
+    assert ended["logger"] == "farref.actors.cluster.deaths"  # it decides about its own death
     assert given_up["farref_endpoint_id"] == ended["farref_endpoint_id"]
 
 

@@ -1,4 +1,4 @@
-"""Spans and metrics of OpenTelemetry, by its SDK, in the program and in the processes of actors."""
+"""Spans and metrics by OpenTelemetry's SDK, in the program and in the processes of actors."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ pytest.importorskip("opentelemetry.sdk")
 pytestmark = pytest.mark.processes
 
 _exporters: dict[int, InMemorySpanExporter] = {}
-"""By process: a worker may inherit that of the program, which is not its own."""
+"""By process: a worker may inherit the program's exporter, which is not its own."""
 _readers: list[Any] = []
-"""The one of this process, or of the program that it was forked from."""
+"""The reader of this process, or of the program that it was forked from."""
 
 
 def remember() -> None:
@@ -58,7 +58,7 @@ def remember() -> None:
 
 @dataclass
 class Told:
-    """A span that has ended, as far as the tests look at it."""
+    """A span that has ended, with the parts that the tests check."""
 
     name: str
     kind: str
@@ -93,7 +93,7 @@ class Told:
 
 
 def ended() -> list[Told]:
-    """The spans that have ended in this process, but for that of the call that asks for them."""
+    """The spans that have ended in this process. The span of a call of this has not."""
     return [Told.of(span) for span in _exporters[os.getpid()].get_finished_spans()]
 
 
@@ -121,7 +121,7 @@ def only(spans: list[Told], **wanted: str) -> Told:
     return found[0]
 
 
-# ---- what the workers run
+# ---- functions for the workers
 
 
 def outer(number: int) -> int:
@@ -270,7 +270,7 @@ def test_metrics_are_read_in_each_process(system: System) -> None:
     assert at_b["farref.requests.served", "B"] >= 2
     assert at_b["farref.messages.sent", "B"] >= 1
     assert here["farref.messages.sent", "program"] >= 2
-    assert {endpoint for _, endpoint in here} == {"program"}  # each process tells of its own
+    assert {endpoint for _, endpoint in here} == {"program"}  # each process reports its own
     assert {endpoint for _, endpoint in at_b} == {"B"}
     with System(telemetry=remember) as second:  # its worker inherits the program of the first
         second.worker("E")
@@ -289,7 +289,7 @@ def metrics_now() -> dict[tuple[str, str], float]:
     return found
 
 
-# ---- how it is turned on
+# ---- turning it on
 
 
 PLAIN = """
@@ -313,7 +313,7 @@ with farref.System() as system:
 
 
 def test_off_it_is_not_there() -> None:
-    """Not imported anywhere, none of its code in a call, and no field in a payload for it alone."""
+    """No import, none of its code in a call, and no field in a payload for it alone."""
     run = subprocess.run(
         [sys.executable, "-c", PLAIN], capture_output=True, text=True, check=True, timeout=60
     )
@@ -342,7 +342,7 @@ with farref.System() as system:
 
 
 def test_a_provider_that_was_there_before_is_the_actors_too(tmp_path: Path) -> None:
-    """As `opentelemetry-instrument` makes one; and an actor's process flushes it when it ends."""
+    """As with `opentelemetry-instrument`; and an actor's process flushes it at its end."""
     run = subprocess.run(
         [sys.executable, "-c", AUTOMATIC],
         env={**os.environ, telemetry.VARIABLE: "1"},
@@ -381,7 +381,7 @@ def test_an_actor_works_without_it(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_no_way_to_turn_it_on() -> None:
     with pytest.raises(TypeError, match="telemetry is True"):
-        System(telemetry="yes")  # type: ignore[arg-type]  # that is what is wrong with it
+        System(telemetry="yes")  # type: ignore[arg-type]  # the point of the test
 
 
 def test_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

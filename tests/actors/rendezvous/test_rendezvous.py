@@ -1,4 +1,4 @@
-"""Actors and programs that meet, for real: stores, kills, and a service that is killed."""
+"""Actors and programs that really meet: stores, kills, and a service that is killed."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 SOON = RendezvousTimeouts(join=20, last_call=0.2)
 PATIENT = RendezvousTimeouts(join=20, last_call=10)
-"""For groups that are complete only when all are there, however slow a machine is."""
+"""For groups that need all members, on a machine of any speed."""
 FAIR = RendezvousTimeouts(join=20, last_call=1)
-"""For the same, and smaller ones later."""
+"""For those groups, and smaller ones later."""
 
 
 class Node:
-    """What a test has a worker do, one call at a time."""
+    """Carries out a test's orders on a worker, one call at a time."""
 
     def __init__(self, run: str, least: int, most: int, **more: Any) -> None:
         self.meeting = farref.rendezvous(
@@ -103,7 +103,7 @@ Handle = Any
 
 
 def node_on(system: System, name: str, run: str = "run", *what: Any, **more: Any) -> Handle:
-    """A node on a worker of that name, which is started if need be."""
+    """A node on the worker *name*, which is started if need be."""
     if name not in {info.name for info in system.workers()}:
         system.worker(name)
     return farref.remote(name, Node, (run, *what), more)
@@ -132,7 +132,7 @@ def processes(request: pytest.FixtureRequest) -> Iterator[System]:
 
 @pytest.fixture
 def ours() -> Iterator[System]:
-    """On our base only: what is tested does not depend on it."""
+    """On our base only: the tests do not depend on the base."""
     with System("farrefBase", timeout=20, orphan_grace=GRACE, silence=1) as system:
         yield system
 
@@ -159,7 +159,7 @@ def test_workers_and_the_program_meet_in_any_order(own_system: System) -> None:
 
 
 class Trainer(RefActor):
-    """Meets in a handler, and goes on handling."""
+    """Meets in a handler, and goes on handling messages."""
 
     async def receiveMsg_str(self, message: str, sender: Any) -> None:
         if message == "are you there?":
@@ -193,7 +193,7 @@ def test_actors_await_what_programs_block_for(own_system: System) -> None:
 
 
 class Leaver(RefActor):
-    """Does in handlers all that programs do."""
+    """Does in handlers all the things that programs do."""
 
     async def receiveMsg_str(self, message: str, sender: Any) -> None:
         if message == "meet":
@@ -220,8 +220,8 @@ def test_actors_leave_and_close_in_handlers(own_system: System) -> None:
     assert own_system.listen() == 2
     assert own_system.ask(leaver, "num_nodes_waiting") == 0
     assert own_system.ask(leaver, "leave") is None
-    assert meeting.num_nodes_waiting() == 1  # the round is not whole
-    assert own_system.ask(leaver, "num_nodes_waiting") == 0  # what is it to who has left?
+    assert meeting.num_nodes_waiting() == 1  # the round is not complete
+    assert own_system.ask(leaver, "num_nodes_waiting") == 0  # it has left the run
     assert own_system.ask(leaver, "is_closed") is False
     assert own_system.ask(leaver, "shutdown") is True
     assert meeting.is_closed()
@@ -229,7 +229,7 @@ def test_actors_leave_and_close_in_handlers(own_system: System) -> None:
 
 
 class Passer(RefActor):
-    """Is there for the length of a block."""
+    """Takes part for the length of a block."""
 
     async def receiveMsg_str(self, _message: str, sender: Any) -> None:
         async with farref.rendezvous("run", min_nodes=1, timeouts=SOON) as meeting:
@@ -242,14 +242,14 @@ def test_a_handler_leaves_at_the_end_of_a_block(own_system: System) -> None:
 
 
 def test_who_is_forgotten_leaves(own_system: System) -> None:
-    """Else the others would wait for it as long as its endpoint lives."""
+    """Otherwise the others would wait for it as long as its endpoint lives."""
     b = node_on(own_system, "B", "run", 1, 2, timeouts=PATIENT)
     meeting = farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=PATIENT)
     both = b.rpc_async(timeout=30).meet()
     group: Group | None = meeting.next_rendezvous()
     assert both.result()[2] == ["B", "program"]
     del meeting
-    assert b.rpc_sync().news(0) is None  # its group is there
+    assert b.rpc_sync().news(0) is None  # its group still exists
     del group
     assert b.rpc_sync().news() == "lost: program"
 
@@ -289,7 +289,7 @@ def test_a_spare_steps_in_for_who_leaves(own_system: System) -> None:
 
 
 def test_survivors_of_a_kill_are_told_and_meet_again(processes: System) -> None:
-    """Nobody is in a call, and rank 0 is the one that dies."""
+    """No node is in a call, and rank 0 dies."""
     nodes = [node_on(processes, name, "run", 2, 3, timeouts=FAIR) for name in "ABC"]
     assert meet(*nodes) == [(0, rank, ["A", "B", "C"]) for rank in range(3)]
     assert nodes[1].rpc_sync().call("num_nodes_waiting") == 0
@@ -328,7 +328,7 @@ def test_one_that_is_stopped_is_given_up_and_the_others_go_on(ours: System) -> N
 
 
 def test_one_whose_keep_alives_stop_is_given_up(ours: System) -> None:
-    """The service's own clock decides; the endpoint lives."""
+    """The service's own clock decides, although the endpoint lives."""
     quick = RendezvousTimeouts(join=20, last_call=10, keep_alive=0.1, attempts=20)
     nodes = [node_on(ours, name, "run", 1, 2, timeouts=quick) for name in "AB"]
     meet(*nodes)
@@ -359,13 +359,13 @@ def test_one_that_dies_while_they_meet_is_not_waited_for(ours: System) -> None:
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(farref.OwnerDiedError):
         never.result()
-    assert until(ours, lambda: come() == [])  # the service hears of it at its own time
+    assert until(ours, lambda: come() == [])  # the service hears of it later
     for _, _, names in meet(b, c):
         assert names == ["B", "C"]
 
 
 async def seated(run: str) -> list[str]:
-    """Of the service: who is there."""
+    """The names of those in the round, as the service has them."""
     from farref.actors.rendezvous.service import _service
 
     hosted = _service().runs.get(run)
@@ -388,11 +388,11 @@ def test_a_standby_takes_over_when_the_service_is_killed(processes: System) -> N
     key = c.rpc_async(timeout=30).store("get", "later")
     os.kill(pid_of(processes, NAME), signal.SIGKILL)
     assert b.rpc_sync().store("add", "n", 1) == 2
-    assert b.rpc_sync().call("num_nodes_waiting") == 1  # nobody got in: exclusivity
+    assert b.rpc_sync().call("num_nodes_waiting") == 1  # exclusivity: no other got in
     assert not late.done()
     b.rpc_sync().store("set", "later", b"here")
     assert key.result() == b"here"
-    assert until(processes, lambda: len(services(processes)) == 2)  # it has a standby in turn
+    assert until(processes, lambda: len(services(processes)) == 2)  # it has a standby of its own
     os.kill(pid_of(processes, services(processes)[0]), signal.SIGKILL)
     assert meet(b, c) == [(1, 0, ["B", "C", "A"]), (1, 1, ["B", "C", "A"])]
     assert late.result() == (1, 2, ["B", "C", "A"])
@@ -444,7 +444,7 @@ def test_a_service_that_is_alone_and_killed_is_named_so(ours: System) -> None:
 
 
 def test_nobody_takes_over_where_only_the_link_is_cut(ours: System) -> None:
-    """Named errors within the timeouts; whole again, all is as it was."""
+    """Named errors within the timeouts; when the link works again, all is as before."""
     quick = RendezvousTimeouts(join=20, last_call=0.1, heartbeat=0.5)
     b, c = (node_on(ours, name, "run", 2, 2, timeouts=quick) for name in "BC")
     meet(b, c)
@@ -510,7 +510,7 @@ def test_too_few_come(own_system: System) -> None:
     meeting = farref.rendezvous("run", min_nodes=2, timeouts=short)
     with pytest.raises(RendezvousTimeoutError, match="fewer than 2 nodes came"):
         meeting.next_rendezvous()
-    alone = farref.rendezvous("run", min_nodes=1, timeouts=SOON)  # nobody is there any more
+    alone = farref.rendezvous("run", min_nodes=1, timeouts=SOON)  # all others have left
     assert alone.next_rendezvous().world_size == 1
 
 
@@ -653,7 +653,7 @@ def test_only_a_rounds_members_get_its_store(own_system: System) -> None:
 
 
 def stolen_store(run: str) -> Any:
-    """The store of a round that this node is not in."""
+    """The store of a round without this node."""
     from farref.actors.core.current import frame
     from farref.actors.rendezvous.client import client_of
     from farref.actors.rendezvous.store import AwaitableStore, Store

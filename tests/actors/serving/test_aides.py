@@ -1,4 +1,4 @@
-"""Jobs that are done between two messages, against what a job may do: fork, call on, take long."""
+"""Jobs between two messages, and the things that a job may do: fork, call on, take long."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def same(value: object) -> object:
 
 
 def fork() -> int:
-    """The pid of a child that goes on where this returns, as one may that is not well written."""
+    """Fork as badly written code does: the child goes on after the return. Returns its pid."""
     return os.fork()
 
 
 def reap(pid: int) -> None:
-    """Wait for the child's end. Python itself may crash in one whose parent had threads."""
+    """Wait for the child's end. Python itself may crash in a child of a threaded parent."""
     os.waitpid(pid, 0)
 
 
 @pytest.fixture
 def brief_system() -> Iterator[System]:
-    """One with a worker whose aide does what is brief."""
+    """A system with a worker that has an aide for brief jobs."""
     with System("farrefBase", timeout=PATIENCE) as system:
         system.worker("B")
         for _ in range(20):
@@ -58,7 +58,7 @@ def test_a_forked_child_takes_nothing_from_its_parent(brief_system: System) -> N
 
 
 def raise_in_a_child() -> int:
-    """How a child ended that left this function by an exception."""
+    """The exit code of a child that left this function by an exception."""
     child = os.fork()
     if child == 0:
         raise SystemExit(7)
@@ -67,7 +67,7 @@ def raise_in_a_child() -> int:
 
 @pytest.mark.processes
 def test_a_forked_child_ends_where_it_comes_back(brief_system: System) -> None:
-    """Its parent waits for it, and so can bring nothing to the loop that both would run."""
+    """Its parent waits for it, and so cannot bring anything to the loop that both would run."""
     for _ in range(4):
         assert farref.rpc_sync("B", raise_in_a_child) == 7
         assert farref.remote("B", raise_in_a_child).to_here() == 7
@@ -81,7 +81,7 @@ def paint() -> None:
 
 
 class Painted(RefActor):
-    """Says which colour its handlers see, and who it is."""
+    """Answers with the colour that its handlers see, and its identity."""
 
     def receiveMsg_str(self, _: str, sender: ActorAddress) -> None:
         self.send(sender, (COLOUR.get(), farref.get_worker_info()))
@@ -120,13 +120,13 @@ if __name__ == "__main__":
 
 @pytest.mark.processes
 def test_a_signal_handler_calls_while_its_thread_waits() -> None:
-    """That thread runs the loop, and cannot while the handler does: another one has to."""
+    """That thread runs the loop, but not while the handler runs: another thread has to."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True
     ) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "waits\n"
-        time.sleep(10 * A_WHILE)  # so that it does
+        time.sleep(10 * A_WHILE)  # until it waits
         program.send_signal(signal.SIGTERM)
         try:
             out, _ = program.communicate(timeout=PATIENCE)
@@ -187,7 +187,7 @@ if __name__ == "__main__":
 @pytest.mark.long
 @pytest.mark.processes
 def test_an_exception_of_a_signal_handler_loses_no_reply() -> None:
-    """Whatever moment it comes at."""
+    """At any moment."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", INTERRUPTED],
         check=False,
@@ -239,7 +239,7 @@ def test_what_comes_while_others_are_given_jobs_begins_after_them() -> None:
 
 
 def test_a_job_of_an_aide_that_is_late_is_not_left_to_it() -> None:
-    """Another thread began to run the loop while it was offered, and may sleep by now."""
+    """Another thread began to run the loop while the job was offered; the aide may sleep by now."""
     brief, pool = Brief(), Pool(1, "others")
     done = threading.Event()
     looks = [True, False]

@@ -1,4 +1,4 @@
-"""Brief functions run between two messages; what is not brief holds nothing up."""
+"""Brief functions run between two messages; other functions hold nothing up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Later = list[Callable[[], None]]
 
 @pytest.fixture
 def ours() -> Iterator[System]:
-    """A system of the test's own, on our own base, which alone has aides."""
+    """A system of the test's own on our own base, the only one with aides."""
     with System("farrefBase", timeout=20) as system:
         yield system
 
@@ -41,15 +41,15 @@ def slow_thread_name() -> str:
 
 def test_who_runs_a_function(ours: System) -> None:
     ours.worker("B")
-    # On a busy machine others are faster than the aide now and then.
+    # On a busy machine other threads are sometimes faster than the aide.
     assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
-    # Wherever the first one runs: nobody knew, until it had replied.
+    # The first run may be anywhere: its kind is not known to be slow before it replies.
     assert until(ours, lambda: farref.rpc_sync("B", slow_thread_name) == "farref B")
     assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
 
 
 def test_a_large_value_says_nothing_of_small_ones() -> None:
-    """How long it takes to copy one depends on its size, where that is known."""
+    """The time to copy a value depends on its size, where that is known."""
     with System("simpleSystemBase") as system:
         values = [bytes(10), np.zeros(1 << 20, np.uint8), np.zeros(1 << 24, np.uint8), {}, [1]]
         refs = [RRef(value) for value in values]
@@ -62,7 +62,7 @@ def test_a_large_value_says_nothing_of_small_ones() -> None:
 
 
 def test_the_thread_that_waits_takes_the_reply(ours: System) -> None:
-    """The program's thread that waits runs the loop itself: no other is woken for the reply."""
+    """The program's waiting thread runs the loop itself: no other thread is woken for the reply."""
     ours.worker("B")
     farref.rpc_sync("B", thread_name)
     loop = ours._port._loop  # type: ignore[union-attr]
@@ -126,14 +126,14 @@ def _sleep() -> None:
 
 @pytest.mark.parametrize("hangs", [_spin, _sleep])
 def test_the_end_does_not_wait_for_a_function(hangs: Callable[[], None]) -> None:
-    """The thread that Thespian gave us never runs the user's code: it ends the process."""
+    """Thespian's own thread never runs user code: it ends the process."""
     with System("farrefBase", timeout=20) as system:
         system.worker("B")
         farref.rpc_sync("B", thread_name)
         farref.rpc_async("B", hangs)
         farref.rpc_sync("B", thread_name)
         started = time.monotonic()
-    assert time.monotonic() - started < 9  # Thespian kills after 10 what does not end by itself
+    assert time.monotonic() - started < 9  # Thespian kills slow processes after 10
 
 
 def test_a_function_that_calls_back_and_forth(ours: System) -> None:
@@ -181,7 +181,7 @@ class _Reluctant(_Noted):
         hold(self.gate)
 
 
-# ---- the parts by themselves
+# ---- the parts on their own
 
 
 @pytest.fixture
@@ -223,19 +223,19 @@ def test_a_kind_comes_back_once_it_has_been_nearly_brief_in_the_pool(brief: Brie
         brief.submit(pool, "kind", bool, later=[])
         was = bool(brief)
         brief.disperse()
-        pool.close()  # nothing of it waits for a thread
+        pool.close()  # no job of it waits for a thread
         return was
 
     brief.took("kind", 100 * BRIEF)  # a pause
     for proofs in (PROOFS, 2 * PROOFS, 4 * PROOFS):
         for _ in range(proofs):
             assert not offered()
-            brief.took("kind", 2 * BRIEF)  # so long as in the pool everything takes
+            brief.took("kind", 2 * BRIEF)  # usual in the pool
         assert offered()
         brief.took("kind", 2 * BRIEF)  # it fails its trial
     for _ in range(8 * PROOFS - 1):
         brief.took("kind", 2 * BRIEF)
-    brief.took("kind", 2 * NEARLY)  # and begins from the start
+    brief.took("kind", 2 * NEARLY)  # and starts again
     for _ in range(8 * PROOFS):
         assert not offered()
         brief.took("kind", 2 * BRIEF)
@@ -243,11 +243,11 @@ def test_a_kind_comes_back_once_it_has_been_nearly_brief_in_the_pool(brief: Brie
     brief.took("kind", BRIEF / 2)
     brief.took("kind", 2 * BRIEF)
     brief.took("kind", 2 * BRIEF)
-    assert not offered()  # it was trusted, and proves itself from the first number on
+    assert not offered()  # it was brief again, so the first number of proofs counts
 
 
 def test_a_function_that_paused_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brief_module, "BRIEF", 0.0)  # every run of it has met a pause
+    monkeypatch.setattr(brief_module, "BRIEF", 0.0)  # as if every run met a pause
     monkeypatch.setattr(brief_module, "NEARLY", 10.0)
     with System("farrefBase", timeout=20) as system:
         system.worker("B")
@@ -296,7 +296,7 @@ def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
 
     def job() -> None:
         pool.submit(done.set)
-        assert not done.wait(0.05)  # there is one place, and we have it
+        assert not done.wait(0.05)  # the only place is taken by this job
         with pool.waiting():
             assert done.wait(10)
 

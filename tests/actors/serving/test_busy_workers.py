@@ -1,4 +1,4 @@
-"""Control never waits for user code: busy functions and handlers delay nobody's share."""
+"""Control messages never wait for user code: busy functions and handlers delay no share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=BASES)
 def forking_system(request: pytest.FixtureRequest) -> Iterator[System]:
-    """Where a reference in a call is shared at once: the owner must answer while it is busy."""
+    """Systems that share references in calls at once: the owner must answer while it is busy."""
     with System(request.param, sharing="fork", timeout=HELD, orphan_grace=GRACE) as system:
         yield system
 
@@ -86,7 +86,7 @@ def test_a_blocking_handler_delays_no_share(forking_system: System, gate: Path) 
 
 
 class Asker(RefActor):
-    """Passes on to the program what it is told."""
+    """Passes on its messages to the program."""
 
     def receiveMsg_tuple(self, message: tuple[Any, ...], sender: ActorAddress) -> None:
         actor, gate, self.program = message
@@ -96,7 +96,7 @@ class Asker(RefActor):
         self.send(self.program, message)
 
 
-@pytest.mark.parametrize("forking_system", PROCESSES, indirect=True)  # others need its calls
+@pytest.mark.parametrize("forking_system", PROCESSES, indirect=True)  # others need a call in
 def test_a_busy_program_delays_no_share(forking_system: System) -> None:
     system = forking_system
     for name in "BC":

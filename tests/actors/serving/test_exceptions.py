@@ -1,7 +1,7 @@
-"""Whatever code of the user's raises while a reply is made, a reply goes, and the worker lives.
+"""User code may raise anything while a reply is made: a reply goes out, and the worker lives.
 
-Not only an `Exception`: `sys.exit()` in a `__str__` is one as well. A handler that raises runs
-once, its sender is told, and no control message is lost (G3).
+This is not only about `Exception`: `sys.exit()` in a `__str__` is another one. A handler that
+raises runs once, its sender is told, and no control message is lost (G3).
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ def ignore(*_: object) -> None:
 
 
 def outcome(function: Any, *args: Any, remote: bool = False, **options: Any) -> object:
-    """What comes back; fails if nothing does."""
+    """The result or the error of a call; fails if there is none."""
     try:
         if remote:
             return farref.remote("B", function, args=args, **options).to_here()
         return farref.rpc_sync("B", function, args=args)
     except FetchTimeoutError:
         raise
-    except Exception as error:  # as an error of the call's, which ends no program
+    except Exception as error:  # as the call's error, which ends no program
         return error
 
 
@@ -139,7 +139,7 @@ def test_a_function_that_raises_anything(system: System, kind: type[BaseExceptio
 
 
 class Picky(RefActor):
-    """Its handlers raise, and return, what it is sent."""
+    """Its handlers raise, and return, the messages that they get."""
 
     def receiveMsg_tuple(self, message: tuple[str, type[BaseException]], _: object) -> Any:
         if message[0] == "return":
@@ -172,7 +172,7 @@ def give_with_evil_on_delete(name: str, kind: type[BaseException]) -> RRef[Any]:
 
 
 def places() -> tuple[int, int]:
-    """Jobs that the endpoint's chores may start, and threads it has for them."""
+    """Two numbers for the chores of the endpoint: jobs that may start, and threads."""
     endpoint = frame().core
     return endpoint.chores._places, endpoint.chores.size
 

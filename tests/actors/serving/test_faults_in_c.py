@@ -1,4 +1,4 @@
-"""A worker that faults in C ends at once, and says where; its callers are told how it ended."""
+"""A worker that faults in C ends at once, and says where; its callers learn how it ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 PATIENCE = 60
-"""Seconds for what is done at once."""
+"""Seconds for actions that should be immediate."""
 
 
 def segmentation_fault() -> None:
@@ -55,7 +55,7 @@ def aborts() -> None:
 
 
 def divides_by_zero() -> None:
-    signal.raise_signal(signal.SIGFPE)  # as the kernel would: Python itself looks before it divides
+    signal.raise_signal(signal.SIGFPE)  # like the kernel; Python itself checks before it divides
 
 
 def runs_no_code() -> None:
@@ -98,7 +98,7 @@ def test_a_fault_ends_the_worker_and_is_named(
             farref.rpc_sync("B", fault)
         with pytest.raises(OwnerDiedError, match=rf"died \(killed by {name}\)"):
             box.to_here()
-        assert system.shutdown() == []  # nobody had to be killed
+        assert system.shutdown() == []  # no process had to be killed
     written = capfd.readouterr().err
     assert "Fatal Python error" in written
     assert f"in {fault.__name__}" in written

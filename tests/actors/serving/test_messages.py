@@ -191,7 +191,7 @@ def test_a_late_answer_never_answers_the_next_ask(system: System) -> None:
 
 
 class Sluggish(RefActor):
-    """Answers one question only when it is asked the next, before it answers that."""
+    """Answers each question only when the next one has come."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,6 +202,6 @@ class Sluggish(RefActor):
             await self.asked.wait()
         else:
             self.asked.set()
-            await asyncio.sleep(0.1)  # the other goes first
+            await asyncio.sleep(0.1)  # the other question goes first
         self.send(sender, message)
         self.send(sender, "a second answer to the same question")

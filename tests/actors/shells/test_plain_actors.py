@@ -44,14 +44,14 @@ class Plain(Actor):
 
 
 class PlainParent(ActorTypeDispatcher):
-    """Creates an endpoint, and is none."""
+    """Creates an endpoint, and is none itself."""
 
     def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
         self.send(sender, self.createActor(Friend))
 
 
 class Friend(RefActor):
-    """An endpoint with a plain actor for a friend."""
+    """An endpoint that has a plain actor as a friend."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -52,7 +52,7 @@ class Fetch:
 
 
 class Recorder(RefActor):
-    """Writes down what it handles, and when."""
+    """Records its messages and their times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Recorder(RefActor):
             self.send(sender, str(error))
 
     async def receiveMsg_list(self, message: list[Any], sender: ActorAddress) -> None:
-        """Libraries of asyncio's work: queues, locks, gather, subtasks, a server of its own."""
+        """Libraries for asyncio work: queues, locks, gather, subtasks, a server of its own."""
         queue: asyncio.Queue[int] = asyncio.Queue()
 
         async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Names the processes that inherit it; afterwards there are none, and nothing else is left."""
+    """A mark on all processes that inherit it. Afterwards there are none, and no remains."""
     mark = uuid.uuid4().hex
     monkeypatch.setenv("FAMILY", mark)
     entries, ports = set(directory.folder().glob("*.json")), listening_ports()
@@ -39,7 +39,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for process in left:
         process.kill()
     assert gone, left
-    # The collector may close a socket of an earlier test's, and a start sweep away what is dead.
+    # The collector may close a socket of an earlier test, and a start may sweep dead systems away.
     assert set(directory.folder().glob("*.json")) <= entries
     assert listening_ports() <= ports
 
@@ -87,7 +87,7 @@ def test_what_waits_ends_with_the_system(base: str, mark: str, gate: Path) -> No
 
 @pytest.mark.parametrize("base", PROCESSES)
 def test_a_function_whose_wait_ends_has_its_finally(base: str, mark: str, tmp_path: Path) -> None:
-    """The process does not end under it, although that takes no longer than an exit does."""
+    """The process does not end before the `finally`, although an exit takes no longer."""
     began, ended = tmp_path / "began", tmp_path / "ended"
     with System(base) as system:
         system.worker("B"), system.worker("C")

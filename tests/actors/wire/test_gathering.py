@@ -1,4 +1,4 @@
-"""What many messages in flight to one peer have the next ones do: leave together."""
+"""Many messages in flight to one peer make the next ones leave together."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_nobody_looks_while_the_window_is_full() -> None:
 
 
 def test_none_is_twice_or_out_of_order() -> None:
-    """Whoever sends them, whoever sends them on, and however many wait."""
+    """For all senders, for all threads that post, and for any number that wait."""
     links, sent, came = Links(), 0, []
     for number in range(20 * GATHERED):
         links.send(B, message(number), prompt=number % 97 == 0)
@@ -125,11 +125,11 @@ class Heir(RefActor):
 
 
 class Talker(RefActor):
-    """Has more to say than leaves at once, and then exits."""
+    """Has more to say than can leave at once, and then exits."""
 
     def receiveMsg_ActorAddress(self, message: ActorAddress, sender: ActorAddress) -> None:
         self.heir = message
-        self.send(message, -1)  # the registrar is asked about it, which nobody is at the end
+        self.send(message, -1)  # this asks the registrar now; at the end nobody can
 
     def receiveMsg_ActorExitRequest(self, message: Any, sender: ActorAddress) -> None:
         for number in range(5 * CROWD):
@@ -138,7 +138,7 @@ class Talker(RefActor):
 
 @pytest.mark.processes
 def test_last_words_leave_before_an_actor_exits() -> None:
-    """On our own base; Thespian's loses, when an actor ends, what it has not written yet."""
+    """On our own base; Thespian's loses the messages that are unwritten when an actor ends."""
     with System("farrefBase", timeout=20) as system:
         heir, talker = system.create(Heir, "heir"), system.create(Talker, "talker")
         system.tell(talker, heir)

@@ -68,7 +68,7 @@ def messages(to: WorkerId) -> list[Any]:
 
 
 def spoiled(first: Any, messages: Any, expects: Any) -> bytes:
-    """A packet of anything."""
+    """A packet with arbitrary parts."""
     return msgspec.msgpack.encode(
         (first, expects, messages), enc_hook=lambda junk: type(junk).__name__
     )
@@ -147,7 +147,7 @@ def test_what_follows_a_malformed_message_in_its_packet_takes_effect(system: Sys
     evil = WorkerInfo(WorkerId("half evil", 7), farref.get_worker_info("C").address)
     before = farref.rpc_sync(info, refused)
     bad: Any = "not an id"
-    unpaid = Tell(cargo=Cargo(payload=1))  # the number of a payload that is not there
+    unpaid = Tell(cargo=Cargo(payload=1))  # the number of a missing payload
     batch = (ForkRequest(rref=bad, fork=bad), None, Ack(rref=bad, fork=bad), "text", unpaid)
     system._port.post(info.address, Envelope(evil, info.id, spoiled(0, batch, 0), (b"",)))
     assert until(system, lambda: farref.rpc_sync(info, refused) == before + len(batch))

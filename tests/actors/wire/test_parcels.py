@@ -1,6 +1,6 @@
-"""What goes over the wire arrives as it was, as one row of MessagePack or pickled in a short way.
+"""All that goes over the wire arrives unchanged, as one row of MessagePack or in a short pickle.
 
-What is not one is refused.
+Other data is refused.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_everything_arrives() -> None:
     assert (came.sender, came.to, came.packet.first, came.packet.expects) == (A, B, 3, 9)
     assert came.packet.messages == messages
     payload: Any = came.packet.messages[0].cargo.payload  # type: ignore[union-attr]
-    assert [type(each) for each in payload.buffers] == [bytes, bytearray]  # who may change them
+    assert [type(each) for each in payload.buffers] == [bytes, bytearray]  # writable or not
     (peer,), (introduced,) = came.peers, payload.peers
     for each in (peer, introduced):
         assert each.id == A
@@ -178,7 +178,7 @@ def test_every_field_arrives(thing: Any) -> None:
 
 
 def _fields(thing: Any) -> tuple[list[str], dict[str, Any]]:
-    """The names of all, and the defaults of those that have one."""
+    """The names of all fields, and the defaults of those that have one."""
     every = fields(thing) if is_dataclass(thing) else msgspec.structs.fields(thing)
     none = (MISSING, msgspec.NODEFAULT)
     defaults = {each.name: each.default for each in every if each.default not in none}
@@ -192,7 +192,7 @@ def test_a_pickled_segment_is_told_of() -> None:
 
 
 def test_messages_of_one_packet_each_open_what_they_share() -> None:
-    """A frozen value, fetched twice: whoever has read one reply closes what is that reply's."""
+    """A frozen value is fetched twice: the reader of one reply closes only that reply's part."""
     segment = Segment.of(memoryview(b"frozen" * 1000), writable=False)
     if segment is None:
         pytest.skip("no shared memory here")
