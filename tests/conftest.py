@@ -17,7 +17,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from farref.actors.hosting import bases
+from farref.actors.hosting import bases, directory
 from farref.serialization import shared
 
 from .actors.scripts import family
@@ -96,6 +96,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rewrite(pytestconfig: pytest.Config) -> bool:
     """Whether a trace test corrects its expected output instead of comparing with it."""
     return bool(pytestconfig.getoption("--rewrite"))
+
+
+@pytest.fixture
+def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of running systems that is this test's alone."""
+    # pytest's own folders have long names, and where sockets do not fit, all share one.
+    with tempfile.TemporaryDirectory(prefix="farref-test-", dir="/tmp") as runtime:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        yield directory.folder()
 
 
 @pytest.fixture(scope="session", autouse=True)

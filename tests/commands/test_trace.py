@@ -55,12 +55,6 @@ def saved(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The only running system is this test's own."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-
-
 # ---- a saved trace
 
 
@@ -92,7 +86,7 @@ def test_exports_go_to_stdout_or_a_file(saved: Path, tmp_path: Path) -> None:
     assert "cannot be written: " in run(saved, "--export", "html", "-o", tmp_path / "a/b", code=1)
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("own_folder")
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -247,7 +241,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def shop(alone: None) -> Iterator[System]:
+def shop(own_folder: Path) -> Iterator[System]:
     with System(name=SHOP) as system:
         system.worker("B"), system.worker("C")
         yield system

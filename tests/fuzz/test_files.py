@@ -100,9 +100,8 @@ def test_rows(tmp_path: Path) -> None:
     assert refused
 
 
-def test_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_directory(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> None:
     """The damaged entry of a running system: `SystemDownError`, and others are still found."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(directory, "START_PATIENCE", 0.01)
     entry = {
         "base": "simpleSystemBase",
@@ -112,7 +111,7 @@ def test_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     }
     directory.add("good", entry)
     directory.add("bad", entry)
-    path = directory.folder() / "bad.json"
+    path = own_folder / "bad.json"
     whole = path.read_bytes()
     for case in cases("directory"):
         with case as rng:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from ...base.kit import eventually
 from ..scripts import family, started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.processes
@@ -40,17 +38,6 @@ PROGRAM = """
     print("ready", flush=True)
     time.sleep(600)
 """
-
-
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder of running systems that is not the user's."""
-    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as after:
-        runtime = f"/tmp/t{os.getpid()}"  # pytest's own is too long for a socket's name
-        os.symlink(tmp_path_factory.mktemp("run"), runtime)
-        after.callback(os.unlink, runtime)
-        patch.setenv("XDG_RUNTIME_DIR", runtime)
-        yield directory.folder()
 
 
 def left(folder: Path) -> set[str]:
@@ -75,44 +62,44 @@ def kill_all(tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("base", BASES)
 def test_the_next_command_sweeps(
-    base: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: str, own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with System(name="living") as living:
         living.worker("B")
-        before = left(folder)
+        before = left(own_folder)
         kill_all(tmp_path, base, monkeypatch)
-        (folder / f".new-{os.getpid()}-draft").touch()
-        (folder / ".new-4194305-draft").touch()  # no process has this number
-        assert "killed.json" in left(folder) - before
+        (own_folder / f".new-{os.getpid()}-draft").touch()
+        (own_folder / ".new-4194305-draft").touch()  # no process has this number
+        assert "killed.json" in left(own_folder) - before
         command = [sys.executable, "-m", "farref", "refs", "killed"]
         done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
         assert "no system named 'killed' runs; of yours there are: living" in done.stderr
-        assert left(folder) == before | {f".new-{os.getpid()}-draft"}
-        (folder / f".new-{os.getpid()}-draft").unlink()
+        assert left(own_folder) == before | {f".new-{os.getpid()}-draft"}
+        (own_folder / f".new-{os.getpid()}-draft").unlink()
         assert farref.rpc_sync("B", pow, (2, 2)) == 4  # the living system is untouched
         with System.attach("living"):
             assert farref.rpc_sync("B", pow, (2, 3)) == 8
-    eventually(lambda: not left(folder))
+    eventually(lambda: not left(own_folder))
 
 
 @pytest.mark.parametrize("base", BASES)
 def test_the_next_start_sweeps_on_either_base(
-    base: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: str, own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kill_all(tmp_path, "farrefBase", monkeypatch)
-    sockets = {name for name in left(folder) if "-" in name}  # their names are random
+    sockets = {name for name in left(own_folder) if "-" in name}  # their names are random
     assert sockets
     with System(base, name="killed"):  # the name is free
-        assert not left(folder) & sockets
-    eventually(lambda: not left(folder))
+        assert not left(own_folder) & sockets
+    eventually(lambda: not left(own_folder))
 
 
-def test_one_sweeps_at_a_time(folder: Path) -> None:
+def test_one_sweeps_at_a_time(own_folder: Path) -> None:
     """Otherwise one program could read a dead entry, and then remove a new system's entry."""
-    stale = folder / "stale.json"
+    stale = own_folder / "stale.json"
     stale.write_text('{"pid": 4194305, "started": 0.0, "base": "farrefBase"}')
     sweeper = threading.Thread(target=directory.sweep)
-    with places.claiming(folder):
+    with places.claiming(own_folder):
         sweeper.start()
         sweeper.join(0.3)
         assert stale.exists()

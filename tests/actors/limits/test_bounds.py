@@ -5,7 +5,9 @@ The limits are small here, set in the way of docs/limits.md: assigned before the
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -67,17 +69,19 @@ def descriptors(pid: int) -> int:
 
 
 def memory(pid: int) -> int:
-    """Bytes of a process: its share of mapped memory, and segments that are only open."""
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    mapped = next(int(line.split()[1]) << 10 for line in rollup if line.startswith("Pss:"))
-    segments = 0
+    """Bytes of a process: its own pages, and the segments that it has open or mapped.
+
+    Not its share of the pages that others have, too: this grows when one of the others dies.
+    """
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    found = sum(
+        int(kb) << 10 for kb in re.findall(r"^Rss(?:Anon|Shmem):\s+(\d+)", status, re.MULTILINE)
+    )
     for each in Path(f"/proc/{pid}/fd").iterdir():
-        try:
+        with contextlib.suppress(FileNotFoundError):
             if "memfd:" in os.readlink(each):
-                segments += each.stat().st_size
-        except FileNotFoundError:
-            pass
-    return mapped + segments
+                found += each.stat().st_size
+    return found
 
 
 class Watch:
