@@ -231,7 +231,7 @@ class Found:
     dead: bool = False
     hosts: tuple[HostInfo, ...] = ()
     host: str = ""
-    """For a single endpoint its `Join.host`: whether it can see the asker's process."""
+    """For a single endpoint its `EndpointJoin.host`: whether it can see the asker's process."""
 
 
 @dataclass(frozen=True, slots=True)
