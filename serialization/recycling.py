@@ -40,7 +40,7 @@ LOOKS = 1.0
 """Seconds between two looks for old ones."""
 
 
-class Kept(NamedTuple):
+class KeptSegment(NamedTuple):
     """A segment that may be written to again."""
 
     descriptor: int
@@ -58,12 +58,12 @@ class Recycler:
         """*close* closes a descriptor; *close_soon* closes one of so many bytes without waiting."""
         self._close = close
         self._close_soon = close_soon
-        self._kept: deque[Kept] = deque()
+        self._kept: deque[KeptSegment] = deque()
         self._watched = False
 
     def keep(self, descriptor: int, size: int) -> bool:
         """Take a segment that may still have readers; false if the caller must close it."""
-        one = Kept(descriptor, size, time.monotonic())
+        one = KeptSegment(descriptor, size, time.monotonic())
         self._kept.append(one)  # before `_watch`: the watching thread ends when nothing is kept
         if not self._watch() and self._take(one):
             return False
@@ -72,7 +72,7 @@ class Recycler:
                 self._close_soon(kept[0].descriptor, kept[0].size)
         return True
 
-    def find(self, size: int) -> Kept | None:
+    def find(self, size: int) -> KeptSegment | None:
         """A locked segment without readers, of *size* bytes or little more; None if there is none.
 
         The caller owns it from now on: it writes to the segment and unlocks it.
@@ -93,10 +93,10 @@ class Recycler:
         self._kept.clear()
         self._watched = False
 
-    def _now(self) -> list[Kept]:
+    def _now(self) -> list[KeptSegment]:
         return list(self._kept)  # `tuple` may run the garbage collector, which may call `keep`
 
-    def _take(self, one: Kept) -> bool:
+    def _take(self, one: KeptSegment) -> bool:
         """Whether it was still kept: of two threads that find it, only one gets it."""
         with contextlib.suppress(ValueError):
             self._kept.remove(one)
@@ -130,7 +130,7 @@ class Recycler:
                     self._watched = True
 
 
-def _too_many(kept: list[Kept]) -> bool:
+def _too_many(kept: list[KeptSegment]) -> bool:
     size = sum(each.size for each in kept)
     return len(kept) > MOST or (len(kept) > 1 and size > MOST_BYTES)
 

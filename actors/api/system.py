@@ -37,10 +37,10 @@ from ..shells.worker import Worker
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
 from ..wire.messages import (
+    EndpointJoin,
+    EndpointLeave,
     HostInfo,
-    Join,
     Joined,
-    Leave,
     Open,
     ReplyAddress,
     Serve,
@@ -267,7 +267,9 @@ class System:
             beats = self._port.runs_by_itself
             me = WorkerId(_program_name(place, attached=attached), 0)
             self._registrar = registrar
-            self._port.post(registrar, Join(me, os.getpid(), processes.host(), True, beats, place))
+            self._port.post(
+                registrar, EndpointJoin(me, os.getpid(), processes.host(), True, beats, place)
+            )
             joined = self._await(self._port.joined)
             if serving is None:
                 self._session = joined.session
@@ -587,7 +589,7 @@ class System:
                 endpoint.registry.leave()
                 endpoint.close(f"system {self.name!r} was shut down")
             elif self._registrar is not None:
-                self._port.post(self._registrar, Leave(WorkerId(self.name, 0)))
+                self._port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
             self._port.stop()
         finally:
             survivors = [] if self._attached else self._end(graceful=graceful)

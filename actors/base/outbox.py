@@ -38,7 +38,7 @@ from .addresses import Address
 from .errors import HandshakeError, InvalidAddress, PeerStalled, TransportClosed
 from .framing import Part
 from .handshake import NONCE, Dialler
-from .outgoing import RETRY_DELAY, OutConnection, State
+from .outgoing import RETRY_DELAY, ConnectionState, OutConnection
 from .poller import READABLE, WRITABLE, Poller
 from .settings import Limits, SystemSettings
 
@@ -157,7 +157,7 @@ class Outbox:
     ) -> None:
         """Write to *connection* until *condition* holds or it is closed."""
         written, since = connection.written, perf_counter()
-        while not condition() and connection.state is not State.CLOSED:
+        while not condition() and connection.state is not ConnectionState.CLOSED:
             keep_reading(POLL_SLICE)
             now = perf_counter()
             if connection.written != written:
@@ -172,12 +172,12 @@ class Outbox:
     def write_alone(self, connection: OutConnection, timeout: float) -> None:
         """Sleep until *connection* can write, then write; for threads that do not run the loop."""
         with self.lock:
-            if connection.state is State.CLOSED:
+            if connection.state is ConnectionState.CLOSED:
                 return
             unsettled = not connection.settled
             waiting = select.poll()
-            if connection.state is not State.RETRYING:
-                writes = connection.queued_bytes and connection.state is not State.SHAKING
+            if connection.state is not ConnectionState.RETRYING:
+                writes = connection.queued_bytes and connection.state is not ConnectionState.SHAKING
                 writable = WRITABLE if writes else 0
                 waiting.register(connection.sock.fileno(), READABLE | writable)
         events = waiting.poll((RETRY_DELAY if unsettled else timeout) * 1000)
@@ -317,7 +317,7 @@ class Outbox:
             self._closed = True
             for connection in self.snapshot():
                 connection.flush()
-                if connection.state is not State.CLOSED:
+                if connection.state is not ConnectionState.CLOSED:
                     if connection.sock.family == socket.AF_INET:
                         # Closing with unread acknowledgements would reset the connection, and
                         # the peer would lose the bytes that it has not read yet.

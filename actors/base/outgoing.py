@@ -70,7 +70,7 @@ class Sender(Protocol):
         """*connection* is closed: the next message dials again."""
 
 
-class State(enum.Enum):
+class ConnectionState(enum.Enum):
     """The stages of a connection."""
 
     RETRYING = enum.auto()
@@ -121,7 +121,7 @@ class OutConnection:
         self.dirty = False
         self.used = perf_counter()
         self.deadline = self.used + outbox.limits.connect_timeout
-        self.state = State.RETRYING
+        self.state = ConnectionState.RETRYING
         try:
             self.connect()
         except BaseException:
@@ -137,7 +137,7 @@ class OutConnection:
         except BlockingIOError as error:
             if error.errno != errno.EINPROGRESS:
                 return  # the listener's backlog is full; it will accept some time
-            self.state = State.CONNECTING
+            self.state = ConnectionState.CONNECTING
             self._listen_for(READABLE | WRITABLE)
         else:
             self._connected()
@@ -146,11 +146,11 @@ class OutConnection:
         self._outbox.verify(self.sock)
         opening = self._dialler.opening
         if self._dialler.done:
-            self.state = State.OPEN
+            self.state = ConnectionState.OPEN
             self._parts.appendleft(opening)
             self.written -= len(opening)  # offsets count from the first frame
         else:
-            self.state = State.SHAKING
+            self.state = ConnectionState.SHAKING
             self.sock.send(opening)  # 41 bytes into an empty buffer
         self._listen_for(READABLE)
 
@@ -158,7 +158,7 @@ class OutConnection:
         """The listener had no room for us: dial again soon, with all waiting messages."""
         self._leave_socket()
         self.sock, self._target, self._dialler = self._outbox.way_to(self.address)
-        self.state = State.RETRYING
+        self.state = ConnectionState.RETRYING
         self._again_at = perf_counter() + CROWDED_DELAY
         self._outbox.unsettled(self)
 
@@ -212,7 +212,7 @@ class OutConnection:
 
     def request_acks(self) -> None:
         """Ask the peer to acknowledge each message at once from now on."""
-        if self.state is State.OPEN:
+        if self.state is ConnectionState.OPEN:
             request = control(ACK_REQUEST)
             self.enqueued += len(request)
             self._parts.append(request)
@@ -221,7 +221,7 @@ class OutConnection:
     def flush(self) -> None:
         """Write as much as the socket takes (a bounded amount); the rest follows later."""
         self.dirty = False
-        if self.state is not State.OPEN:
+        if self.state is not ConnectionState.OPEN:
             return
         parts = self._parts
         budget = BYTES_PER_TURN
@@ -270,16 +270,16 @@ class OutConnection:
     def progress(self, events: int) -> None:
         """Finish connecting, read acknowledgements and write, as far as *events* allow."""
         try:
-            if self.state is State.CONNECTING:
+            if self.state is ConnectionState.CONNECTING:
                 code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if code:
                     raise OSError(code, "cannot connect")  # noqa: TRY301 (the same fate)
                 if not events & WRITABLE:
                     return
                 self._connected()
-            if self.state is State.SHAKING:
+            if self.state is ConnectionState.SHAKING:
                 self._shake_hands()
-            elif self.state is State.OPEN and events & ~WRITABLE:
+            elif self.state is ConnectionState.OPEN and events & ~WRITABLE:
                 self._read_acks(fail=True)
             if self._parts:
                 self.flush()
@@ -301,10 +301,10 @@ class OutConnection:
                 raise HandshakeError("the peer closed the connection; does it have the same key?")
             if answer:
                 self.sock.send(answer)  # a few hundred bytes into an empty buffer
-                self.state = State.OPEN
+                self.state = ConnectionState.OPEN
 
     def _read_acks(self, *, fail: bool = False) -> None:
-        while self.state is State.OPEN:
+        while self.state is ConnectionState.OPEN:
             try:
                 data = self.sock.recv(4096)
             except BlockingIOError:
@@ -338,7 +338,7 @@ class OutConnection:
             if self._again_at:
                 thesplog("too many strangers at %s: no way in", self.address, level=40)
             self.fail(SendStatus.DeadTarget)
-        elif self.state is State.RETRYING and now >= self._again_at:
+        elif self.state is ConnectionState.RETRYING and now >= self._again_at:
             try:
                 self.connect()
                 self.flush()
@@ -348,13 +348,13 @@ class OutConnection:
     @property
     def settled(self) -> bool:
         """Whether connecting has succeeded or failed."""
-        return self.state is State.OPEN or self.state is State.CLOSED
+        return self.state is ConnectionState.OPEN or self.state is ConnectionState.CLOSED
 
     # -- the end ----------------------------------------------------------------------
 
     def fail(self, status: Status) -> None:
         """Give up: every message not known to be handled ends with *status*, in order."""
-        if self.state is State.CLOSED:
+        if self.state is ConnectionState.CLOSED:
             return
         self.close()
         self._outbox.finished.extend((intent, status) for intent in self._unacked)
@@ -363,7 +363,7 @@ class OutConnection:
 
     def close(self) -> None:
         """Close the socket and drop unwritten messages."""
-        self.state = State.CLOSED
+        self.state = ConnectionState.CLOSED
         self._leave_socket()
         self._parts.clear()
         self._ends.clear()

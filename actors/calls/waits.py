@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ...protocol.effects import Look
 from ...protocol.messages import Create, Fetch, Invoke
 from ..core.core import Internal
-from ..core.current import Run, run_in
+from ..core.current import CurrentRun, run_in
 from .queues import Queues
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Wait(NamedTuple):
     """The code of *run* needs the answers of all *futures*."""
 
     number: int
-    run: Run
+    run: CurrentRun
     futures: Sequence[concurrent.futures.Future[Any]]
 
 
@@ -67,23 +67,23 @@ class Waits(Internal):
 
     # ---- in the thread, or the task, that waits
 
-    def block(self, *futures: concurrent.futures.Future[Any]) -> Run | None:
+    def block(self, *futures: concurrent.futures.Future[Any]) -> CurrentRun | None:
         """The running code now waits for all of *futures*. Give the result to `unblock`."""
         return self.begin(run_in(self._core, threading.get_ident()), futures)
 
-    def suspend(self, future: concurrent.futures.Future[Any]) -> Run | None:
+    def suspend(self, future: concurrent.futures.Future[Any]) -> CurrentRun | None:
         """The same for a coroutine."""
         return self.begin(run_in(self._core, id(asyncio.current_task())), (future,))
 
     def begin(
-        self, run: Run | None, futures: Sequence[concurrent.futures.Future[Any]]
-    ) -> Run | None:
+        self, run: CurrentRun | None, futures: Sequence[concurrent.futures.Future[Any]]
+    ) -> CurrentRun | None:
         """The code of *run*, if that is a request, now waits for all of *futures*."""
         if run is not None:
             self._waits[run.call] = Wait(next(self._numbers), run, futures)
         return run
 
-    def unblock(self, run: Run | None) -> None:
+    def unblock(self, run: CurrentRun | None) -> None:
         """The code of *run* goes on."""
         if run is not None:
             self._waits.pop(run.call, None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Member:
+class RegisteredEndpoint:
     """An endpoint of the system."""
 
     address: ActorAddress

@@ -48,25 +48,25 @@ from ..hosting import bases, directory, events, processes, simple, versions
 from ..hosting.children import LEFT, ORDERLY, Children
 from ..wire.messages import (
     TO_REGISTRAR,
-    Beat,
+    CheckProcess,
     Died,
     Down,
+    EndpointJoin,
+    EndpointLeave,
     Exited,
     Found,
     Heard,
+    Heartbeat,
     HostInfo,
     HostJoin,
     HostJoined,
-    Join,
     Joined,
-    Leave,
-    Look,
-    Looked,
     Lookup,
     Make,
     Mint,
     Minted,
     Open,
+    ProcessChecked,
     Spawn,
     Spawned,
     Unmade,
@@ -76,7 +76,7 @@ from ..wire.messages import (
 )
 from ..wire.settings import Settings
 from .making import UnfitError, UnmadeError, make
-from .members import Creating, Host, Member
+from .members import Creating, Host, RegisteredEndpoint
 
 log = logging.getLogger(__name__)
 INFO, WARNING = logging.INFO, logging.WARNING
@@ -103,7 +103,7 @@ class Registrar(Actor):
         self._opened = False
         self._ending = False
         """The system is orphaned, and the others have been told."""
-        self._members: dict[WorkerId, Member] = {}
+        self._members: dict[WorkerId, RegisteredEndpoint] = {}
         self._here = HostInfo("", {})
         self._hosts: dict[str, Host] = {}
         """The other hosts, by their addresses."""
@@ -146,7 +146,7 @@ class Registrar(Actor):
         match message:
             case Open():
                 self._open(message)
-            case Join():
+            case EndpointJoin():
                 self._join(message, sender)
             case (versions.ASK, theirs):
                 reason = versions.conflict(theirs, "a host that would join")
@@ -155,14 +155,14 @@ class Registrar(Actor):
                 self.send(sender, (versions.TELL, versions.mine()))
             case HostJoin():
                 self._host_joins(message, sender)
-            case Beat(me=worker, answer=answer):
+            case Heartbeat(me=worker, answer=answer):
                 if self._liveness and not self._liveness.heard(worker):
                     self.send(sender, Died((worker,)))  # it was given up, and is back
                 elif answer:
                     self.send(sender, Heard())
-            case Leave(me=WorkerId(incarnation=0)):
+            case EndpointLeave(me=WorkerId(incarnation=0)):
                 self._exited(sender, LEFT)
-            case Leave(me=worker):
+            case EndpointLeave(me=worker):
                 self._leave(worker)
             case Lookup():
                 self.send(sender, self._look_up(message))
@@ -172,7 +172,7 @@ class Registrar(Actor):
                 self.send(sender, Minted(token, self._mint_child(name, sender)))
             case Unmade():
                 self._unmade(message)
-            case Looked(me=worker, running=running):
+            case ProcessChecked(me=worker, running=running):
                 if not running and worker in self._members:
                     self._silent(worker)
             case Exited(address=address, me=child, cause=cause):
@@ -232,11 +232,11 @@ class Registrar(Actor):
 
     # ---- who is there
 
-    def _join(self, message: Join, sender: ActorAddress) -> None:
+    def _join(self, message: EndpointJoin, sender: ActorAddress) -> None:
         me = message.me if message.me.incarnation else self._mint(message.me.name)
         known = self._members.get(me)
         if known is not None and known.address != sender:
-            raise ProtocolError(f"a Join of {me}, which lives at another address")
+            raise ProtocolError(f"an EndpointJoin of {me}, which lives at another address")
         if self._is_dead(me):  # the actor, its creator or its host was given up meanwhile
             self.send(sender, Died((me,)))
             return
@@ -244,7 +244,7 @@ class Registrar(Actor):
         place = message.place or self._here.address
         near = message.host == self._host and place == self._here.address
         process = processes.Watched.of(message.pid) if near else None
-        self._members[me] = Member(
+        self._members[me] = RegisteredEndpoint(
             sender, place, message.pid, process, message.program, message.host
         )
         if self._liveness and message.beats:
@@ -516,7 +516,7 @@ class Registrar(Actor):
             self._silent(worker)
             return
         if afar is not None:
-            self.send(afar.steward, Look(worker, member.pid))
+            self.send(afar.steward, CheckProcess(worker, member.pid))
         if self._liveness:
             self._liveness.watch(worker)  # it computes, and will beat again
 

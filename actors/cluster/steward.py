@@ -32,17 +32,17 @@ from ..hosting import bases, events, processes, versions
 from ..hosting.children import EXITED, Children
 from ..wire.messages import (
     TO_STEWARD,
-    Beat,
+    CheckProcess,
     Died,
     Down,
+    EndpointLeave,
     Heard,
+    Heartbeat,
     HostInfo,
     HostJoin,
     HostJoined,
-    Leave,
-    Look,
-    Looked,
     Make,
+    ProcessChecked,
     Serve,
     Serving,
     Unmade,
@@ -132,9 +132,9 @@ class Steward(Actor):
                     if known == address:
                         del self._made[worker]
                         self._say(Unmade(worker, self._children.cause(address) or EXITED))
-            case Look(me=worker, pid=pid):
+            case CheckProcess(me=worker, pid=pid):
                 process = processes.Watched.of(pid)
-                self._say(Looked(worker, process is not None and process.running()))
+                self._say(ProcessChecked(worker, process is not None and process.running()))
             case Heard():
                 self._unheard = 0
             case Died(workers=workers):
@@ -189,7 +189,7 @@ class Steward(Actor):
         """Tell the system that this host is gone, unless it is lost or knows that."""
         if self._registrar is not None and not self._lost:
             self._lost = True
-            self._say(Leave(self._me))
+            self._say(EndpointLeave(self._me))
 
     def _turn(self) -> None:
         """Beat; check that the registrar is heard of and that the program lives."""
@@ -209,7 +209,7 @@ class Steward(Actor):
                 self._say((versions.ASK, versions.mine()))
         elif silence is not None and not self._lost:
             self._unheard += 1
-            self._say(Beat(self._me, answer=True))
+            self._say(Heartbeat(self._me, answer=True))
             if self._unheard > BEATS:
                 self._leave()  # the message may still get through
         if self._program is not None and not self._program.alive():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .core import Core
 
 
-class Run(msgspec.Struct, frozen=True):
+class CurrentRun(msgspec.Struct, frozen=True):
     """The request that the current code runs for: *call* of *name*, on the last of *chain*."""
 
     call: CallId
@@ -42,7 +42,7 @@ class Frame(msgspec.Struct, frozen=True):
 
     core: Core
     chain: tuple[RRefId, ...] = ()
-    run: Run | None = None
+    run: CurrentRun | None = None
 
 
 _frame: ContextVar[Frame | None] = ContextVar("farref frame", default=None)
@@ -52,7 +52,7 @@ _programs: list[tuple[int, Core]] = []
 
 @contextmanager
 def running_in(
-    core: Core, chain: tuple[RRefId, ...] = (), run: Run | None = None
+    core: Core, chain: tuple[RRefId, ...] = (), run: CurrentRun | None = None
 ) -> Iterator[None]:
     """Code inside belongs to *core*, and runs for the request *run*.
 
@@ -132,7 +132,7 @@ def chain_in(core: Core) -> tuple[RRefId, ...]:
     return found.chain if found is not None and found.core is core else ()
 
 
-def run_in(core: Core, by: int) -> Run | None:
+def run_in(core: Core, by: int) -> CurrentRun | None:
     """The request of the running code, if the thread or task *by* ends with it."""
     found = _frame.get()
     if found is None or found.run is None or found.core is not core:

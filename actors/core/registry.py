@@ -24,13 +24,13 @@ from ...protocol.errors import (
 )
 from ..hosting import processes
 from ..wire.messages import (
-    Beat,
+    EndpointLeave,
     Exited,
     Found,
     Heard,
+    Heartbeat,
     HostInfo,
     Inspected,
-    Leave,
     Lookup,
     Meddled,
     Mint,
@@ -172,12 +172,12 @@ class Registry:
 
     def leave(self, worker: WorkerId | None = None) -> None:
         """This endpoint has ended; or *worker*, which it was to create, will never exist."""
-        self._port.post(self.registrar, Leave(worker or self._core.me))
+        self._port.post(self.registrar, EndpointLeave(worker or self._core.me))
 
     def beat(self) -> None:
         """Send the registrar a sign of life."""
         self.unheard += self.answered
-        self._port.post(self.registrar, Beat(self._core.me, self.answered))
+        self._port.post(self.registrar, Heartbeat(self._core.me, self.answered))
 
     def _named(self, name: str) -> WorkerInfo:
         known = self._core.peers.named.get(name)

@@ -50,10 +50,10 @@ class Proxy:
     ) -> None:
         self.__way = Way(rref, how, timeout, frozen)
 
-    def __getattr__(self, name: str) -> Member:
+    def __getattr__(self, name: str) -> ProxyAttribute:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)  # copy, pickle and repr mean the proxy, not the object
-        return Member(self.__way, name)
+        return ProxyAttribute(self.__way, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the object itself there."""
@@ -70,7 +70,7 @@ class Proxy:
         return repr(self.__way)
 
 
-class Member:
+class ProxyAttribute:
     """An attribute of the object behind a reference: a method to call, or a value to `get`."""
 
     __slots__ = ("__name__", "_way")

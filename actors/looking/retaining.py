@@ -65,7 +65,7 @@ class Root:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RetainingPath:
     """One way in which a handle is held."""
 
     root: Root
@@ -73,10 +73,10 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of a search."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[RetainingPath, ...]
     unnamed: tuple[str, ...]
     """Handles that nothing known leads to: the referrers of each."""
     missing: int
@@ -87,7 +87,7 @@ class Found:
 
 def retaining(
     core: Core, objects: Objects, wanted: Callable[[RRef[Any]], bool], count: int
-) -> Found:
+) -> SearchResult:
     """The ways to the *wanted* handles of an endpoint. There are *count* of them."""
     search = _Search(core, wanted)
     search.through(_own(core, objects))
@@ -100,7 +100,7 @@ def retaining(
     left = search.left() if len(search.ways) < count else ()
     missing = count - len(search.ways) - len(left)
     search.forget()
-    return Found(ways, left, missing, search.complete)
+    return SearchResult(ways, left, missing, search.complete)
 
 
 class _Search:
@@ -110,7 +110,7 @@ class _Search:
         self._front = core.front
         self._wanted = wanted
         self._end = time.monotonic() + SECONDS
-        self.ways: dict[int, list[Way]] = {}
+        self.ways: dict[int, list[RetainingPath]] = {}
         """By the id of the handle."""
         self.complete = True
         # Objects are kept, not only their ids: a dead object's id may be used again.
@@ -166,7 +166,7 @@ class _Search:
         kind = type(one)
         return kind is FrameType or issubclass(kind, (ModuleType, Internal))
 
-    def _way(self, one: object, by: object) -> Way:
+    def _way(self, one: object, by: object) -> RetainingPath:
         chain = [one]
         number = None if by is None else id(by)
         while number is not None:
@@ -174,7 +174,7 @@ class _Search:
             number = None if number in self._roots else self._met[number][1]
         root = self._roots[id(chain[-1])]
         text = paths.path(chain[::-1], namespace=root.kind == "global")
-        return Way(root, root.name + text)
+        return RetainingPath(root, root.name + text)
 
     def forget(self) -> None:
         """Drop everything that was met, at once: the search refers to itself."""

@@ -97,7 +97,7 @@ def look(
         raise ValueError(f"an age is 0 seconds or more, not {leak_age}")
     answers, silent = _ask(inspector, seconds, attached=attached)
     rows = [row for answer in answers.values() for row in answer.rows]
-    names = Names()
+    names = ShortNames()
     for row in rows:
         names.meet_row(row)
     for worker in (*silent, *answers):
@@ -127,7 +127,7 @@ def count(
 ) -> tuple[dict[str, Counters], dict[str, str]]:
     """The counters of each endpoint, by its name, and the reasons of those without an answer."""
     answers, silent = _ask(inspector, seconds, attached=attached, rows=False)
-    names = Names()
+    names = ShortNames()
     for worker in (*silent, *answers):
         names.meet(worker)
     return (
@@ -178,7 +178,7 @@ def _order(rref: str) -> tuple[str, int]:
 # ---- names
 
 
-class Names:
+class ShortNames:
     """Short names of endpoints and ids."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ from ...protocol.ids import CallId, Number, RRefId, WorkerId
 from ...protocol.messages import Descriptor, Message, Report
 
 FORMAT = 6
-"""The version of the rows, written with each `Join`. Up to format 4 endpoints wrote JSON
+"""The version of the rows, written with each `JoinStep`. Up to format 4 endpoints wrote JSON
 objects."""
 
 
@@ -44,7 +44,7 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     at: WorkerId
 
 
-class Join(Step, frozen=True, tag="join"):
+class JoinStep(Step, frozen=True, tag="join"):
     """The endpoint began recording, from the start or anew after a gap.
 
     *tables*: its knowledge at that time (see `tables_json`); empty if it was new; None if too much.
@@ -55,11 +55,11 @@ class Join(Step, frozen=True, tag="join"):
     tables: dict[str, Any] | None
 
 
-class Leave(Step, frozen=True, tag="leave"):
+class LeaveStep(Step, frozen=True, tag="leave"):
     """The endpoint stopped recording. A killed endpoint has no such row."""
 
 
-class Send(Step, frozen=True, tag="send"):
+class SendStep(Step, frozen=True, tag="send"):
     """A message was handed to delivery."""
 
     peer: WorkerId
@@ -71,7 +71,7 @@ class Send(Step, frozen=True, tag="send"):
     """The request on an alias that this message passes on."""
 
 
-class Receive(Step, frozen=True, tag="receive"):
+class ReceiveStep(Step, frozen=True, tag="receive"):
     """A message took effect. If it asks the owner to count a fork, the fork counts from now on."""
 
     peer: WorkerId
@@ -81,7 +81,7 @@ class Receive(Step, frozen=True, tag="receive"):
     """The immediate consequences: an object is `confirmed` or `free`."""
 
 
-class Run(Step, frozen=True, tag="run"):
+class RunStep(Step, frozen=True, tag="run"):
     """A method of the user's may start.
 
     A plain function may start as soon as its message is received, so it has no such row.
@@ -91,33 +91,33 @@ class Run(Step, frozen=True, tag="run"):
     label: str
 
 
-class Confirmed(Step, frozen=True, tag="confirmed"):
+class ConfirmedStep(Step, frozen=True, tag="confirmed"):
     """The owner now counts this user."""
 
     rref: RRefId
 
 
-class Free(Step, frozen=True, tag="free"):
+class FreeStep(Step, frozen=True, tag="free"):
     """No reference to the object is left: its owner dropped the value."""
 
     rref: RRefId
 
 
-class Lose(Step, frozen=True, tag="lose"):
+class LoseStep(Step, frozen=True, tag="lose"):
     """A value that will never arrive, and the reason (`Loss`): `creator`, `owner` or `cycle`."""
 
     rref: RRefId
     why: str
 
 
-class Fail(Step, frozen=True, tag="fail"):
+class FailStep(Step, frozen=True, tag="fail"):
     """A reply that will never arrive."""
 
     call: CallId
     peer: WorkerId
 
 
-class Died(Step, frozen=True, tag="died"):
+class DiedStep(Step, frozen=True, tag="died"):
     """The death of another endpoint became known here.
 
     *lost*: loans in messages that the dead endpoint may not have got.
@@ -127,7 +127,7 @@ class Died(Step, frozen=True, tag="died"):
     lost: tuple[Report, ...]
 
 
-class Buried(Step, frozen=True, tag="buried"):
+class BuriedStep(Step, frozen=True, tag="buried"):
     """The endpoint released the dead one's references, loans and claims."""
 
     peer: WorkerId
@@ -140,61 +140,61 @@ class Input(Step, frozen=True):
     """The user's code, or the shell, did something with references."""
 
 
-class Own(Input, frozen=True, tag="own"):
+class OwnStep(Input, frozen=True, tag="own"):
     rref: RRefId
 
 
-class Hold(Input, frozen=True, tag="hold"):
+class HoldStep(Input, frozen=True, tag="hold"):
     rref: RRefId
 
 
-class TakeUp(Input, frozen=True, tag="take_up"):
+class TakeUpStep(Input, frozen=True, tag="take_up"):
     carries: tuple[Descriptor, ...]
 
 
-class Drop(Input, frozen=True, tag="drop"):
+class DropStep(Input, frozen=True, tag="drop"):
     rrefs: tuple[RRefId, ...]
 
 
-class Fork(Input, frozen=True, tag="fork"):
+class ForkStep(Input, frozen=True, tag="fork"):
     rref: RRefId
     to: WorkerId
 
 
-class Lend(Input, frozen=True, tag="lend"):
+class LendStep(Input, frozen=True, tag="lend"):
     rref: RRefId
     to: WorkerId
     replies: bool
 
 
-class Abandon(Input, frozen=True, tag="abandon"):
+class AbandonStep(Input, frozen=True, tag="abandon"):
     carries: tuple[Descriptor, ...]
 
 
-class Release(Input, frozen=True, tag="release"):
+class ReleaseStep(Input, frozen=True, tag="release"):
     carries: tuple[Descriptor, ...]
 
 
-class Create(Input, frozen=True, tag="create"):
+class CreateStep(Input, frozen=True, tag="create"):
     to: WorkerId
     carries: tuple[Descriptor, ...]
     target: RRefId | None
 
 
-class Call(Input, frozen=True, tag="call"):
+class CallStep(Input, frozen=True, tag="call"):
     to: WorkerId
     carries: tuple[Descriptor, ...]
     chain: tuple[RRefId, ...]
 
 
-class Invoke(Input, frozen=True, tag="invoke"):
+class InvokeStep(Input, frozen=True, tag="invoke"):
     rref: RRefId
     carries: tuple[Descriptor, ...]
     chain: tuple[RRefId, ...]
     to: WorkerId | None
 
 
-class Fetch(Input, frozen=True, tag="fetch"):
+class FetchStep(Input, frozen=True, tag="fetch"):
     rref: RRefId
     chain: tuple[RRefId, ...]
     copy: bool
@@ -202,43 +202,43 @@ class Fetch(Input, frozen=True, tag="fetch"):
     follow: bool
 
 
-class Cancel(Input, frozen=True, tag="cancel"):
+class CancelStep(Input, frozen=True, tag="cancel"):
     call: CallId
 
 
-class Tell(Input, frozen=True, tag="tell"):
+class TellStep(Input, frozen=True, tag="tell"):
     to: WorkerId
     carries: tuple[Descriptor, ...]
 
 
-class Reply(Input, frozen=True, tag="reply"):
+class ReplyStep(Input, frozen=True, tag="reply"):
     call: CallId
     carries: tuple[Descriptor, ...]
 
 
-class Refuse(Input, frozen=True, tag="refuse"):
+class RefuseStep(Input, frozen=True, tag="refuse"):
     call: CallId
     carries: tuple[Descriptor, ...]
 
 
-class Resolve(Input, frozen=True, tag="resolve"):
+class ResolveStep(Input, frozen=True, tag="resolve"):
     rref: RRefId
 
 
-class StandFor(Input, frozen=True, tag="stand_for"):
+class StandForStep(Input, frozen=True, tag="stand_for"):
     rref: RRefId
     target: RRefId
 
 
-class Done(Input, frozen=True, tag="done"):
+class DoneStep(Input, frozen=True, tag="done"):
     rref: RRefId
 
 
-class Suspect(Input, frozen=True, tag="suspect"):
+class SuspectStep(Input, frozen=True, tag="suspect"):
     rref: RRefId
 
 
-class Waits(Input, frozen=True, tag="waits"):
+class WaitsStep(Input, frozen=True, tag="waits"):
     run: CallId
     call: CallId | None
     nth: Number
@@ -246,7 +246,7 @@ class Waits(Input, frozen=True, tag="waits"):
 
 
 KINDS: tuple[type[Step], ...] = (
-    *(Join, Leave, Send, Receive, Run, Confirmed, Free, Lose, Fail, Died, Buried),
+    *(kind for kind in Step.__subclasses__() if kind is not Input),
     *Input.__subclasses__(),
 )
 """All kinds of steps."""

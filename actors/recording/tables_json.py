@@ -67,7 +67,7 @@ def tables_of(context: Context) -> dict[str, Any] | None:
     """All the knowledge of *context*, for `context_of`; None if it is too large. Under the lock."""
     if len(context.owners) + len(context.users) + len(context.waiting) > MOST:
         return None
-    write = _Writer()
+    write = _TablesWriter()
     return {name: write.plain(getattr(context.state, it)) for name, it in _TABLES.items()}
 
 
@@ -92,7 +92,7 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     return Context(me, state=state)
 
 
-class _Writer:
+class _TablesWriter:
     def __init__(self) -> None:
         self._seen: dict[int, int] = {}
 

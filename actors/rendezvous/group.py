@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ...protocol.errors import FarrefError, RendezvousError, RendezvousTimeoutError
 from ...protocol.ids import WorkerId
-from ...protocol.rendezvous import Join, Limits, Timeouts
+from ...protocol.rendezvous import Join, RoundLimits, Timeouts
 from ..core.current import frame
 from ..wire.messages import WorkerInfo
 from ..wire.settings import LONGEST, check_timeout
@@ -369,7 +369,7 @@ def rendezvous(
     """
     if not run_id:
         raise ValueError("the run has no id: it must be a non-empty text")
-    limits = Limits(min_nodes, min_nodes if max_nodes is None else max_nodes)
+    limits = RoundLimits(min_nodes, min_nodes if max_nodes is None else max_nodes)
     client = client_of(frame().core.front)
     node = WorkerId(name or client.core.me.name, secrets.randbits(63))
     join = Join(node=node, limits=limits, order=order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...protocol.rendezvous import Limits, Timeouts
+from ...protocol.rendezvous import RoundLimits, Timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ class RendezvousParameters:
             raise ValueError("the rendezvous backend has no name: it must be a non-empty text")
         if not run_id:
             raise ValueError("the run has no id: it must be a non-empty text")
-        self.limits = Limits(min_nodes, max_nodes)
+        self.limits = RoundLimits(min_nodes, max_nodes)
         self.backend = backend
         self.endpoint = endpoint
         self.run_id = run_id

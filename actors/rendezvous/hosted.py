@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import RendezvousStateError
-from ...protocol.rendezvous import Join, Leave, Run, State
+from ...protocol.rendezvous import Join, Leave, RendezvousRun, State
 from ...protocol.store import Op, Table
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoreChanged:
     """A change of the round's store."""
 
     run: str
@@ -61,7 +61,7 @@ class Kept:
     version: int
 
 
-Entry = Begun | Done | Stored | Kept
+Entry = Begun | Done | StoreChanged | Kept
 """The entries that a standby repeats, in order."""
 
 
@@ -106,7 +106,7 @@ class Hosted:
     def __init__(self, name: str, state: State, timeouts: Timeouts) -> None:
         self.name = name
         self.timeouts = timeouts
-        self.run = Run(state, timeouts, time.monotonic())
+        self.run = RendezvousRun(state, timeouts, time.monotonic())
         self.homes: dict[WorkerId, Home] = {}
         self.table = Table()
         """The store of the round. Each round begins with a new one."""
@@ -262,7 +262,7 @@ class Hosted:
 
     def begin_anew(self) -> None:
         """Restart the clock: the standby takes over."""
-        self.run = Run(self.state, self.timeouts, time.monotonic())
+        self.run = RendezvousRun(self.state, self.timeouts, time.monotonic())
 
 
 def _count(state: State) -> int:

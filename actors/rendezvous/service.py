@@ -26,7 +26,7 @@ from ...protocol.errors import (
 )
 from ...protocol.rendezvous import Close, Leave, State
 from ..core.current import frame
-from .hosted import Begun, Copy, Done, Hosted, Kept, Stored
+from .hosted import Begun, Copy, Done, Hosted, Kept, StoreChanged
 from .standby import Standby
 from .starting import NAME
 
@@ -123,7 +123,7 @@ class Service:
         hosted = self._known(run)
         hosted.check_member(node, number)
         answer = hosted.change(op)
-        self.standby.note(Stored(run, op))
+        self.standby.note(StoreChanged(run, op))
         await self.standby.committed()
         return answer
 
@@ -238,7 +238,7 @@ class Service:
                 if home is not None:
                     self.runs[run].homes[command.node] = home  # type: ignore[union-attr]
                 self.runs[run].repeat(command)
-            case Stored(run, op):
+            case StoreChanged(run, op):
                 self.runs[run].change(op)
             case Kept(run):
                 self.cells[run] = entry

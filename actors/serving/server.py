@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from thespian.actors import ActorAddress
 
-from ...protocol.effects import Refusal, Refuse, Stop
-from ...protocol.effects import Run as RunEffect
+from ...protocol.effects import Refusal, Refuse, Run, Stop
 from ...protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
 from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
 from ...serialization.failures import Failure, details_of
@@ -37,7 +36,7 @@ from ...serialization.payload import Payload
 from ...serialization.plain import size_class
 from ..base.interrupts import undisturbed
 from ..calls import calls
-from ..core.current import Run, running_in
+from ..core.current import CurrentRun, running_in
 from ..handles.rref import RRef
 from ..values.box import Box
 from ..values.freezing import Freezing, ToFreeze
@@ -95,7 +94,7 @@ class Server:
         self._packer = packer
         self._waits = waits
         self._calls = calls
-        core.handlers |= {RunEffect: self._start_it, Refuse: self._refuse, Stop: self._stop}
+        core.handlers |= {Run: self._start_it, Refuse: self._refuse, Stop: self._stop}
         self._unstarted: set[CallId] = set()
         self._stopped: set[CallId] = set()
         self._resolving: dict[CallId, Resolving] = {}
@@ -107,7 +106,7 @@ class Server:
         self.errors = 0
         """The number of them that ended with an exception."""
 
-    def _start_it(self, effect: RunEffect, later: Later) -> None:
+    def _start_it(self, effect: Run, later: Later) -> None:
         """Run a request soon: between two messages if it is brief, or else in a thread.
 
         The thread is woken *later*. Sooner, it would only wait for the endpoint's lock and the
@@ -240,9 +239,9 @@ class Server:
         except BaseException as error:
             return Box(self._failure(error, request))
 
-    def _as_run(self, request: Request, chain: tuple[RRefId, ...], by: int) -> Run:
+    def _as_run(self, request: Request, chain: tuple[RRefId, ...], by: int) -> CurrentRun:
         tag = getattr(cargo_of(request).payload, "tag", None)
-        return Run(request.call, tag if isinstance(tag, str) else "a function", chain, by)
+        return CurrentRun(request.call, tag if isinstance(tag, str) else "a function", chain, by)
 
     def _begin(self, request: Request) -> None:
         """The function starts now. Raises `CancelledError` if its caller was faster."""

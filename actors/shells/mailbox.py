@@ -44,8 +44,8 @@ from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
 from ..wire.messages import (
     TO_ENDPOINTS,
+    EndpointJoin,
     Envelope,
-    Join,
     Joined,
     Nudge,
     ReplyAddress,
@@ -216,7 +216,7 @@ class Mailbox:
     def _join(self, me: WorkerId, registrar: ActorAddress) -> None:
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
         beats = self.port.runs_by_itself
-        join = Join(me, os.getpid(), processes.host(), beats=beats, place=place)
+        join = EndpointJoin(me, os.getpid(), processes.host(), beats=beats, place=place)
         Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:

@@ -119,7 +119,7 @@ class Welcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class EndpointJoin:
     """Endpoint -> registrar: I am here. If I am a program, watch *pid*.
 
     An endpoint without a number from its creator has 0, and gets one with the answer. *beats*: I
@@ -137,7 +137,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     """Endpoint -> registrar: I am still here. Are you (*answer*)?"""
 
     me: WorkerId
@@ -169,7 +169,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class EndpointLeave:
     """Endpoint -> registrar: I end now. If my number is 0, you know me by my address only."""
 
     me: WorkerId
@@ -231,7 +231,7 @@ class Found:
     dead: bool = False
     hosts: tuple[HostInfo, ...] = ()
     host: str = ""
-    """For a single endpoint its `Join.host`: whether it can see the asker's process."""
+    """For a single endpoint its `EndpointJoin.host`: whether it can see the asker's process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ class Unmade:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CheckProcess:
     """Registrar -> steward: *me* is silent; does its process run?"""
 
     me: WorkerId
@@ -308,7 +308,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ProcessChecked:
     """Steward -> registrar: whether the process runs, and is not stopped."""
 
     me: WorkerId
@@ -429,10 +429,10 @@ TO_SHELLS = (Nudge, Welcome, Joined, Serving)
 """The messages that an endpoint's mailbox, or the program's port, takes for itself. All other
 messages are the user's."""
 TO_REGISTRAR = (
-    *(Join, Beat, Leave, Open, Spawn, Lookup, Mint, Exited),
-    *(HostJoin, Unmade, Looked),
+    *(EndpointJoin, Heartbeat, EndpointLeave, Open, Spawn, Lookup, Mint, Exited),
+    *(HostJoin, Unmade, ProcessChecked),
 )
-TO_STEWARD = (Serve, HostJoined, Make, Look, Heard, Died, Down)
+TO_STEWARD = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
 
 ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD)
 

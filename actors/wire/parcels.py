@@ -61,7 +61,7 @@ class _Content(NamedTuple):
     origin: Origin | None
 
 
-class _Row(NamedTuple):
+class _ParcelRow(NamedTuple):
     sender: WorkerId
     to: WorkerId
     packet: msgspec.Raw
@@ -142,4 +142,4 @@ def _plain(thing: Any) -> tuple[str, str, str, int] | Row:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
-_rows = msgspec.msgpack.Decoder(_Row)
+_rows = msgspec.msgpack.Decoder(_ParcelRow)

@@ -2,7 +2,7 @@
 
 One machine serves two shells. `State` is a plain value without times, and `State.apply` is its only
 transition. An `Observer` has a clock and looks at the state. The service, an actor that keeps the
-states of its runs (`Run`), has one observer for each run. If the nodes share the state by
+states of its runs (`RendezvousRun`), has one observer for each run. If the nodes share the state by
 compare-and-set instead, each node has an observer (`Attendant`). `encode` and `decode` turn a state
 into bytes and back.
 """
@@ -10,9 +10,9 @@ into bytes and back.
 from .attendant import Attendant, Decision
 from .codec import decode, encode
 from .commands import Beat, Close, Command, Finish, Join, Leave
-from .limits import Limits, Timeouts
+from .limits import RoundLimits, Timeouts
 from .observer import Observer
-from .run import Run
+from .run import RendezvousRun
 from .state import Member, Membership, Seat, State
 
 __all__ = [
@@ -24,11 +24,11 @@ __all__ = [
     "Finish",
     "Join",
     "Leave",
-    "Limits",
     "Member",
     "Membership",
     "Observer",
-    "Run",
+    "RendezvousRun",
+    "RoundLimits",
     "Seat",
     "State",
     "Timeouts",

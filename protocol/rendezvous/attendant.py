@@ -29,7 +29,7 @@ from .state import Membership, State
 
 if TYPE_CHECKING:
     from ..ids import WorkerId
-    from .limits import Limits, Timeouts
+    from .limits import RoundLimits, Timeouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Attendant:
     def __init__(
         self,
         node: WorkerId,
-        limits: Limits,
+        limits: RoundLimits,
         timeouts: Timeouts,
         now: float,
         *,

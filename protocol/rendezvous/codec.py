@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import RendezvousStateError
 from ..ids import WorkerId
 from ..wellformed import LARGEST
-from .limits import Limits
+from .limits import RoundLimits
 from .state import Member, Seat, State
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _state(row: Any) -> State:
         raise ValueError(f"it does not begin with {VERSION!r}, or has not all its fields")
     _, least, most, number, complete, closed, call, members, *lists = row
     state = State(
-        Limits(_number(least), _number(most)),
+        RoundLimits(_number(least), _number(most)),
         _number(number),
         _flag(complete),
         _flag(closed),

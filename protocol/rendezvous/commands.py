@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..ids import WorkerId
 
 if TYPE_CHECKING:
-    from .limits import Limits
+    from .limits import RoundLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Join:
     """
 
     node: WorkerId
-    limits: Limits
+    limits: RoundLimits
     address: str = ""
     """The node's address for the others, who see it among the round's members."""
     order: int | None = None

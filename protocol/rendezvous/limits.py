@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RoundLimits:
     """How many nodes a round may have.
 
     Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .state import State
 
 
-class Run:
+class RendezvousRun:
     """The state of one run and its observer. Time is the service's own clock."""
 
     __slots__ = ("_observer", "log", "state")

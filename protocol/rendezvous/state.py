@@ -39,7 +39,7 @@ from ..errors import (
 )
 from ..ids import WorkerId
 from .commands import Beat, Close, Command, Finish, Join, Leave
-from .limits import Limits
+from .limits import RoundLimits
 from .ranks import ranked
 
 
@@ -74,7 +74,7 @@ Seats = Mapping[WorkerId, Seat]
 class State:
     """One run. Its mappings are never changed."""
 
-    limits: Limits
+    limits: RoundLimits
     round: int = 0
     """The number of the present round, which is forming or, when *complete*, is on."""
     complete: bool = False
@@ -285,5 +285,5 @@ def _without(seats: Seats, nodes: Mapping[WorkerId, object] | tuple[WorkerId, ..
     return {node: seat for node, seat in seats.items() if node not in nodes}
 
 
-def _nodes(limits: Limits) -> str:
+def _nodes(limits: RoundLimits) -> str:
     return f"{limits.min_nodes} to {limits.max_nodes} nodes"

@@ -266,9 +266,9 @@ def test_a_demo_in_another_discipline() -> None:
 def test_a_program_in_another_discipline(monkeypatch: pytest.MonkeyPatch) -> None:
     played: list[object] = []
 
-    def do(made: object, workers: object, **options: object) -> program.Done:
+    def do(made: object, workers: object, **options: object) -> program.Comparison:
         played.append((type(made), workers, options["sharing"]))
-        return program.Done(1, 1.0, 1.0, program.Verdict(len(played) < 2, {}))
+        return program.Comparison(1, 1.0, 1.0, program.Verdict(len(played) < 2, {}))
 
     monkeypatch.setattr(program, "do", do)
     run = farref("demo", "wordcount", "--sharing", "borrow", "--workers", "3")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from farref.commands.demo import NAMES, find
-from farref.commands.stage import Choice
+from farref.commands.stage import SharingChoice
 from farref.protocol.sharing import DISCIPLINES
 from farref.trace import Recording, Story, read, tell
 from farref.trace.notes import of_discipline, parsed
@@ -144,8 +144,8 @@ def test_an_orphan_makes_itself_known_and_goes_on(base: str, stories: dict[str, 
 
 
 def test_the_command_offers_every_discipline() -> None:
-    assert [each.value for each in Choice] == ["lend", "borrow", "fork"]
-    assert set(DISCIPLINES) == set(Choice)
+    assert [each.value for each in SharingChoice] == ["lend", "borrow", "fork"]
+    assert set(DISCIPLINES) == set(SharingChoice)
 
 
 # ---- the examples of the borrowing note

@@ -24,7 +24,7 @@ from farref.actors.core.counters import Tally
 from farref.actors.core.mints import MOST, STEP, Mints
 from farref.actors.hosting import directory
 from farref.actors.looking import retaining
-from farref.actors.looking.snapshot import Names, _marks, _strong
+from farref.actors.looking.snapshot import ShortNames, _marks, _strong
 from farref.actors.looking.why import seconds_text, size_text
 from farref.commands import bar
 from farref.commands.bar import waiting
@@ -406,7 +406,7 @@ ROW = ReferenceInfo(
 
 
 def test_two_lives_of_one_name_are_told_apart() -> None:
-    names = Names()
+    names = ShortNames()
     rows = [ROW, replace(ROW, rref="A@2/1", canonical=None, forks={"A@2/7": "C/x@a"})]
     for row in rows:
         names.meet_row(row)

@@ -17,7 +17,10 @@ from farref import RRef, System
 from farref.actors.hosting import simple
 from farref.actors.shells.program import CallInPort
 from farref.actors.wire.messages import (
+    CheckProcess,
     Died,
+    EndpointJoin,
+    EndpointLeave,
     Envelope,
     Exited,
     Found,
@@ -26,15 +29,12 @@ from farref.actors.wire.messages import (
     HostJoined,
     Inspect,
     Inspected,
-    Join,
     Joined,
-    Leave,
-    Look,
-    Looked,
     Lookup,
     Make,
     Nudge,
     Open,
+    ProcessChecked,
     Serve,
     Spawn,
     Spawned,
@@ -218,9 +218,9 @@ def test_registrar(system: System, spoil: str) -> None:
         with case as rng:
             evil = WorkerId("evil", 10**9 + case.number)
             right: list[Any] = [
-                Join(evil, 1, "here"),
-                Join(farref.get_worker_info("B").id, 1, "here"),
-                Leave(evil),
+                EndpointJoin(evil, 1, "here"),
+                EndpointJoin(farref.get_worker_info("B").id, 1, "here"),
+                EndpointLeave(evil),
                 Open(Settings(timeout=1), 10**7),
                 Spawn(case.number, b"no pickle", "evil", None, None),
                 Lookup(case.number, "B"),
@@ -228,7 +228,7 @@ def test_registrar(system: System, spoil: str) -> None:
                 Exited(ActorAddress(None)),
                 HostJoin(evil, HostInfo("10.9.9.9", {})),
                 Unmade(evil, "no"),
-                Looked(evil, running=False),
+                ProcessChecked(evil, running=False),
                 rng.choice(JUNK),
             ]
             message = rng.choice(right)
@@ -241,7 +241,7 @@ def test_registrar(system: System, spoil: str) -> None:
                 goes_on(system, ref)
     assert set(there) <= set(system.workers())
     for info in set(system.workers()) - set(there):  # a field may be wrong and still be an id
-        system._port.post(registrar, Leave(info.id))
+        system._port.post(registrar, EndpointLeave(info.id))
     assert until(system, lambda: system.workers() == there)
     goes_on(system, ref)
     assert farref.rpc_sync("B", timeout) == 20
@@ -274,7 +274,7 @@ def test_steward(tmp_path: Path) -> None:
                     Serve(1),
                     HostJoined(Settings(silence=0.1)),
                     Make(evil, b"no pickle", None, None),
-                    Look(evil, 1),
+                    CheckProcess(evil, 1),
                     Died((evil,)),
                     rng.choice(JUNK),
                 ]

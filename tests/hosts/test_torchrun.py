@@ -135,11 +135,11 @@ def wait_for(folder: Path, name: str, group: list[str]) -> None:
 DIAL = """
 import sys
 from farref import RendezvousError, RendezvousParameters, RendezvousTimeouts
-from farref.elastic.endpoints import Endpoint
+from farref.elastic.endpoints import RendezvousEndpoint
 config = dict(each.split("=") for each in sys.argv[2:])
 params = RendezvousParameters("farref", sys.argv[1], "run", 1, 1, **config)
 try:
-    print(Endpoint(sys.argv[1]).backend(params, RendezvousTimeouts()).get_state())
+    print(RendezvousEndpoint(sys.argv[1]).backend(params, RendezvousTimeouts()).get_state())
 except (RendezvousError, ValueError) as error:
     print(type(error).__name__, error)
 """

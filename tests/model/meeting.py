@@ -6,7 +6,7 @@ The world of `protocol/rendezvous`, explored by the same `explore`, behind both 
   move: a decision takes effect only if no other state was stored since, and then it is the same as
   if it had been made at that moment (time alone makes it less eager, not wrong). A node may store
   without hearing of its success (`unsure`).
-* ``service``: one `Run` is told of every event; nodes ask it, and it ticks.
+* ``service``: one `RendezvousRun` is told of every event; nodes ask it, and it ticks.
 
 A program is *fair* or not. In a fair program, time passes for all nodes at once, and only after a
 sign of life of every living node: keep-alives arrive in time. In an unfair program each node has
@@ -28,10 +28,10 @@ from farref.protocol.rendezvous import (
     Attendant,
     Close,
     Leave,
-    Limits,
     Membership,
     Observer,
-    Run,
+    RendezvousRun,
+    RoundLimits,
     Seat,
     State,
     Timeouts,
@@ -56,7 +56,7 @@ class Meeting:
 
     name: str
     scripts: tuple[tuple[str, ...], ...]
-    limits: Limits
+    limits: RoundLimits
     shell: str = "shared"
     names: tuple[str, ...] = ("a", "b", "c", "d")
     orders: tuple[int | None, ...] = (None, None, None, None)
@@ -107,7 +107,7 @@ class Node:
         return self.phase in ("joining", "member")
 
 
-Machine = TypeVar("Machine", Attendant, Observer, Run)
+Machine = TypeVar("Machine", Attendant, Observer, RendezvousRun)
 
 
 def clone(machine: Machine) -> Machine:
@@ -160,7 +160,7 @@ class MeetingModel:
 
     def __init__(self, program: Meeting) -> None:
         self.program = program
-        self.places: list[Run | State | None] = []
+        self.places: list[RendezvousRun | State | None] = []
         self.nodes: list[Node] = []
         self._ids: dict[Hashable, int] = {}
         self._travels: dict[int, Mistake | None] = {}
@@ -185,9 +185,9 @@ class MeetingModel:
             )
             ticks = 0 if program.fair else program.ticks
             nodes.append(self._intern(Node(me, attendant, script, ticks)))
-        place: Run | None = None
+        place: RendezvousRun | None = None
         if program.shell == "service":
-            place = Run(State(program.limits), program.timeouts, 0)
+            place = RendezvousRun(State(program.limits), program.timeouts, 0)
         ticks = program.ticks if program.fair else 0
         first = self._place(place)
         return World(first, tuple(nodes), ticks, program.deaths, program.unsure, -1, frozenset())
@@ -195,7 +195,7 @@ class MeetingModel:
     def state(self, world: World) -> State | None:
         """The stored state, or the service's state."""
         place = self.places[world.place]
-        return place.state if isinstance(place, Run) else place
+        return place.state if isinstance(place, RendezvousRun) else place
 
     # ---- moves
 
@@ -260,7 +260,7 @@ class MeetingModel:
     def _do(self, world: World, node: Node, command: Leave | Close) -> World:
         """Do a command that does not depend on an earlier look."""
         place = self.places[world.place]
-        if isinstance(place, Run):
+        if isinstance(place, RendezvousRun):
             run = clone(place)
             run.do(command, 0)
             return self._moved(world, run, node)
@@ -304,7 +304,7 @@ class MeetingModel:
     def _ask(self, world: World, node: Node) -> tuple[World, Membership | RendezvousError | None]:
         """The node's side of the service's shell: ask for a round, or give a sign of life."""
         place = self.places[world.place]
-        assert isinstance(place, Run)
+        assert isinstance(place, RendezvousRun)
         run = clone(place)
         attendant = node.attendant
         late = attendant._deadline is not None and attendant._deadline <= 0
@@ -329,7 +329,7 @@ class MeetingModel:
 
     def _serve(self, world: World) -> World:
         place = self.places[world.place]
-        assert isinstance(place, Run)
+        assert isinstance(place, RendezvousRun)
         run = clone(place)
         run.tick(0)
         after = self._moved(world, run)
@@ -350,7 +350,7 @@ class MeetingModel:
         for number in order:
             world = self._tick_one(world, number)
         place = self.places[world.place]
-        if isinstance(place, Run):
+        if isinstance(place, RendezvousRun):
             run = clone(place)
             run._observer._last -= 1
             world = world._replace(place=self._place(run))
@@ -359,7 +359,7 @@ class MeetingModel:
             world = world._replace(open_for=min(world.open_for + 1, 2))
         for number in order:
             world = self._look_if_present(world, number)
-        return self._serve(world) if isinstance(place, Run) else world
+        return self._serve(world) if isinstance(place, RendezvousRun) else world
 
     def _tick_one(self, world: World, number: int) -> World:
         node = self.nodes[world.nodes[number]].clone()
@@ -375,12 +375,14 @@ class MeetingModel:
 
     # ---- the results of a step
 
-    def _moved(self, world: World, place: Run | State, actor: Node | None = None) -> World:
+    def _moved(
+        self, world: World, place: RendezvousRun | State, actor: Node | None = None
+    ) -> World:
         """The world with another state, and with the updates that the properties need."""
         before = self.state(world)
-        state = place.state if isinstance(place, Run) else place
+        state = place.state if isinstance(place, RendezvousRun) else place
         number = self._place(place)
-        if isinstance(place, Run):
+        if isinstance(place, RendezvousRun):
             place.log.clear()
         open_for = world.open_for
         if state is not before:
@@ -480,15 +482,17 @@ class MeetingModel:
     def _intern(self, node: Node) -> int:
         return self._number(("node", node.freeze()), node, self.nodes)
 
-    def _place(self, place: Run | State | None) -> int:
+    def _place(self, place: RendezvousRun | State | None) -> int:
         key: Hashable = None
-        if isinstance(place, Run):
+        if isinstance(place, RendezvousRun):
             key = _frozen(place.state), freeze(place._observer)
         elif place is not None:
             key = _frozen(place)
         number = self._number(("place", key), place, self.places)
         if place is not None and number not in self._travels:
-            self._travels[number] = _travels(place.state if isinstance(place, Run) else place)
+            self._travels[number] = _travels(
+                place.state if isinstance(place, RendezvousRun) else place
+            )
         return number
 
     def _number(self, key: Hashable, thing: object, things: list) -> int:  # type: ignore[type-arg]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from farref.protocol.rendezvous import Limits
+from farref.protocol.rendezvous import RoundLimits
 
 from .meeting import Meeting
 
@@ -36,11 +36,11 @@ JOIN = ("join",)
 TWICE = ("join", "join")
 
 _BOTH = (
-    Meeting("two meet", (JOIN, JOIN), Limits(2, 2), reaches=("no round is formed",)),
+    Meeting("two meet", (JOIN, JOIN), RoundLimits(2, 2), reaches=("no round is formed",)),
     Meeting(
         "newcomers come in the order that they ask for",
         (JOIN, JOIN, JOIN),
-        Limits(3, 3),
+        RoundLimits(3, 3),
         names=("n10", "n9", "n1"),
         orders=(None, None, 5),
         reaches=("no round is formed",),
@@ -48,21 +48,21 @@ _BOTH = (
     Meeting(
         "one may come",
         (JOIN, JOIN),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=2,
         reaches=("no round is formed by fewer than may come",),
     ),
     Meeting(
         "one comes late, and they meet again",
         (TWICE, TWICE, JOIN),
-        Limits(2, 3),
+        RoundLimits(2, 3),
         ticks=3,
         reaches=("no group grows", "nobody waits", "nobody joins again"),
     ),
     Meeting(
         "one dies while they meet",
         (JOIN, JOIN, JOIN),
-        Limits(2, 3),
+        RoundLimits(2, 3),
         ticks=5,
         deaths=1,
         reaches=("no last call is called off", "no last call is repeated"),
@@ -70,7 +70,7 @@ _BOTH = (
     Meeting(
         "one dies, and they meet again",
         (TWICE, TWICE, JOIN),
-        Limits(2, 3),
+        RoundLimits(2, 3),
         ticks=4,
         deaths=1,
         reaches=("no group shrinks", "rank 0 never changes", "no member is lost"),
@@ -78,7 +78,7 @@ _BOTH = (
     Meeting(
         "a spare steps in",
         (TWICE, TWICE, JOIN),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=3,
         deaths=1,
         reaches=("nobody is spare", "no spare steps in"),
@@ -86,14 +86,14 @@ _BOTH = (
     Meeting(
         "one leaves",
         (("join", "leave", "join"), TWICE, JOIN),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=3,
         reaches=("nobody is spare", "no spare steps in"),
     ),
     Meeting(
         "the run is closed",
         (("join", "close"), TWICE, JOIN),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=2,
         reaches=(
             "nobody gets a RendezvousClosedError",
@@ -103,21 +103,21 @@ _BOTH = (
     Meeting(
         "the run is closed while they meet",
         (JOIN, JOIN, ("close",)),
-        Limits(1, 3),
+        RoundLimits(1, 3),
         ticks=2,
         reaches=("nobody gets a RendezvousClosedError",),
     ),
     Meeting(
         "the run is closed, and its id is used again",
         (("join", "close", "leave"), JOIN),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=2,
         reaches=("no run ends",),
     ),
     Meeting(
         "the run is closed, all leave, and its id is used again",
         (("join", "close", "leave"), ("join", "leave"), JOIN),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=3,
         deaths=1,
         slow=True,
@@ -126,7 +126,7 @@ _BOTH = (
     Meeting(
         "too few come",
         (JOIN, JOIN),
-        Limits(3, 4),
+        RoundLimits(3, 4),
         ticks=4,
         join=2,
         deaths=1,
@@ -138,7 +138,7 @@ _SHARED = (
     Meeting(
         "what was stored is not told",
         (TWICE, TWICE),
-        Limits(2, 2),
+        RoundLimits(2, 2),
         ticks=2,
         unsure=2,
         reaches=("no second round is formed",),
@@ -146,7 +146,7 @@ _SHARED = (
     Meeting(
         "clocks that differ",
         (TWICE, TWICE),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=2,
         fair=False,
         reaches=("nobody gets a RendezvousStateError",),
@@ -154,7 +154,7 @@ _SHARED = (
     Meeting(
         "clocks that differ, and a third node",
         (JOIN, JOIN, JOIN),
-        Limits(2, 3),
+        RoundLimits(2, 3),
         ticks=1,
         fair=False,
         slow=True,
@@ -162,7 +162,7 @@ _SHARED = (
     Meeting(
         "clocks that differ, for longer",
         (TWICE, TWICE),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=4,
         fair=False,
         slow=True,
@@ -170,7 +170,7 @@ _SHARED = (
     Meeting(
         "one of two dies, and the other goes on",
         (TWICE, TWICE),
-        Limits(1, 2),
+        RoundLimits(1, 2),
         ticks=4,
         deaths=1,
         reaches=("no group shrinks", "rank 0 never changes", "no member is lost"),

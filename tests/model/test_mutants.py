@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from farref.tracetest.files import TraceError, differences
+from farref.tracetest.files import TraceTestError, differences
 
 from .explorer import TooManyStatesError, explore
 from .foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
@@ -60,7 +60,7 @@ def differs(mutant: Mutant, trace: str) -> bool:
     with mutated(mutant):
         try:
             return bool(differences(TRACES / f"{trace}.txt"))
-        except TraceError:
+        except TraceTestError:
             return True
 
 

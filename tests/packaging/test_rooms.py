@@ -1,11 +1,13 @@
-"""The parts of farref that each part may import; and no modules import each other in a circle."""
+"""The parts of farref that each part may import; no circles of imports; one name for each class."""
 
 import ast
 import re
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 
-from .imports import FACADE, LAYERS, ROOT, Import, all_imports, circle, graph, imports_of
+from .imports import FACADE, LAYERS, ROOT, Import, all_imports, circle, files, graph, imports_of
 
 ACTORS = ROOT / "actors"
 ROOMS = sorted(file.parent.name for file in ACTORS.glob("*/__init__.py"))
@@ -111,6 +113,31 @@ def test_the_protocols_modules_import_only_those_above_them_in_its_list() -> Non
         parts = [name.split(".")[2:] for name in (module, *found) if name.count(".") >= 2]
         here, *others = (part[0] for part in parts)
         assert set(others) <= {here, *order[: order.index(here)]}, module
+
+
+# --- Names --------------------------------------------------------------------------------
+
+
+def doubles(texts: Iterable[str]) -> list[str]:
+    """The names that several classes have, in modules of these texts."""
+    nodes = [node for text in texts for node in ast.parse(text).body]
+    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    assert names, "there are classes"
+    return [name for name, count in names.items() if count > 1]
+
+
+def test_no_two_classes_share_a_name() -> None:
+    product = files(ROOT / "src", *(ROOT / layer for layer in ALLOWED))
+    assert doubles(file.read_text(encoding="utf-8") for file in product) == []
+
+
+def test_the_check_for_names_sees_doubles() -> None:
+    texts = [
+        "class Loan:\n    class Part: ...",
+        "class _Row: ...\nclass Part: ...",
+        "class _Row: ...",
+    ]
+    assert doubles(texts) == ["_Row"]
 
 
 # --- Layers -------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from farref.elastic import (
     Timeouts,
     embedded,
 )
-from farref.elastic.endpoints import Endpoint
+from farref.elastic.endpoints import RendezvousEndpoint
 
 from .kit import SHORT, MemoryStore, eventually, free_ports
 from .test_backends import meet
@@ -126,7 +126,7 @@ def test_a_service_by_hand_ends_in_order() -> None:
 
 def test_a_service_that_is_killed_is_not_started_again() -> None:
     """Nobody knows any more which nodes are still in a round."""
-    endpoint = Endpoint(f"127.0.0.1:{free_ports(1)[0]}")
+    endpoint = RendezvousEndpoint(f"127.0.0.1:{free_ports(1)[0]}")
     found: Any = endpoint.backend(RendezvousParameters("farref", "x", "run", 1, 1), Timeouts())
     found.set_state(b"before")
     # Another parent's child that ended meanwhile has no command line any more.

@@ -24,7 +24,7 @@ from farref.elastic import (
     Timeouts,
 )
 from farref.elastic.embedded import KEY, Place
-from farref.elastic.endpoints import Endpoint
+from farref.elastic.endpoints import RendezvousEndpoint
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.elastic.network import is_here, own_address, within
 from farref.protocol.rendezvous import decode
@@ -217,7 +217,7 @@ def test_spares_and_signals_while_nobody_is_in_a_collective(job_of: Any, etcd: i
     ],
 )
 def test_endpoints(text: str, found: tuple[str, str, int, bool]) -> None:
-    endpoint = Endpoint(text)
+    endpoint = RendezvousEndpoint(text)
     assert (endpoint.scheme, endpoint.host, endpoint.port, endpoint.named) == found
 
 
@@ -227,7 +227,7 @@ def test_endpoints(text: str, found: tuple[str, str, int, bool]) -> None:
 )
 def test_wrong_endpoints(text: str) -> None:
     with pytest.raises(ValueError, match=r"endpoint .*"):
-        Endpoint(text)
+        RendezvousEndpoint(text)
 
 
 def test_addresses() -> None:
@@ -325,7 +325,7 @@ def test_a_system_by_name_and_by_its_address() -> None:
     with System(host="127.0.0.1", port=port) as system:
         for text in (f"farref://{system.name}", f"127.0.0.1:{port}"):
             wanted = RendezvousParameters("farref", text, "run", 1, 1)
-            found: Any = Endpoint(text).backend(wanted, Timeouts())
+            found: Any = RendezvousEndpoint(text).backend(wanted, Timeouts())
             ServiceRendezvousBackend("run").set_state(b"one state")
             assert found.get_state()[0] == b"one state"
             found._system.shutdown()  # otherwise it ends with this program

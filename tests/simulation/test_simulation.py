@@ -28,7 +28,7 @@ from farref.protocol.rings import Rings
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
 from farref.simulation import Act, Outcome, Plan, WrongError, draw, shrink, simulate
-from farref.simulation.jobs import Asked, Error, Turn
+from farref.simulation.jobs import Error, PendingRequest, Turn
 from farref.simulation.oracle import Oracle
 from farref.simulation.plan import PROGRAM, WEATHERS
 from farref.trace import read
@@ -273,39 +273,39 @@ def oracle_of_aliases() -> Oracle:
 
 def test_the_oracle_knows_values_through_aliases() -> None:
     oracle = oracle_of_aliases()
-    oracle.answered(Asked(A, X), Y)
+    oracle.answered(PendingRequest(A, X), Y)
     for wrong in (X, None):
         with pytest.raises(WrongError, match="value: "):
-            oracle.answered(Asked(A, X), wrong)
+            oracle.answered(PendingRequest(A, X), wrong)
     oracle.aliased(Y, X)
     with pytest.raises(WrongError, match="value: "):  # a circle has none
-        oracle.answered(Asked(A, X), Y)
+        oracle.answered(PendingRequest(A, X), Y)
 
 
 def test_the_oracle_wants_the_death_that_explains_a_failure() -> None:
     oracle = oracle_of_aliases()
     with pytest.raises(WrongError, match="does not explain it"):
-        oracle.failed(Asked(A, X), B)
+        oracle.failed(PendingRequest(A, X), B)
     oracle.dead.add(B)
-    oracle.failed(Asked(A, X), B)
+    oracle.failed(PendingRequest(A, X), B)
     with pytest.raises(WrongError, match="does not explain it"):
-        oracle.failed(Asked(A), B)
+        oracle.failed(PendingRequest(A), B)
     with pytest.raises(WrongError, match="does not explain it"):
-        oracle.failed(Asked(A, X), A)
+        oracle.failed(PendingRequest(A, X), A)
 
 
 def test_the_oracle_knows_where_an_error_comes_from() -> None:
     oracle = oracle_of_aliases()
-    oracle.got(Asked(A, X), Error("OWNER", Y))
+    oracle.got(PendingRequest(A, X), Error("OWNER", Y))
     with pytest.raises(WrongError, match="got the error of"):
-        oracle.got(Asked(A, X), Error("OWNER", Z))
+        oracle.got(PendingRequest(A, X), Error("OWNER", Z))
     with pytest.raises(WrongError, match="nobody asked for that"):
-        oracle.got(Asked(A, X), Error("CANCELLED"))
+        oracle.got(PendingRequest(A, X), Error("CANCELLED"))
     oracle.accepted(Y)
     with pytest.raises(WrongError, match="came too late"):
-        oracle.got(Asked(A, X), Error("CREATOR", Y))
+        oracle.got(PendingRequest(A, X), Error("CREATOR", Y))
     oracle.too_early(Y)
-    oracle.got(Asked(A, X), Error("CREATOR", Y))
+    oracle.got(PendingRequest(A, X), Error("CREATOR", Y))
 
 
 def test_the_oracle_sees_who_overtakes() -> None:

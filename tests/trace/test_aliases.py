@@ -14,7 +14,7 @@ from rich.console import Console
 from farref.protocol.sharing import DISCIPLINES
 from farref.trace import load, show, tell
 from farref.trace.records import parse
-from farref.trace.story import Arrow, Mark, Part
+from farref.trace.story import Arrow, ArrowPart, Mark
 from farref.trace.view import Stage
 
 from ..protocol.counting import World
@@ -42,7 +42,9 @@ def chain(world: World) -> RRefId:
 
 def labels(story: Story, message: str) -> list[str]:
     """The labels of each message, once, where it leaves."""
-    rows = (row for row in story.rows if isinstance(row, Arrow) and row.part is not Part.ARRIVES)
+    rows = (
+        row for row in story.rows if isinstance(row, Arrow) and row.part is not ArrowPart.ARRIVES
+    )
     return [row.labels[0] for row in rows if row.kind == message]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from farref.trace import TraceError, load, read, save, tell
 from farref.trace.merge import merge
 from farref.trace.records import Record, Recording
-from farref.trace.story import Arrow, Part
+from farref.trace.story import Arrow, ArrowPart
 from farref.trace.view import Stage
 
 from .recordings import Tape, crowd, user_to_user
@@ -76,10 +76,10 @@ def test_two_rows_always_mean_a_real_overtaking() -> None:
     tape.receive(B, A, "Tell")
     rows = [row for row in tell(tape.recording()).rows if isinstance(row, Arrow)]
     assert [(row.sender, row.receiver, row.part) for row in rows] == [
-        (A, B, Part.LEAVES),
-        (A, C, Part.WHOLE),
-        (C, B, Part.WHOLE),
-        (A, B, Part.ARRIVES),
+        (A, B, ArrowPart.LEAVES),
+        (A, C, ArrowPart.WHOLE),
+        (C, B, ArrowPart.WHOLE),
+        (A, B, ArrowPart.ARRIVES),
     ]
     assert rows[0].tag == rows[3].tag == "a"
 
@@ -109,7 +109,7 @@ def test_a_receipt_without_its_send_follows_nothing() -> None:
     tape = Tape()
     tape.receive(B, A, "Tell")
     story = tell(tape.recording())
-    assert [row.part for row in story.rows if isinstance(row, Arrow)] == [Part.ARRIVES]
+    assert [row.part for row in story.rows if isinstance(row, Arrow)] == [ArrowPart.ARRIVES]
 
 
 def test_files_that_contradict_each_other_are_refused() -> None:

@@ -16,7 +16,7 @@ from farref.actors.recording.tracing import spell
 from farref.protocol.context import Context
 from farref.protocol.sharing import DISCIPLINES
 from farref.simulation.plan import WEATHERS, Plan, draw
-from farref.simulation.world import World
+from farref.simulation.world import SimulatedWorld
 from farref.trace import read, replay
 from farref.trace.export.tracetest import trace_test
 from farref.trace.inputs import worker_of
@@ -33,9 +33,9 @@ PLANS = [
 ]
 
 
-def played(plan: Plan, folder: Path) -> World:
+def played(plan: Plan, folder: Path) -> SimulatedWorld:
     """*plan*, up to its last act: there are many holds, and many messages on their way."""
-    world = World(plan, folder)
+    world = SimulatedWorld(plan, folder)
     for act in plan.acts:
         world.act(act)
     return world

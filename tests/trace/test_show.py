@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from farref.trace import SuffixError, save, saver, show, tell
-from farref.trace.lanes import Side, plan
+from farref.trace.lanes import Side, layout
 from farref.trace.notes import Note
 
 from .recordings import Tape, crowd, forwarding, user_to_user
@@ -153,12 +153,12 @@ def test_where_there_is_little_room_what_happens_is_said_in_short(size: int) -> 
 
 
 def test_a_hundred_endpoints_are_a_list() -> None:
-    assert plan(tell(crowd(99)), 120) is None
+    assert layout(tell(crowd(99)), 120) is None
     assert "owner ─▶ worker-07" in shown(crowd(99), 120)
 
 
 def test_many_forks_are_counted() -> None:
-    chosen = plan(tell(crowd(2, forks=500)), 120)
+    chosen = layout(tell(crowd(2, forks=500)), 120)
     assert chosen is not None
     assert chosen.side is Side.CHANGES
     assert "500 forks" in shown(crowd(2, forks=500), 120)

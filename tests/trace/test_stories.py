@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from farref.tracetest.files import TraceError, differences, play
+from farref.tracetest.files import TraceTestError, differences, play
 from farref.tracetest.files import rewrite as rewrite_file
 from farref.tracetest.language import COMMANDS
 from farref.tracetest.show import listed, summarize
@@ -68,7 +68,7 @@ def trace(tmp_path: Path, *lines: str) -> Path:
 def test_a_bad_command_is_named_with_its_line(
     tmp_path: Path, lines: list[str], message: str
 ) -> None:
-    with pytest.raises(TraceError) as caught:
+    with pytest.raises(TraceTestError) as caught:
         play(trace(tmp_path, *lines))
     assert message in str(caught.value)
 

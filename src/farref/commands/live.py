@@ -41,7 +41,7 @@ OFTEN = 0.3
 """The least seconds between two pictures."""
 
 
-class Kept:
+class RecentSteps:
     """The last steps of a running system."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def watch(
     Raises `SystemDownError` if there is no such system.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so SIGTERM leaves in order, too
-    kept, console = Kept(), Console()
+    kept, console = RecentSteps(), Console()
     end = None if seconds is None else time.monotonic() + seconds
     with Watching(System.attach(name)) as watching:
         print(f"watching {name}; Ctrl-C leaves it", file=sys.stderr)  # noqa: T201
@@ -94,7 +94,7 @@ def watch(
     return kept.recording(title=f"{name}, while it was watched.")
 
 
-def _draw(kept: Kept, only: Only, name: str, console: Console, live: Live) -> None:
+def _draw(kept: RecentSteps, only: Only, name: str, console: Console, live: Live) -> None:
     look = glyphs(console)
     try:
         story = tell(kept.recording(DRAWN), only=only)

@@ -101,7 +101,7 @@ BaseOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Comparison:
     """A job that was done both ways: the seconds of each, and the verdict."""
 
     workers: int
@@ -135,7 +135,7 @@ def do(
     *,
     base: str | None = None,
     sharing: Sharing = "lend",
-) -> Done:
+) -> Comparison:
     """Do the job twice, with a bar on stderr, and compare. Raises the errors of the job."""
     workers = workers or min(4, os.cpu_count() or 2)
     columns = (TextColumn("{task.description:7}"), BarColumn(), MofNCompleteColumn())
@@ -146,7 +146,7 @@ def do(
         middle = time.perf_counter()
         expected = program.alone(progress)
         end = time.perf_counter()
-    return Done(workers, middle - begin, end - middle, program.judge(found, expected))
+    return Comparison(workers, middle - begin, end - middle, program.judge(found, expected))
 
 
 def run(

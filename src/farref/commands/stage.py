@@ -61,7 +61,7 @@ class Demo:
     """Seconds: its system's ``orphan_grace``."""
 
 
-class Choice(StrEnum):
+class SharingChoice(StrEnum):
     """A discipline, as a choice on the command line."""
 
     LEND = "lend"
@@ -70,7 +70,7 @@ class Choice(StrEnum):
 
 
 SharingOption = Annotated[
-    Choice | None,
+    SharingChoice | None,
     typer.Option(
         "--sharing",
         help="How calls share the references in their arguments; by default as the demo says.",
@@ -99,7 +99,7 @@ def pause_of(slow: bool | None) -> float:
     return PAUSES.get(slow, PAUSE if Console().is_terminal else 0.0)  # type: ignore[arg-type]
 
 
-def chosen(sharing: Choice | None) -> Sharing | None:
+def chosen(sharing: SharingChoice | None) -> Sharing | None:
     """The discipline that the command line names, if any."""
     return None if sharing is None else sharing.value
 

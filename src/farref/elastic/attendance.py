@@ -32,7 +32,7 @@ from ..protocol.rendezvous import Attendant, Membership, State, decode, encode
 
 if TYPE_CHECKING:
     from ..protocol.ids import WorkerId
-    from ..protocol.rendezvous import Limits, Timeouts
+    from ..protocol.rendezvous import RoundLimits, Timeouts
     from .api import RendezvousBackend
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Attendance:
         self,
         node: WorkerId,
         backend: RendezvousBackend,
-        limits: Limits,
+        limits: RoundLimits,
         timeouts: Timeouts,
         *,
         order: int | None = None,

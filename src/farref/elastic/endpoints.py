@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Endpoint:
+class RendezvousEndpoint:
     """The place that keeps the state of a run; see the module.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..actors.rendezvous.handler import RendezvousHandler
 from ..protocol.errors import RendezvousError
 from ..protocol.ids import WorkerId
-from ..protocol.rendezvous import Limits, Timeouts
+from ..protocol.rendezvous import RoundLimits, Timeouts
 from .api import PrefixStore, RendezvousInfo, RendezvousStoreInfo, checked_run_id
 from .attendance import Attendance
 
@@ -76,7 +76,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
         attendance = Attendance(
             WorkerId(host, secrets.randbits(63)),
             backend,
-            Limits(min_nodes, max_nodes),
+            RoundLimits(min_nodes, max_nodes),
             timeout or Timeouts(),
             order=order,
         )

@@ -27,7 +27,7 @@ from ..protocol.errors import (
     RendezvousTimeoutError,
 )
 from .api import RendezvousStoreInfo
-from .endpoints import Endpoint, positive
+from .endpoints import RendezvousEndpoint, positive
 from .handler import DynamicRendezvousHandler
 from .network import within
 
@@ -51,7 +51,7 @@ def create_handler(params: Any) -> RendezvousHandler:
     Besides the timeouts (`farref.RendezvousParameters.timeouts`), ``--rdzv-conf`` may have:
     ``connect_timeout`` (60 seconds), until the endpoint exists; ``read_timeout`` (60 seconds),
     until another agent has written; ``order``, see `DynamicRendezvousHandler.from_backend`; and the
-    parameters of `Endpoint.backend`.
+    parameters of `RendezvousEndpoint.backend`.
 
     Raises:
         ValueError: the endpoint or a parameter is malformed.
@@ -74,7 +74,7 @@ class TorchrunHandler(RendezvousHandler):
     """`DynamicRendezvousHandler` for a `torchrun` agent. Raises torch's errors, not ours."""
 
     def __init__(self, params: RendezvousParameters) -> None:
-        endpoint = Endpoint(params.endpoint)
+        endpoint = RendezvousEndpoint(params.endpoint)
         self._name = params.backend
         self._timeouts: Timeouts = params.timeouts()
         self._read = timedelta(seconds=positive(params, "read_timeout", 60.0))

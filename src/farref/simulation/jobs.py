@@ -103,7 +103,7 @@ class Task:
 
 
 @dataclass(slots=True)
-class Asked:
+class PendingRequest:
     """A request that is not answered yet."""
 
     to: WorkerId
@@ -121,7 +121,7 @@ class Resident(Protocol):
 
     me: WorkerId
     context: Context
-    asked: dict[CallId, Asked]
+    asked: dict[CallId, PendingRequest]
     tasks: list[Task]
     asleep_until: float
 

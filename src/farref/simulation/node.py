@@ -23,8 +23,8 @@ from ..protocol.messages import (
     target_of,
 )
 from ..world.shell import Shell
-from .jobs import CARRYING, Asked, Error, Job, Task, Value
-from .program import Program
+from .jobs import CARRYING, Error, Job, PendingRequest, Task, Value
+from .program import SimulatedProgram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ class Node(Shell):
         self.scene = scene
         self.links = Links()
         self.values: dict[RRefId, Value | Error] = {}
-        self.program = Program(self, scene)
+        self.program = SimulatedProgram(self, scene)
         self.handles, self.asked = self.program.handles, self.program.asked
         self.tasks: list[Task] = []
         self.queues = Queues(self.context, lambda call: self._awaits(call) is not None)
@@ -310,7 +310,7 @@ class Node(Shell):
                 return task.waits
         return None
 
-    def _go_on(self, call: CallId, asked: Asked) -> None:
+    def _go_on(self, call: CallId, asked: PendingRequest) -> None:
         """Let the task that waits for *call* go on."""
         self.scene.oracle.settled(call)
         if asked.task is not None:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Request
-    from .jobs import Asked, Error, Resident, Turn
+    from .jobs import Error, PendingRequest, Resident, Turn
 
 
 class WrongError(Exception):
@@ -182,7 +182,7 @@ class Oracle:
 
     # ---- answers
 
-    def answered(self, asked: Asked, content: RRefId | None) -> None:
+    def answered(self, asked: PendingRequest, content: RRefId | None) -> None:
         """Check that *content* is the value asked for. Raises `WrongError` if not."""
         if asked.on is None:
             return
@@ -194,13 +194,13 @@ class Oracle:
         if content != way[-1] or way[-1] in (*way[:-1], *self._broken):
             raise WrongError("value", f"{asked.on} has that of {way[-1]}, not of {content}")
 
-    def failed(self, asked: Asked, worker: WorkerId) -> None:
+    def failed(self, asked: PendingRequest, worker: WorkerId) -> None:
         """Check that *worker*, which will not reply, is dead and was asked. Raises `WrongError`."""
         ones = {asked.to} if asked.on is None else {self._owners[r] for r in self._way(asked.on)}
         if worker not in ones & self.dead:
             raise WrongError("G6", f"{asked} failed, and the death of {worker} does not explain it")
 
-    def got(self, asked: Asked, error: Error) -> None:
+    def got(self, asked: PendingRequest, error: Error) -> None:
         """Check that *error* may be the answer. Raises `WrongError` if not."""
         if error.why == Refusal.CANCELLED.name and not asked.cancelled:
             raise WrongError("G6", f"{asked} was cancelled, and nobody asked for that")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..protocol.messages import Cargo
-from .jobs import Asked, Job, Turn
+from .jobs import Job, PendingRequest, Turn
 from .oracle import WrongError
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .scene import Scene
 
 
-class Program:
+class SimulatedProgram:
     """The requests that the code at the endpoint of *shell* can make."""
 
     def __init__(self, shell: Shell, scene: Scene) -> None:
         self.handles: list[RRefId] = []
         """The program's own; running functions have theirs."""
-        self.asked: dict[CallId, Asked] = {}
+        self.asked: dict[CallId, PendingRequest] = {}
         """Unanswered requests, also those of the functions."""
         self._shell = shell
         self._scene = scene
@@ -49,7 +49,7 @@ class Program:
         if to is None or to in self._shell.context.dead:
             return None
         call, effects = self._shell.context.call(to, self._lent(to, names, job), chain)
-        self.asked[call] = Asked(to, chain=chain)
+        self.asked[call] = PendingRequest(to, chain=chain)
         self._shell.obey(effects)
         return call
 
@@ -76,7 +76,7 @@ class Program:
         where = self._shell.context.whereabouts(on)
         cargo = self._lent(to, names, self._in_turn(job, on))
         call, effects = self._shell.context.invoke(on, cargo, chain)
-        self.asked[call] = Asked(to, where, chain)
+        self.asked[call] = PendingRequest(to, where, chain)
         self._shell.obey(effects)
         return call
 
@@ -86,7 +86,7 @@ class Program:
         """Fetch the value, or (without *copy*) wait until there is one."""
         where, to = self._shell.context.whereabouts(rref), self._shell.context.owner_of(rref)
         call, effects = self._shell.context.fetch(rref, chain, copy=copy, direct=direct)
-        self.asked[call] = Asked(to, where, chain)
+        self.asked[call] = PendingRequest(to, where, chain)
         self._shell.obey(effects)
         return call
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from ..protocol.ids import CallId
     from ..protocol.messages import Hop, Request
-    from .jobs import Asked, Resident, Task
+    from .jobs import PendingRequest, Resident, Task
     from .oracle import Oracle
 
 SOON = 15.0
 """Seconds between checks, with no endpoint asleep or cut off. Packets may be lost."""
 
 
-class Rings:
+class WaitGraph:
     """The tasks that wait for each other, and the requests that may be refused for that."""
 
     def __init__(self, oracle: Oracle, living: Callable[[], Iterable[Resident]]) -> None:
@@ -94,7 +94,9 @@ class Rings:
             each = self._after(each, tasks)
         return frozenset(way if each == run else ())
 
-    def _after(self, run: CallId, tasks: dict[CallId, tuple[Task, Asked | None]]) -> CallId | None:
+    def _after(
+        self, run: CallId, tasks: dict[CallId, tuple[Task, PendingRequest | None]]
+    ) -> CallId | None:
         """The task that *run* waits for."""
         _, asked = tasks.get(run, (None, None))
         task = tasks[run][0] if asked is not None else None
@@ -117,7 +119,7 @@ class Rings:
                 return self._asked_as(waiting.relay.request.call)
         return call
 
-    def _tasks(self) -> dict[CallId, tuple[Task, Asked | None]]:
+    def _tasks(self) -> dict[CallId, tuple[Task, PendingRequest | None]]:
         """The living endpoints' tasks and their requests. No handlers: no task waits for one."""
         return {
             task.request.call: (task, node.asked.get(task.waits) if task.waits else None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..protocol.packets import decode, encode
 from .network import Network
 from .oracle import Oracle
-from .rings import Rings
+from .rings import WaitGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class Scene:
         self.now = 0.0
         self.network = Network(plan.seed, plan.loss)
         self.oracle = Oracle()
-        self.rings = Rings(self.oracle, self.living)
+        self.rings = WaitGraph(self.oracle, self.living)
         self.done: Counter[str] = Counter()
         self._places = places
         self._events: list[tuple[float, int, Resident | None, Callable[[], object]]] = []

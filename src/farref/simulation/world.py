@@ -56,7 +56,7 @@ def simulate(plan: Plan, trace: Path | None = None) -> Outcome:
 
     With *trace*, a folder, every endpoint records its steps there, as actors do.
     """
-    world = World(plan, trace)
+    world = SimulatedWorld(plan, trace)
     wrong, kind = None, ""
     try:
         world.play()
@@ -72,7 +72,7 @@ def simulate(plan: Plan, trace: Path | None = None) -> Outcome:
     return Outcome(plan, wrong, kind, scene.now, +done)
 
 
-class World:
+class SimulatedWorld:
     """The endpoints, their lives, and the disasters."""
 
     def __init__(self, plan: Plan, trace: Path | None) -> None:

@@ -16,7 +16,7 @@ from .records import TraceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .names import Names
+    from .names import TraceNames
     from .records import Record
     from .view import Fork, Object, View
 
@@ -35,7 +35,7 @@ EVERYTHING = Only()
 class Chosen:
     """`Only`, resolved in one trace. Raises `TraceError` for a name that is not in the trace."""
 
-    def __init__(self, only: Only, names: Names, ends: Iterable[str], view: View) -> None:
+    def __init__(self, only: Only, names: TraceNames, ends: Iterable[str], view: View) -> None:
         known = set(view.objects)
         self._refs = set(_found(only.refs, known, names.id, "reference"))
         self._workers = set(_found(only.workers, ends, names.of, "endpoint"))

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .names import Names
+    from .names import TraceNames
     from .records import Record
     from .view import View
 
 _PASSES = {"loan": "lends {rref} to", "fork": "shares {rref} with", "back": "gives {rref} back to"}
 
 
-def facts(record: Record, names: Names, view: View) -> Iterator[str]:
+def facts(record: Record, names: TraceNames, view: View) -> Iterator[str]:
     """The sentences of one step. *view* is the state before the step."""
     at, peer = names.of(record.at), names.of(record.peer)
     rref = names.id(record.text("rref"))
@@ -44,7 +44,7 @@ def facts(record: Record, names: Names, view: View) -> Iterator[str]:
             pass
 
 
-def _sent(record: Record, names: Names) -> Iterator[str]:
+def _sent(record: Record, names: TraceNames) -> Iterator[str]:
     match record.message:
         case "Call" | "Invoke" | "Create":
             yield f"calls {record.text('label')} on {{peer}}"
@@ -68,7 +68,7 @@ def _sent(record: Record, names: Names) -> Iterator[str]:
         yield f"tells {{peer}} that it let go of {names.id(removal.rref)}"
 
 
-def _aliases(record: Record, names: Names, view: View, verb: str) -> Iterator[str]:
+def _aliases(record: Record, names: TraceNames, view: View, verb: str) -> Iterator[str]:
     """Sentences about aliases: the endpoint *says* or *learns* a fact, as *verb* has it."""
     rref, alias = names.id(record.text("rref")), names.id(record.text("alias"))
     match record.message:
@@ -90,7 +90,7 @@ def stands_for(record: Record, view: View) -> str:
     return record.text("rref") or view.about.get(record.text("call"), "an alias")
 
 
-def _received(record: Record, names: Names, view: View) -> Iterator[str]:
+def _received(record: Record, names: TraceNames, view: View) -> Iterator[str]:
     for each in record.brings:
         yield f"gets {names.id(each.rref)} from {{peer}}"
     if record.message == "Reply":

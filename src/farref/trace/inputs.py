@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 Id = TypeVar("Id", RRefId, ForkId, CallId)
 
 
-class InputError(Exception):
+class TraceInputError(Exception):
     """A line that describes no input of a machine."""
 
 
 def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
     """Give *context* the input in *fields*. The field `do` names it, or `by` for a sent message.
 
-    Raises `InputError`, and every error of the machine.
+    Raises `TraceInputError`, and every error of the machine.
     """
     try:
         return _perform(context, fields, worker)
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{fields.get('do') or fields.get('by')!r} lacks {error}") from error
+        raise TraceInputError(f"{fields.get('do') or fields.get('by')!r} lacks {error}") from error
 
 
 def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
@@ -51,7 +51,7 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "own":
             made = context.own()
             if "rref" in fields and made != give.rref("rref"):
-                raise InputError(f"the next object would be {made}, and not {fields['rref']}")
+                raise TraceInputError(f"the next object would be {made}, and not {fields['rref']}")
             return []
         case "hold":
             context.hold(give.rref("rref"))
@@ -113,11 +113,11 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "buried":
             return context.bury(give.worker("peer"))
         case other:
-            raise InputError(f"{other!r} is no input of a machine's")
+            raise TraceInputError(f"{other!r} is no input of a machine's")
 
 
 def message_of(fields: Fields, worker: Worker) -> Message:
-    """The message that a line is about; its payload is only a label. Raises `InputError`."""
+    """The message that a line is about; its payload is only a label. Raises `TraceInputError`."""
     give = _Give(fields, worker)
     try:
         kind = BY_NAME[fields["message"]]
@@ -128,7 +128,7 @@ def message_of(fields: Fields, worker: Worker) -> Message:
         }
         return kind(**given)
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"a {fields.get('message')} lacks {error}") from error
+        raise TraceInputError(f"a {fields.get('message')} lacks {error}") from error
 
 
 def input_of(record: Record) -> dict[str, Any] | None:

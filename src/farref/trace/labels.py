@@ -30,7 +30,7 @@ from .facts import stands_for
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .names import Names
+    from .names import TraceNames
     from .records import Carried, Record
     from .view import View
 
@@ -44,7 +44,7 @@ class Labels:
     A reply's label names the request, so messages must come in their order.
     """
 
-    def __init__(self, names: Names, view: View) -> None:
+    def __init__(self, names: TraceNames, view: View) -> None:
         self._names = names
         self._view = view
         self._asked: dict[str, str] = {}

@@ -11,7 +11,7 @@ and three kinds of view:
 * **signs**: the same with one character a stage;
 * **changes**: one column that names the changes in this row (many forks).
 
-`plan` chooses. If not even narrow lanes fit, it returns None, and a list is shown instead.
+`layout` chooses. If not even narrow lanes fit, it returns None, and a list is shown instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from .look import KIND, MARK, NOTE, QUIET, STAGE, clip
-from .story import Arrow, Mark, Part
+from .story import Arrow, ArrowPart, Mark
 from .view import Stage
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Side(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Layout:
     """The positions and widths of all parts."""
 
     space: int
@@ -67,7 +67,7 @@ class Plan:
     """The width of everything."""
 
 
-def plan(story: Story, width: int) -> Plan | None:
+def layout(story: Story, width: int) -> Layout | None:
     """The layout for *width* cells; None if no picture fits."""
     lanes, forks = max(1, len(story.lanes)), len(story.forks)
     stages = {change.stage for row in story.rows for change in row.changes}
@@ -90,11 +90,11 @@ def plan(story: Story, width: int) -> Plan | None:
         space = max(room // lanes, (room - last) // max(1, lanes - 1))
         if space >= least and (side is Side.CHANGES or forks <= 8):
             space = min(space, max(30, widest + 2, min(longest_label + 5, 40)))
-            return Plan(space, min(space, last), True, side, cell, 0, width)
+            return Layout(space, min(space, last), True, side, cell, 0, width)
     for space in (8, 6, 5, 4, 3):
         rest = width - LEFT - lanes * space
         if rest >= 36:
-            return Plan(space, space, False, Side.CHANGES, 14, rest - 14 - 2, width)
+            return Layout(space, space, False, Side.CHANGES, 14, rest - 14 - 2, width)
     return None
 
 
@@ -110,19 +110,19 @@ def _last(story: Story) -> int:
                 room = max(room, len(row.text) + 4)
         elif row.sender == row.receiver == lane:
             room = max(room, len(row.labels[0]) + 4)
-        elif row.part is not Part.WHOLE and lane in (row.sender, row.receiver):
+        elif row.part is not ArrowPart.WHOLE and lane in (row.sender, row.receiver):
             room = max(room, 6)
     return room
 
 
 def picture(story: Story, width: int, look: Glyphs) -> Iterator[Text] | None:
     """The lines of the picture; None if it does not fit."""
-    chosen = plan(story, width)
+    chosen = layout(story, width)
     return _Picture(story, chosen, look).lines() if chosen else None
 
 
 def part(
-    story: Story, chosen: Plan, look: Glyphs, first: int, last: int
+    story: Story, chosen: Layout, look: Glyphs, first: int, last: int
 ) -> tuple[list[Text], list[list[Text]]]:
     """The head of the picture, and the lines of each row from *first* to before *last*."""
     drawn = _Picture(story, chosen, look)
@@ -161,12 +161,12 @@ class _Line:
 
 
 class _Picture:
-    def __init__(self, story: Story, plan: Plan, look: Glyphs) -> None:
+    def __init__(self, story: Story, layout: Layout, look: Glyphs) -> None:
         self._story = story
-        self._plan = plan
+        self._layout = layout
         self._look = look
-        self._at = {lane: LEFT + i * plan.space for i, lane in enumerate(story.lanes)}
-        self._width = LEFT + (len(story.lanes) - 1) * plan.space + plan.last
+        self._at = {lane: LEFT + i * layout.space for i, lane in enumerate(story.lanes)}
+        self._width = LEFT + (len(story.lanes) - 1) * layout.space + layout.last
         self._forks = list(story.forks.values())
         self._stages: dict[str, Stage] = {}
 
@@ -193,21 +193,21 @@ class _Picture:
 
     def _heads(self) -> Iterator[Text]:
         names = {at: self._story.names.of(lane) for lane, at in self._at.items()}
-        if not self._plan.labelled and max(map(len, names.values())) >= self._plan.space:
+        if not self._layout.labelled and max(map(len, names.values())) >= self._layout.space:
             yield from self._staircase(names)
             return
         head = _Line(self._width, (), self._look)
         for at, name in names.items():
-            head.write(at, clip(name, self._plan.space - 1, self._look.more), "bold")
-        if self._forks and self._plan.side is not Side.CHANGES:
+            head.write(at, clip(name, self._layout.space - 1, self._look.more), "bold")
+        if self._forks and self._layout.side is not Side.CHANGES:
             yield from self._fork_heads(head.text())
         else:
-            yield self._headline(head, 1 if self._plan.labelled else self._plan.text + 2)
+            yield self._headline(head, 1 if self._layout.labelled else self._layout.text + 2)
         yield self._join(self._empty(), Text(), None)
 
     def _staircase(self, names: dict[int, str]) -> Iterator[Text]:
         """The head if long names stand over narrow lanes: each name has a line of its own."""
-        width = self._width + self._plan.text + 2
+        width = self._width + self._layout.text + 2
         for step, (at, name) in enumerate(names.items()):
             line = _Line(width, list(names)[:step], self._look)
             line.write(at, name, "bold")
@@ -224,7 +224,7 @@ class _Picture:
         """The head of the view: each object above its forks, one column per fork."""
         self._forks.sort(key=lambda fork: list(self._story.objects).index(fork.rref))
         objects, forks = Text(" "), Text(" ")
-        cell = self._plan.cell
+        cell = self._layout.cell
         rrefs = list(dict.fromkeys(fork.rref for fork in self._forks))
         for rref in rrefs:
             mine = [fork for fork in self._forks if fork.rref == rref]
@@ -232,7 +232,7 @@ class _Picture:
             short = self._story.names.id(rref)
             room = cell * len(mine) - 1
             if rref == rrefs[-1]:  # nothing stands to its right
-                room = max(room, self._plan.width - self._width - objects.cell_len)
+                room = max(room, self._layout.width - self._width - objects.cell_len)
             said = next(
                 (
                     text
@@ -244,7 +244,7 @@ class _Picture:
             objects.append(clip(said, room, self._look.more).ljust(cell * len(mine)), style="bold")
             for fork in mine:
                 said = _fork_head(self._story, fork)
-                if self._plan.side is Side.SIGNS:
+                if self._layout.side is Side.SIGNS:
                     said = self._story.names.id(fork.id)
                 forks.append(clip(said, cell - 1, self._look.more).ljust(cell), style=QUIET)
         yield _trim(Text(" " * self._width) + objects)
@@ -264,34 +264,34 @@ class _Picture:
             self._beside(line, row.sender, row.labels, style)
         else:
             step = 1 if end > start else -1
-            if row.part is Part.LEAVES:
-                end = start + step * self._plan.space
-            elif row.part is Part.ARRIVES:
-                start = end - step * self._plan.space
+            if row.part is ArrowPart.LEAVES:
+                end = start + step * self._layout.space
+            elif row.part is ArrowPart.ARRIVES:
+                start = end - step * self._layout.space
             line.shaft(start + step, end, self._look.shaft(user=row.user), style)
-            if row.part is not Part.ARRIVES:
+            if row.part is not ArrowPart.ARRIVES:
                 line.write(start, self._look.begin(step), style)
-            if row.part is not Part.LEAVES:
+            if row.part is not ArrowPart.LEAVES:
                 line.write(end - step, self._look.head(step), style)
             low, high = self._tag(line, row, style, (min(start, end) + 1, max(start, end)))
-            if self._plan.labelled:
+            if self._layout.labelled:
                 said = _fitting(row.labels, high - low - 4, self._look.more)
                 # Beside the sender, so that the sender is clear.
                 at = low + 1 if step > 0 else high - len(said) - 3
                 line.write(at, f" {said} " if said else "", style)
-        if self._plan.labelled:
+        if self._layout.labelled:
             return Text()
-        return Text(_fitting(row.labels, self._plan.text, self._look.more), style=style)
+        return Text(_fitting(row.labels, self._layout.text, self._look.more), style=style)
 
     def _tag(self, line: _Line, row: Arrow, style: str, within: tuple[int, int]) -> tuple[int, int]:
         """Write the letter of half an arrow at the missing half; returns the cells that remain."""
         low, high = within
-        if row.part is Part.WHOLE:
+        if row.part is ArrowPart.WHOLE:
             return within
-        tag = f"({row.tag})" if self._plan.labelled else row.tag
+        tag = f"({row.tag})" if self._layout.labelled else row.tag
         tag = tag[: max(1, high - low - 1)]
         rightwards = self._at[row.receiver] > self._at[row.sender]
-        if rightwards is (row.part is Part.LEAVES):
+        if rightwards is (row.part is ArrowPart.LEAVES):
             line.write(high - len(tag), tag, style)
             return low, high - len(tag)
         line.write(low, tag, style)
@@ -300,24 +300,24 @@ class _Picture:
     def _mark(self, line: _Line, row: Mark) -> Text:
         style = MARK.get(row.kind, QUIET)
         line.write(self._at[row.at], self._look.marks.get(row.kind, "*"), style)
-        if self._plan.labelled:
+        if self._layout.labelled:
             self._beside(line, row.at, (row.text, _short(row)), style)
             return Text()
         says = f"{self._story.names.of(row.at)}: {row.text}", row.text, _short(row)
-        return Text(_fitting(says, self._plan.text, self._look.more), style=style)
+        return Text(_fitting(says, self._layout.text, self._look.more), style=style)
 
     def _beside(self, line: _Line, lane: str, says: tuple[str, ...], style: str) -> None:
         """Write right of a lane, up to the next one."""
-        if self._plan.labelled:
+        if self._layout.labelled:
             last = lane == self._story.lanes[-1]
-            room = (self._plan.last if last else self._plan.space) - 3
+            room = (self._layout.last if last else self._layout.space) - 3
             line.write(self._at[lane] + 2, _fitting(says, room, self._look.more), style)
 
     def _note(self, note: Note) -> Text:
         """A note on its own line, beside the lane of the endpoint that took the step."""
         line = self._empty()
-        if not self._plan.labelled:
-            said = clip(note.text, self._plan.width - self._width - 1, self._look.more)
+        if not self._layout.labelled:
+            said = clip(note.text, self._layout.width - self._width - 1, self._look.more)
             return line.text().append(said, style=NOTE)
         at = min(self._at[note.at] + 1, self._width - len(note.text) - 1)
         line.write(max(LEFT + 1, at), f" {note.text} ", NOTE)
@@ -327,12 +327,12 @@ class _Picture:
 
     def _join(self, line: _Line, beside: Text, row: Row | None) -> Text:
         text = line.text()
-        if not self._plan.labelled:
-            said = clip(beside.plain, self._plan.text, self._look.more)
-            text.append(said.ljust(self._plan.text + 1), style=beside.style)
+        if not self._layout.labelled:
+            said = clip(beside.plain, self._layout.text, self._look.more)
+            text.append(said.ljust(self._layout.text + 1), style=beside.style)
         text.append(" ")
         changes = row.changes if row else ()
-        if self._plan.side is Side.CHANGES:
+        if self._layout.side is Side.CHANGES:
             self._changes(text, changes)
         else:
             self._columns(text, changes)
@@ -341,21 +341,21 @@ class _Picture:
     def _columns(self, text: Text, changes: tuple[Change, ...]) -> None:
         changed = {change.fork.id: change.stage for change in changes}
         self._stages |= changed
-        cell = self._plan.cell
+        cell = self._layout.cell
         for fork in self._forks:
             stage = self._stages.get(fork.id)
             if stage is None:
                 said = ""
             elif fork.id not in changed:
                 said = self._look.lives.get(stage, "")
-            elif self._plan.side is Side.WORDS:
+            elif self._layout.side is Side.WORDS:
                 said = stage.value
             else:
                 said = self._look.stages[stage]
             text.append(said.ljust(cell), style=STAGE[stage] if stage else None)
 
     def _changes(self, text: Text, changes: tuple[Change, ...]) -> None:
-        room = self._plan.cell
+        room = self._layout.cell
         by_stage: dict[Stage, list[str]] = {}
         for change in changes:
             by_stage.setdefault(change.stage, []).append(self._story.names.id(change.fork.id))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from .look import KIND, MARK, NOTE, QUIET, STAGE
-from .story import Arrow, Part
+from .story import Arrow, ArrowPart
 from .view import Stage
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ def _line(story: Story, row: Row, look: Glyphs) -> Text:
         text = f"{story.names.of(row.at)} {mark} {row.text}"
         return Text(text, style=MARK.get(row.kind, QUIET))
     shaft = look.shaft(user=row.user) + look.right
-    how = {Part.WHOLE: "", Part.LEAVES: f" ({row.tag} leaves)", Part.ARRIVES: f" ({row.tag})"}
+    how = {
+        ArrowPart.WHOLE: "",
+        ArrowPart.LEAVES: f" ({row.tag} leaves)",
+        ArrowPart.ARRIVES: f" ({row.tag})",
+    }
     ends = f"{story.names.of(row.sender)} {shaft} {story.names.of(row.receiver)}"
     style = KIND.get(row.kind, "")
     return Text(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Names:
+class TraceNames:
     """The short names of one trace's endpoints, and of the ids that they minted."""
 
     def __init__(self, endpoints: Iterable[str]) -> None:

@@ -50,7 +50,7 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class ResolvedAlias:
     """The object behind an alias: a fork of the canonical object, and the path to it."""
 
     fork: Carried
@@ -112,13 +112,13 @@ class Record:
         return tuple(map(_carried, self.fields.get("carries", ())))
 
     @property
-    def moved(self) -> Moved | None:
+    def moved(self) -> ResolvedAlias | None:
         """The object behind the alias that a `Canonical` or `Reply` is about."""
         moved = self.fields.get("moved")
         if moved is None:
             return None
         path = moved["path"]
-        return Moved(_carried(moved["fork"]), tuple(_words(path, len(path))))
+        return ResolvedAlias(_carried(moved["fork"]), tuple(_words(path, len(path))))
 
     @property
     def brings(self) -> tuple[Carried, ...]:

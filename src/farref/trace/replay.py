@@ -22,7 +22,7 @@ from ..protocol.effects import Send
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import DISCIPLINES
 from ..tracetest.show import number_of_lines, table_lines
-from .inputs import InputError, input_of, message_of, perform, worker_of
+from .inputs import TraceInputError, input_of, message_of, perform, worker_of
 from .progress import silent
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Player:
             self._play(at, context, record)
         except FarrefError:
             return  # the machine refused this input in the recording, too, and changed nothing
-        except (InputError, AssertionError, KeyError, ValueError) as error:
+        except (TraceInputError, AssertionError, KeyError, ValueError) as error:
             self.broken[at] = f"{_step(record)} makes no sense to these machines: {error}"
 
     def _join(self, record: Record) -> None:
@@ -87,7 +87,7 @@ class Player:
         if record.kind == "send":
             said = _said(record.peer, message_of(record.fields, worker_of))
             if said not in self._wanted[at]:
-                raise InputError(f"they would not send {said[1]} to {said[0]}")
+                raise TraceInputError(f"they would not send {said[1]} to {said[0]}")
             self._wanted[at].remove(said)
 
     def _want(self, at: str, effects: list[Effect]) -> None:

@@ -42,14 +42,14 @@ def fields_of(row: str) -> dict[str, Any]:
     step = steps.decode(row)
     head: dict[str, Any] = {"at": spell(step.at), "kind": steps.kind_of(step), "time": step.time}
     match step:
-        case steps.Join(format=number, sharing=sharing, tables=tables):
+        case steps.JoinStep(format=number, sharing=sharing, tables=tables):
             known = {} if tables == {} else {"tables": tables}
             return {**head, "format": number, "sharing": sharing, **known}
-        case steps.Send() | steps.Receive():
+        case steps.SendStep() | steps.ReceiveStep():
             more = {"peer": spell(step.peer), "number": step.number, **_message(step.message)}
-            if isinstance(step, steps.Receive) and step.then:
+            if isinstance(step, steps.ReceiveStep) and step.then:
                 more["then"] = [(kind, spell(rref)) for kind, rref in step.then]
-            if isinstance(step, steps.Send):
+            if isinstance(step, steps.SendStep):
                 more |= {"relays": spell(step.relays)} if step.relays is not None else {}
                 more |= {"by": step.by} if step.by is not None else {}
             return {**head, **more}

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ..plurals import counted, plural
 from ..protocol.messages import BY_NAME, word_for
-from .lanes import part, plan
+from .lanes import layout, part
 from .listing import item
 from .look import QUIET, STAGE, glyphs
 from .view import Stage
@@ -72,7 +72,7 @@ def window(
     story: Story, width: int, look: Glyphs, first: int, last: int
 ) -> tuple[list[Text], list[list[Text]]]:
     """The head, and the lines of each row from *first* to before *last*; a picture or a list."""
-    chosen = plan(story, width) if width >= NARROW else None
+    chosen = layout(story, width) if width >= NARROW else None
     if chosen is None:
         return [], [list(item(story, row, look)) for row in story.rows[first:last]]
     return part(story, chosen, look, first, last)

@@ -19,7 +19,7 @@ from .choosing import EVERYTHING, Chosen, Only, about
 from .facts import facts
 from .labels import Labels
 from .merge import merge
-from .names import Names, base
+from .names import TraceNames, base
 from .notes import Fact, Note, found
 from .progress import Progress, silent
 from .records import TraceError
@@ -39,7 +39,7 @@ LOSSES = {
 """Why a value will never arrive."""
 
 
-class Part(Enum):
+class ArrowPart(Enum):
     """The part of a message that a row shows."""
 
     WHOLE = "whole"
@@ -57,7 +57,7 @@ class Arrow:
     user: bool
     labels: tuple[str, ...]
     """Its texts, the longest first."""
-    part: Part = Part.WHOLE
+    part: ArrowPart = ArrowPart.WHOLE
     tag: str = ""
     number: int = 0
     """The message's number, from its sender to its receiver."""
@@ -116,7 +116,7 @@ class Story:
 
     records: list[Record]
     lanes: tuple[str, ...]
-    names: Names
+    names: TraceNames
     rows: tuple[Row, ...]
     spans: tuple[tuple[int, int], ...]
     """The records of each row: from the first position, up to before the second."""
@@ -154,7 +154,7 @@ class _Teller:
     only: Only
     progress: Progress
     view: View = field(default_factory=View)
-    names: Names = field(init=False)
+    names: TraceNames = field(init=False)
     labels: Labels = field(init=False)
     rows: list[Row] = field(default_factory=list)
     facts: list[list[Fact]] = field(default_factory=list)
@@ -170,7 +170,7 @@ class _Teller:
     def story(self) -> Story:
         ends = {r.at for r in self.records}
         ends |= {r.peer for r in self.records if r.kind in ("send", "receive")}
-        self.names = Names(ends)
+        self.names = TraceNames(ends)
         self.labels = Labels(self.names, self.view)
         self.left = {r.at for r in self.records if r.kind == "leave"}
         letters = _letters()
@@ -195,9 +195,9 @@ class _Teller:
                 and after.kind == "receive"
                 and after.name == record.name
             )
-            part = Part.WHOLE
+            part = ArrowPart.WHOLE
             if not whole:
-                part = Part.LEAVES if record.kind == "send" else Part.ARRIVES
+                part = ArrowPart.LEAVES if record.kind == "send" else ArrowPart.ARRIVES
                 if record.name not in self.tags:
                     self.tags[record.name] = next(letters)
             self._append(self._arrow(record, part, changes), says)
@@ -248,7 +248,7 @@ class _Teller:
             said = {change.fork.id: change for change in (*row.changes, *changes)}
             self.rows[-1] = replace(row, changes=tuple(said.values()))
 
-    def _arrow(self, record: Record, part: Part, changes: tuple[Change, ...]) -> Arrow:
+    def _arrow(self, record: Record, part: ArrowPart, changes: tuple[Change, ...]) -> Arrow:
         sender, receiver, _ = record.name
         labels = self.said.get(record.name)
         if labels is None:  # the sender knows more about it than the receiver
@@ -293,7 +293,7 @@ class _Teller:
         self._append(Mark(record.at, record.kind, text, about(record, self.view), changes), says)
 
     def _summary(self, rows: list[Row], chosen: Chosen) -> Summary:
-        sent = [row for row in rows if isinstance(row, Arrow) and row.part is not Part.ARRIVES]
+        sent = [row for row in rows if isinstance(row, Arrow) and row.part is not ArrowPart.ARRIVES]
         received = {record.name for record in self.records if record.kind == "receive"}
         objects = list(chosen.objects().values())
         dead = {record.peer for record in self.records if record.kind == "died"}

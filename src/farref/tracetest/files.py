@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 RULE = "----"
 
 
-class TraceError(Exception):
+class TraceTestError(Exception):
     """A trace file that cannot run. The message begins with file:line."""
 
 
@@ -49,13 +49,13 @@ class Block:
 
 
 def parse(path: Path) -> list[Block]:
-    """The blocks of the file at *path*. Raises `TraceError` if it is not made of blocks."""
+    """The blocks of the file at *path*. Raises `TraceTestError` if it is not made of blocks."""
     blocks: list[Block] = []
     block: Block | None = None
     for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
         if not line:
             if block is not None and block.commands and block.expected is None:
-                raise TraceError(f"{path}:{block.line}: this block has no line {RULE!r}")
+                raise TraceTestError(f"{path}:{block.line}: this block has no line {RULE!r}")
             block = None
             continue
         if block is None:
@@ -66,15 +66,15 @@ def parse(path: Path) -> list[Block]:
         elif line == RULE and block.commands:
             block.expected = []
         elif line == RULE:
-            raise TraceError(f"{path}:{number}: {RULE!r} without a command before it")
+            raise TraceTestError(f"{path}:{number}: {RULE!r} without a command before it")
         elif not line.startswith("#"):
             block.commands.append((number, line))
         elif block.commands:
-            raise TraceError(f"{path}:{number}: comments stand before the commands of a block")
+            raise TraceTestError(f"{path}:{number}: comments stand before the commands of a block")
         else:
             block.comments.append(line)
     if not blocks or not blocks[0].comments or blocks[0].commands:
-        raise TraceError(f"{path}:1: a trace opens with a block of comments: what it shows")
+        raise TraceTestError(f"{path}:1: a trace opens with a block of comments: what it shows")
     return blocks
 
 
@@ -98,7 +98,7 @@ def play(path: Path, record: Path | None = None) -> list[tuple[Block, list[str]]
                 run(world, command)
             except (BadCommandError, AssertionError) as error:
                 shown = "".join(f"\n    {line}" for line in world.lines)
-                raise TraceError(f"{path}:{number}: {command}: {error}{shown}") from error
+                raise TraceTestError(f"{path}:{number}: {command}: {error}{shown}") from error
             output += summarize(world.lines)
         played.append((block, output))
     world.close()

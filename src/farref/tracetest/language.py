@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ..protocol.delivery import Packet
 from ..protocol.messages import Cargo, Passing
 from ..protocol.sharing import DISCIPLINES
-from ..trace.inputs import InputError, perform
+from ..trace.inputs import TraceInputError, perform
 from ..world.net import Transit
 from .errors import BadCommandError, Stopped
 from .forge import forged
@@ -256,7 +256,7 @@ def does(world: World, words: Words) -> None:
         raise BadCommandError("only after `recorded` does a shell do nothing by itself")
     try:
         endpoint.act(lambda: perform(endpoint.context, fields, world.worker))
-    except InputError as error:
+    except TraceInputError as error:
         raise BadCommandError(str(error)) from error
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..world.shell import Shell
 
 
-class Links:
+class WorldLinks:
     """A `Channel` for each direction of each pair that has talked, and a clock."""
 
     def __init__(

@@ -11,7 +11,7 @@ from .forge import parse_id
 
 if TYPE_CHECKING:
     from ..protocol.ids import WorkerId
-    from .world import Endpoint, World
+    from .world import World, WorldEndpoint
 
 CLAUSES = ("with", "on", "within", "at", "for", "is", "unacknowledged")
 """Words that begin a clause of a command."""
@@ -43,7 +43,7 @@ class Words:
     def more(self) -> bool:
         return bool(self._words)
 
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> WorldEndpoint:
         """The endpoint that acts: it must be alive."""
         return self.world.living(self.next("an endpoint"))
 
@@ -85,7 +85,7 @@ class Words:
     def clause_calls(self, name: str) -> list[CallId]:
         return [CallId(*parse_id(word, self.world.worker)) for word in self.clause(name)]
 
-    def at(self, worker: WorkerId) -> list[Endpoint]:
+    def at(self, worker: WorkerId) -> list[WorldEndpoint]:
         """The endpoints that hear of *worker*: the named ones, or all other living ones."""
         if named := self.clause("at"):
             return [self.world.living(name) for name in named]

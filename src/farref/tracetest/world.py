@@ -26,7 +26,7 @@ from ..protocol.messages import Create, Delete, Fetch, RefRemoved, Tell
 from ..world.net import Net
 from ..world.shell import Shell
 from .errors import BadCommandError, Stopped
-from .links import Links
+from .links import WorldLinks
 from .reasons import why_kept, why_queued, why_silent
 from .show import effect_text, message_text, name_text, owner_text, table_lines, user_text
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Endpoint(Shell):
+class WorldEndpoint(Shell):
     """One endpoint: its machines, and the references handed to its user's code."""
 
     def __init__(self, world: World, machines: Context, tracer: Tracer | None = None) -> None:
@@ -230,7 +230,7 @@ class Endpoint(Shell):
                 self.world.say(line)
 
 
-class World(Net[Endpoint]):
+class World(Net[WorldEndpoint]):
     """Every endpoint of a trace, and everything between them."""
 
     def __init__(self, record: Path | None = None) -> None:
@@ -244,7 +244,7 @@ class World(Net[Endpoint]):
         """The output of the current command so far."""
         self.recorded = False
         """No step follows by itself: each step of the shell is a command, as in a recording."""
-        self._links: Links | None = None
+        self._links: WorldLinks | None = None
 
     def close(self) -> None:
         """End the recording, if there is one."""
@@ -265,7 +265,7 @@ class World(Net[Endpoint]):
         if self.record:
             tracer = Tracer(me, clock=lambda: 0.0)
             tracer.begin(FileSink(str(self.record), me), self.sharing)
-        self.endpoints[name] = Endpoint(self, Context(me, self.sharing), tracer)
+        self.endpoints[name] = WorldEndpoint(self, Context(me, self.sharing), tracer)
 
     def give(self, name: str, tables: object) -> None:
         """The endpoint *name* has these *tables* from now on."""
@@ -274,14 +274,14 @@ class World(Net[Endpoint]):
             context = context_of(me, self.sharing, tables, self.worker)
         except SnapshotError as error:
             raise BadCommandError(f"these are no tables: {error}") from error
-        self.endpoints[name] = Endpoint(self, context)
+        self.endpoints[name] = WorldEndpoint(self, context)
 
     def worker(self, name: str) -> WorkerId:
         if name not in self.endpoints:
             raise BadCommandError(f"there is no endpoint {name!r}; `endpoints` names them")
         return self.endpoints[name].me
 
-    def living(self, name: str) -> Endpoint:
+    def living(self, name: str) -> WorldEndpoint:
         self.worker(name)
         endpoint = self.endpoints[name]
         if not endpoint.alive:
@@ -291,7 +291,7 @@ class World(Net[Endpoint]):
     # ---- the net
 
     @property
-    def links(self) -> Links:
+    def links(self) -> WorldLinks:
         """The channels; they exist only after the command ``channels``."""
         if self._links is None:
             raise BadCommandError("there are no channels here; `channels` makes them")
@@ -299,7 +299,7 @@ class World(Net[Endpoint]):
 
     def connect(self) -> None:
         """From now on messages travel in packets of channels."""
-        self._links = Links(self.flight, self.say, lambda name: self.endpoints[name].alive)
+        self._links = WorldLinks(self.flight, self.say, lambda name: self.endpoints[name].alive)
 
     def send(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
         """Put *message* in the channel, if there are channels; else in flight."""

@@ -203,14 +203,14 @@ with System(silence=1) as system:
 
 REFUSALS = """
 from thespian.actors import ActorAddress
-from farref.actors.wire.messages import Envelope, Join, WorkerInfo
+from farref.actors.wire.messages import Envelope, EndpointJoin, WorkerInfo
 from farref.protocol.ids import WorkerId
 with System("farrefBase") as system:
     print(system.name)
     b = system.worker("B")
     evil = WorkerInfo(WorkerId("evil", 1), b.address)
     system._port.post(b.address, Envelope(evil, b.id, b"no packet"))
-    system._port.post(system.endpoint.registry.registrar, Join(b.id, 1, "there"))
+    system._port.post(system.endpoint.registry.registrar, EndpointJoin(b.id, 1, "there"))
     assert until(system, lambda: system.counters()["B"].refused == 1)
     time.sleep(0.5)
 """
@@ -319,7 +319,9 @@ def test_refusals(tmp_path: Path) -> None:
     (by_b,) = about(refused, endpoint="B")
     assert by_b["message"].startswith("B refused a Envelope: no packet: ")
     (by_registrar,) = [event for event in refused if event is not by_b]
-    assert by_registrar["message"].startswith("the registrar refused a message: a Join of B")
+    assert by_registrar["message"].startswith(
+        "the registrar refused a message: an EndpointJoin of B"
+    )
 
 
 def test_strangers_at_the_port_of_a_host(tmp_path: Path) -> None:

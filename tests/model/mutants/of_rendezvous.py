@@ -3,7 +3,7 @@
 The mutants that each program of `meetings`, or test of one rule, catches.
 """
 
-from farref.protocol.rendezvous import Attendant, Observer, Run, State
+from farref.protocol.rendezvous import Attendant, Observer, RendezvousRun, State
 
 from .mutant import Mutant
 
@@ -25,7 +25,7 @@ CAUGHT_BY = {
             "> state.limits.max_nodes",
         ),
         Mutant("does not listen", Observer, "heard", "if node in self._quiet:", "if False:"),
-        Mutant("hears nobody", Run, "heard", "self._observer.heard(node, now)", "pass"),
+        Mutant("hears nobody", RendezvousRun, "heard", "self._observer.heard(node, now)", "pass"),
     ),
     "the run is closed while they meet": (
         Mutant("calls though it is closed", State, "calling", "and not self.closed", ""),
@@ -60,7 +60,7 @@ CAUGHT_BY = {
             "self._call, self._called = call, 0.0",
             "self._call = call",
         ),
-        Mutant("does nothing that is due", Run, "tick", "self.do(command, now)", "pass"),
+        Mutant("does nothing that is due", RendezvousRun, "tick", "self.do(command, now)", "pass"),
     ),
     "the run is closed, and its id is used again [service]": (
         Mutant("lets join what is closed", State, "_join", "if self.closed:", "if False:"),
@@ -275,7 +275,7 @@ CAUGHT_BY = {
     "test_the_last_call_of_a_service_is_timed_from_its_opening": (
         Mutant(
             "does not tick for a last call",
-            Run,
+            RendezvousRun,
             "do",
             "if self.state.call != before.call:",
             "if False:",

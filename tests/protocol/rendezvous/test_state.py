@@ -26,10 +26,10 @@ from farref.protocol.rendezvous import (
     Finish,
     Join,
     Leave,
-    Limits,
     Membership,
     Observer,
-    Run,
+    RendezvousRun,
+    RoundLimits,
     State,
     Timeouts,
     decode,
@@ -37,7 +37,7 @@ from farref.protocol.rendezvous import (
 )
 from farref.protocol.rendezvous.ranks import natural, ranked
 
-TWO = Limits(2, 2)
+TWO = RoundLimits(2, 2)
 
 
 def node(name: str, incarnation: int = 1) -> WorkerId:
@@ -47,7 +47,7 @@ def node(name: str, incarnation: int = 1) -> WorkerId:
 A, B, C = map(node, "abc")
 
 
-def joined(limits: Limits, *nodes: WorkerId, state: State | None = None) -> State:
+def joined(limits: RoundLimits, *nodes: WorkerId, state: State | None = None) -> State:
     state = state or State(limits)
     for each in nodes:
         state = state.apply(Join(node=each, limits=limits, address=f"at {each}"))
@@ -60,13 +60,13 @@ def joined(limits: Limits, *nodes: WorkerId, state: State | None = None) -> Stat
 @pytest.mark.parametrize(("least", "most"), [(0, 1), (-1, 1), (2, 1)])
 def test_limits_that_are_none(least: int, most: int) -> None:
     with pytest.raises(ValueError, match="node"):
-        Limits(least, most)
+        RoundLimits(least, most)
 
 
 @pytest.mark.parametrize("number", [1.0, True, "1", None])
 def test_limits_are_whole_numbers(number: object) -> None:
     with pytest.raises(TypeError, match="whole number"):
-        Limits(number, 1)  # type: ignore[arg-type]
+        RoundLimits(number, 1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["join", "last_call", "close", "heartbeat", "keep_alive"])
@@ -151,7 +151,7 @@ def test_a_round_is_complete_at_once_when_all_who_may_come_are_there() -> None:
 
 
 def test_who_comes_late_waits_and_the_next_is_spare() -> None:
-    limits = Limits(1, 3)
+    limits = RoundLimits(1, 3)
     state = joined(limits, A, B).apply(Finish())
     state = joined(limits, C, node("d"), state=state)
     assert (list(state.waiting), list(state.spares)) == ([C], [node("d")])
@@ -165,7 +165,7 @@ def test_who_comes_late_waits_and_the_next_is_spare() -> None:
 
 
 def test_who_waits_for_whom() -> None:
-    limits = Limits(1, 3)
+    limits = RoundLimits(1, 3)
     state = joined(limits, A, B).apply(Finish())
     assert [state.waiting_for(node, 0) for node in (A, B)] == [0, 0]
     late = joined(limits, C, state=state)
@@ -186,18 +186,18 @@ def test_the_members_of_a_round_do_not_change_when_one_dies() -> None:
 
 
 def test_who_asks_for_other_numbers_is_refused() -> None:
-    state = joined(Limits(2, 3), A)
+    state = joined(RoundLimits(2, 3), A)
     with pytest.raises(RendezvousStateError, match="2 to 3 nodes"):
-        state.apply(Join(node=B, limits=Limits(2, 4)))
+        state.apply(Join(node=B, limits=RoundLimits(2, 4)))
     assert state.apply(Leave((A,))).apply(Join(node=B, limits=TWO)).limits == TWO
 
 
 def test_a_run_that_is_closed_ends_when_all_have_left_and_its_rounds_go_on() -> None:
-    state = joined(Limits(1, 1), A, B).apply(Close())
+    state = joined(RoundLimits(1, 1), A, B).apply(Close())
     with pytest.raises(RendezvousClosedError):
-        joined(Limits(1, 1), C, state=state)
+        joined(RoundLimits(1, 1), C, state=state)
     with pytest.raises(RendezvousGracefulExitError):
-        joined(Limits(1, 1), B, state=state)
+        joined(RoundLimits(1, 1), B, state=state)
     over = state.apply(Leave((A, B)))
     assert (over.closed, over.round, over.members) == (False, 1, ())
     assert over.empty
@@ -238,17 +238,17 @@ def test_an_observer_that_was_stopped_does_not_find_everybody_dead() -> None:
 
 def test_the_last_call_is_timed_by_who_sees_it() -> None:
     observer = Observer(Timeouts(last_call=2, keep_alive=5), 100)
-    state = joined(Limits(1, 3), A)
+    state = joined(RoundLimits(1, 3), A)
     assert observer.look(state, 101) == []
     assert observer.pause() == 2
-    assert observer.look(joined(Limits(1, 3), B, state=state), 102.5) == []
+    assert observer.look(joined(RoundLimits(1, 3), B, state=state), 102.5) == []
     assert observer.pause() == 0.5
     assert observer.look(state, 103) == [Finish()]
 
 
 def test_the_last_call_of_a_service_is_timed_from_its_opening() -> None:
-    run = Run(State(Limits(1, 2)), Timeouts(last_call=2), 0)
-    run.do(Join(node=A, limits=Limits(1, 2)), 10)
+    run = RendezvousRun(State(RoundLimits(1, 2)), Timeouts(last_call=2), 0)
+    run.do(Join(node=A, limits=RoundLimits(1, 2)), 10)
     run.tick(12)
     assert run.state.complete
 
@@ -264,12 +264,12 @@ def test_a_round_that_is_formed_in_the_last_moment_counts() -> None:
     attendant = Attendant(A, TWO, Timeouts(join=5), 0)
     attendant.begin(0)
     assert isinstance(attendant.look(joined(TWO, B), 5).outcome, Membership)
-    assert isinstance(attendant.look(joined(Limits(2, 3), B), 5).outcome, RendezvousStateError)
+    assert isinstance(attendant.look(joined(RoundLimits(2, 3), B), 5).outcome, RendezvousStateError)
     assert isinstance(attendant.look(State(TWO), 5).outcome, RendezvousTimeoutError)
 
 
 def test_a_service_hears_of_its_nodes() -> None:
-    run = Run(State(TWO), Timeouts(keep_alive=1, attempts=2), 0)
+    run = RendezvousRun(State(TWO), Timeouts(keep_alive=1, attempts=2), 0)
     assert run.pause() is None
     for each in (A, B):
         run.do(Join(node=each, limits=TWO), 0)
@@ -288,7 +288,7 @@ def test_a_service_hears_of_its_nodes() -> None:
 
 def test_an_attendant_beats_in_time() -> None:
     timeouts = Timeouts(keep_alive=1, attempts=3)
-    attendant = Attendant(A, Limits(1, 1), timeouts, 0)
+    attendant = Attendant(A, RoundLimits(1, 1), timeouts, 0)
     attendant.begin(0)
     decision = attendant.look(None, 0.2)
     assert isinstance(decision.outcome, Membership)
@@ -323,7 +323,7 @@ STATES = [
     State(TWO),
     joined(TWO, A),
     joined(TWO, A, B, C),
-    joined(Limits(1, 3), A, B).apply(Finish()).apply(Join(node=C, limits=Limits(1, 3))),
+    joined(RoundLimits(1, 3), A, B).apply(Finish()).apply(Join(node=C, limits=RoundLimits(1, 3))),
     joined(TWO, A, B, C).apply(Close()).apply(Leave((B,))),
     joined(TWO, node("\ud800 \u20ac\n"), B),
     State(TWO).apply(Join(node=A, limits=TWO, order=-3)).apply(Beat(A)),
@@ -336,7 +336,7 @@ def test_a_state_comes_back(state: State) -> None:
 
 
 def test_a_thousand_nodes_are_a_few_dozen_bytes_each() -> None:
-    state = joined(Limits(1000, 1000), *(node(f"node{n}", 2**62 + n) for n in range(1000)))
+    state = joined(RoundLimits(1000, 1000), *(node(f"node{n}", 2**62 + n) for n in range(1000)))
     assert len(encode(state)) < 1000 * 100
 
 
@@ -361,9 +361,9 @@ CORRUPT = {
     "an address that is none": encode(PRESENT).replace(b'"at a"', b"null"),
     "somebody twice": encode(replace(PRESENT, waiting={A: PRESENT.participants[A]})),
     "a member twice": encode(replace(PRESENT, members=(PRESENT.members[0],) * 2)),
-    "too many members": encode(replace(State(Limits(1, 1)), members=PRESENT.members)),
+    "too many members": encode(replace(State(RoundLimits(1, 1)), members=PRESENT.members)),
     "too many participants": encode(
-        replace(PRESENT, participants=joined(Limits(3, 3), A, B, C).participants)
+        replace(PRESENT, participants=joined(RoundLimits(3, 3), A, B, C).participants)
     ),
     "a spare though there is room": encode(replace(State(TWO), spares=PRESENT.participants)),
     "not complete though it could be": encode(replace(PRESENT, complete=False)),
@@ -372,7 +372,7 @@ CORRUPT = {
     "a participant who is no member": encode(
         replace(PRESENT, participants=joined(TWO, A, C).participants)
     ),
-    "enough, and no last call": encode(replace(joined(Limits(1, 2), A), call=0)),
+    "enough, and no last call": encode(replace(joined(RoundLimits(1, 2), A), call=0)),
 }
 
 

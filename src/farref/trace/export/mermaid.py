@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..progress import Progress, silent
-from ..story import Arrow, Part
+from ..story import Arrow, ArrowPart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def _lines(story: Story, progress: Progress) -> Iterator[str]:
     arrived = {
         (row.sender, row.receiver, row.number)
         for row in story.rows
-        if isinstance(row, Arrow) and row.part is not Part.LEAVES
+        if isinstance(row, Arrow) and row.part is not ArrowPart.LEAVES
     }
     for number, row in enumerate(story.rows):
         progress(number, len(story.rows))
@@ -50,8 +50,8 @@ def _row(row: Row, lanes: dict[str, str], arrived: set[tuple[str, str, int]]) ->
     if not isinstance(row, Arrow):
         return f"Note over {lanes[row.at]}: {_escaped(row.text)}"
     sender, receiver, label = lanes[row.sender], lanes[row.receiver], _escaped(row.labels[0])
-    tag = f" ({row.tag})" if row.part is not Part.WHOLE else ""
-    if row.part is not Part.LEAVES:
+    tag = f" ({row.tag})" if row.part is not ArrowPart.WHOLE else ""
+    if row.part is not ArrowPart.LEAVES:
         return f"{sender}{'->>' if row.user else '-->>'}{receiver}: {label}{tag}"
     if (row.sender, row.receiver, row.number) in arrived:
         return f"Note over {sender}: sends {label}{tag}"

@@ -16,7 +16,7 @@ from ..look import KIND, MARK, STAGE, UNICODE
 from ..progress import silent
 from ..replay import Steps
 from ..show import summary
-from ..story import Arrow, Part
+from ..story import Arrow, ArrowPart
 
 if TYPE_CHECKING:
     from ..progress import Progress
@@ -56,7 +56,7 @@ def _row(story: Story, row: Row, lanes: dict[str, int]) -> dict[str, Any]:
             "user": row.user,
             "color": _hue(KIND.get(row.kind, "")),
         }
-        if row.part is not Part.WHOLE:
+        if row.part is not ArrowPart.WHOLE:
             drawn |= {"part": row.part.value, "tag": row.tag}
     else:
         sign = UNICODE.marks.get(row.kind, "•")
