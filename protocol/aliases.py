@@ -147,8 +147,7 @@ class Aliases:
             Send(to, Canonical(call=call, rref=owner.rref, moved=self._moved(owner, to)))
             for to, call in asking
         ]
-        # A sender that asks too late does not count any more, and only its question has kept the
-        # object.
+        # If no fork and no handle is left, only these questions have kept the object: it ends here.
         return [*answers, *self.entries.after(owner, owner.settle())] if answers else []
 
     def _moved(self, owner: Owner, to: WorkerId) -> Moved | None:
@@ -295,8 +294,8 @@ class Aliases:
         if alias is not None and moved is not None:
             alias.told.add(caller)
         waited = isinstance(relay.request, Fetch) and not relay.request.copy
-        # The forks in the answer to a wait are for an endpoint near the value, as this one is;
-        # the asker may not be near.
+        # The answer to a wait may bring a frozen value, in memory that endpoints near the value
+        # can open. This endpoint is near; the asker may not be.
         answer = Cargo(payload=None if waited else cargo.payload, descriptors=shared)
         return self.requests.reply(call, answer, relayed=True, moved=moved)
 

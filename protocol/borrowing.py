@@ -12,12 +12,13 @@ borrower answers when it has let go (`RefRemoved`), and hands its table over::
 
 The note's text leaves six points open. These answers keep the protocol right:
 
-1. **One guardian.** Only one loan reports "held" and carries the table: the loan that came while
-   the endpoint held nothing. It covers later loans. So endpoints that lend to each other in turn
-   cannot keep only each other alive. An entry that the owner counts (by a fork, or by a loan with a
-   notice) reports nothing: its table goes to the owner when the entry ends.
-2. **Epochs.** The key of a borrower in a table is the fork id of its loan. So a late answer removes
-   exactly the borrow that it is about, and not a newer one of the same endpoint.
+1. **One guardian.** An entry has at most one *guardian*: the loan that came while no other loan
+   and no request covered the entry. Only the guardian reports "held" and carries the table. Later
+   loans need not, because the guardian covers them. So endpoints that lend to each other in turn
+   cannot keep only each other alive. If the owner counts the entry (by a fork, or by a loan with a
+   notice), even the guardian reports nothing: the table goes to the owner when the entry ends.
+2. **Epochs.** The key of a borrower in a table is the fork id of its loan. So a late answer ends
+   one loan only, and not a newer loan to the same endpoint.
 3. **Announcing.** When any endpoint dies, every borrower without a notice from the owner asks to be
    counted: its own lender may live while the lender's lender died.
 4. **Taking back.** If a lender dies before it has acknowledged a reply, the callee takes back the
@@ -25,15 +26,15 @@ The note's text leaves six points open. These answers keep the protocol right:
 5. **In use** means handles, messages being handled, calls on the object, loans passed on, and
    unconfirmed children. A table counts only while its loan is outstanding. A notice waits until
    nothing uses the reference, later loans included. An unacknowledged announcement covers no other
-   loan. But it has promised the table to the owner, so no table goes to a lender, which may itself
-   be listed in it.
+   loan. But the owner is to get the table of an entry that has announced itself, so the entry gives
+   no lender its table: the table may list that very lender.
 6. **An announcement is a `ForkRequest`** with a fork of its own. It is acknowledged even after the
    object is gone: the `RefLostError` takes the object's place, and every use of the object gets
    that error (see `Context`).
 
-A notice that finds no entry is answered at once. So a table may reach the owner twice without harm:
-the second time its borrower denies it. A notice that finds the entry of a newer loan counts that
-entry until its end; the answer then names all forks that the owner counts of it.
+If a notice finds no entry, the borrower answers at once that it holds nothing. So a table may reach
+the owner twice without harm. If a notice finds an entry that a newer loan made, the owner counts
+this entry until its end. Then the answer names all forks by which the owner counts it.
 """
 
 from __future__ import annotations

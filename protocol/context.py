@@ -210,7 +210,7 @@ class Context:
     # ---- reports of the shell on requests, and on the objects that live here
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
-        """Answer *call* (its id names the caller) and release its request's references."""
+        """Answer *call* (its id names the caller). Release the references that came with it."""
         return self._finish(self._requests.reply(call, cargo))
 
     def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:

@@ -5,15 +5,15 @@ the call has run, the callee has four cases::
 
     not needed there any more                     the reply returns the loan; no message
     in use, and the owner counts the callee       the same: the entry needs this loan no more
-    in use, covered by another loan               the same: that lender stays counted and
-      whose lender the owner counts                 pinned until its own call has run
+    in use, and covered by another loan, from     the same: that lender stays counted, and
+      a lender that the owner counts                pins until the call of its own loan has run
     in use otherwise: *held*                      `ForkRequest` now; `ChildAck` as for a fork
 
 A loan by the owner itself is registered with it when it is lent. So the callee is counted from the
-start, and a held loan needs no request. Another lender unpins when it has the reply. For a held
-loan it needs the `ChildAck` as well; the two come in any order. A creation has no reply: its loans
-come back in a `Returned`. There are two exceptions: for a held loan of a creation the `ChildAck` is
-enough, and the owner never lends for a creation but forks, which costs less.
+start, and a held loan needs no request. Any other lender unpins when it has the reply. If the
+loan is held, the lender needs the `ChildAck` as well; the two come in any order. A creation has no
+reply: a `Returned` brings back its loans. It does not name a held loan: here the `ChildAck` is
+enough. The owner never lends for a creation; it forks, which costs less.
 
 If its lender dies, a borrower sends its `ForkRequest` at once, under the fork of the loan.
 
@@ -21,8 +21,8 @@ Why nothing is freed early (G4): follow the loans from any borrower to their len
 at a lender that the owner counts. One loan covers another only if its lender was counted when it
 lent. A counted lender stays counted while a child pins it: an entry in use does not give up its
 last known fork at the end of a loan. So two endpoints can never keep only each other alive. An
-entry with an outstanding request to be counted keeps its last known fork, too: it may have told the
-parent of that request that another fork already counts it.
+entry with an outstanding `ForkRequest` keeps its last known fork, too: because of this fork it may
+have sent a `ChildAck` to the parent of the requested one.
 """
 
 from __future__ import annotations

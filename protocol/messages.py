@@ -63,7 +63,7 @@ FLOWS: tuple[Flow, ...] = get_args(Flow)
 class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """A part of a message; on the wire (see `packets`) its fields are a row without names.
 
-    Its references form no circle, so the garbage collector need not track it.
+    Parts form no cycles of Python objects, so Python's garbage collector need not track them.
     """
 
 
@@ -85,8 +85,8 @@ class Passing(Enum):
 class Descriptor(Part, frozen=True, kw_only=True):
     """A child reference in a message: its object, its fork, its owner and its parent.
 
-    *parent* minted *fork* and sends it. One exception: a loan comes back under the lender's own
-    fork.
+    *parent* minted *fork* and sends it. One exception: in the reply that gives a loan back, both
+    are still those of the loan, and the callee sends it.
     """
 
     rref: RRefId
@@ -312,9 +312,9 @@ class Invoke(Said, frozen=True, kw_only=True):
 class Fetch(Said, frozen=True, kw_only=True):
     """User -> owner: reply with a copy of the value of *rref*, once there is one.
 
-    With *copy* false the reply only says that there is a value; ``wait`` asks in this way. With
-    *direct* an alias does not pass the request on but answers with the place of the value, so a
-    value travels only once and without a detour. *cancelled* is as in `Invoke`.
+    With *copy* false the reply says that there is a value, and need not bring it; ``wait`` asks in
+    this way. With *direct* an alias does not pass the request on but answers with the place of the
+    value, so a value travels only once and without a detour. *cancelled* is as in `Invoke`.
     """
 
     call: CallId

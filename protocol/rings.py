@@ -42,11 +42,11 @@ began. A ring may stand in the queues of several objects. Only the greatest of t
 it: when a probe comes to the queue of a greater object than its start, it begins anew there. When
 the request has been refused, the run that made it goes on, and the ring is gone.
 
-**Eventually.** Every ring is found that contains a queued request with a waiter. (Other rings are
-possible: they consist only of waits for requests that are held back, or for functions that run.)
-The shell suspects each object that has a queue again and again. An unbroken ring stays as it is, so
-each probe in it becomes one of its greatest object, and comes round twice, unless the ring is
-longer than `MAX_HOPS`.
+**Eventually.** A ring is found if code in it waits for a queued request. (Other rings are possible:
+they consist only of waits for requests that are held back, or for functions that run.) The shell
+suspects each object with a queue again and again. A ring stays until something breaks it. A probe
+in it begins anew at each greater object, so at last it begins at the greatest one. From there it
+comes round twice, unless the ring is longer than `MAX_HOPS`.
 
 A probe that meets itself on the way, and not at its start, has come into a ring from outside. It
 ends, as the requests inside cause probes of their own.

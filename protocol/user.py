@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class User:
-    """One reference of this endpoint to an object of another endpoint."""
+    """The one entry of this endpoint for an object of another endpoint: all handles and forks."""
 
     __slots__ = (
         "born",
@@ -216,7 +216,7 @@ class User:
         return not self.in_use and self.requested is None
 
     def settle(self) -> list[Effect]:
-        """Delete as soon as nothing needs the reference (G1), and never before (G2)."""
+        """Send the `Delete` as soon as nothing needs the reference (G1), and never before (G2)."""
         if not self.unused or self.lost:
             return []
         return [Send(self.owner, Delete(rref=self.rref, forks=tuple(sorted(self.known))))]

@@ -178,7 +178,10 @@ class _Unpickler(pickle.Unpickler):
         return known[number]
 
     def _bytes_of(self, kind: type[Any], number: int, buffer: object) -> object:
-        """Make an object again from an out-of-band buffer: a copy, unless it is one already."""
+        """The object *number*, of type *kind*: *buffer* itself if it has this type, else a copy.
+
+        If *buffer* is None, the pickle names the object once more: the same one is returned.
+        """
         if buffer is None:
             return self._bytes[number]
         if not isinstance(buffer, bytes | bytearray | memoryview):

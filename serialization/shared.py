@@ -204,7 +204,10 @@ class Segment:
 
     @property
     def foreign(self) -> bool:
-        """Whether it came in a message. If another message passes it on, its reader may be far."""
+        """Whether it came in a message.
+
+        If this process passes it on, the next receiver may be on another host, unable to open it.
+        """
         return self._source != (os.getpid(), self._descriptor)
 
     @property

@@ -24,7 +24,8 @@ PERIOD_OF_ONE = 0.0001
 """Additional seconds for each object with a queue: an endpoint with many of them looks more
 rarely."""
 RARELY = 16
-"""Looks between two probes for an object that has been blocked for more than that many looks."""
+"""An object is suspected at the looks 1, 2, 4 and 8 after its blocker changed or a request came,
+then at every 16th look."""
 
 
 class Queues:
@@ -35,8 +36,8 @@ class Queues:
         self._waits = waits
         """Whether a request that runs here waits for another one."""
         self._queues: dict[RRefId, tuple[CallId | None, int]] = {}
-        """Objects with queues: the request that blocks each, and the number of looks since it began
-        to."""
+        """For each object with a queue: the request that blocks it, and the number of looks since
+        this changed or another request came."""
         self.look_at: float | None = None
         """The time when `look` has work next; None while no request is queued."""
 

@@ -121,8 +121,8 @@ class Delivery(Internal):
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now: one packet for each peer.
 
-        With *gather* some messages stay until the mailbox thread sends them a moment later. That is
-        for peers that many single messages would keep busy.
+        With *gather* messages to a peer stay here if many are in flight to it already. The mailbox
+        thread sends them together a moment later, as single ones would keep the peer busy.
         """
         if self._core.tracer:
             self._core.tracer.flush()

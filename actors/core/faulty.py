@@ -4,9 +4,10 @@
 leaves, so the sender of a packet carries out every rule about it. An endpoint without faults has no
 such port and pays nothing.
 
-Whether a rule strikes depends on the seed, on the names of the two endpoints, and on the earlier
-packets from the one to the other. It does not depend on time or on other links. (Timing does decide
-which messages the user's threads send at the same time, and which are sent again.)
+Whether a rule strikes a packet depends on the seed, on the names of the two endpoints, on the
+messages in the packet, and on the earlier packets from the one endpoint to the other. It does not
+depend on time or on other links. (But the packets depend on time: it decides which messages leave
+together, and which are sent again.)
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ HOST = HOST_CAPABILITY
 MEMBER = "farref member"
 """The capability of a Thespian system that has joined the one of another host."""
 LIFE = "farref life"
-"""The capability with a random number of such a system. The number tells a host that joins again
-from its earlier life, as the address is the same."""
+"""The capability with a random number of such a system. A host that joins again has its old address
+and a new number: so it is not mistaken for its earlier life."""
 CONVENTION = "Convention Address.IPv4"
 KNOCKING = 30.0
 """Seconds that a joining host waits for the host that it joins."""

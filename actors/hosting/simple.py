@@ -51,9 +51,9 @@ rung = Ring()
 
 
 _alarms: WeakKeyDictionary[Any, list[tuple[float, int, ActorAddress, object]]] = WeakKeyDictionary()
-"""Messages that each system's actors will get later. The framework has timers of its own in a list,
-but it copies the list for every message: with them a message would cost more the more endpoints
-there are."""
+"""Messages that each system's actors will get later. The framework keeps its own timers in a list,
+and copies the list for every message. So with its timers each endpoint would make all messages
+dearer."""
 _alarm_numbers = itertools.count()
 
 
@@ -66,7 +66,7 @@ def send_later(actor: Any, seconds: float, message: object) -> None:
 
 
 def ring_alarms(base: Any) -> None:
-    """Queue the messages that are due by now on *base*."""
+    """Put those messages of `send_later` that are due into the queue of *base*."""
     alarms = _alarms.get(base)
     with undisturbed:  # else an interrupt could lose an alarm
         while alarms and alarms[0][0] <= time.monotonic():

@@ -37,18 +37,18 @@ class Holding:
     attribute     the actor's attribute, or an object that it leads to
     local, task   a variable of a running function, or of a coroutine that waits
     internal      a variable of a library, such as the arguments of a running call
-    object        the value of the object *rref*, which lives here
+    object        the value of another object, *rref*, which lives here
     garbage       no variable: it is garbage, or held by a library's C code
     unfound       an unknown holder: the search reached its limits
     message       messages that came, and have not been handled
-    serving       a request of *worker*'s that brought it, and waits or runs here
+    serving       a request of *worker*'s with the reference in it, which waits or runs here
     pending       requests made here on it, that *worker* has not answered
-    request       requests of *worker*'s on it, that wait or run here
+    request       a request on it, which waits here (*worker* sent it) or runs here
     fork, lent    the owner: it counts *worker*, for good or for a call
     pin           a pin: it was passed on to *worker*, which the owner has not confirmed yet (G2)
     loan          a loan to *worker* for a call that is not answered
     asked         a request: *worker*, the owner, has not confirmed this endpoint yet
-    table         a loan to *worker* made here, which the owner is to learn of
+    table         the loan *fork* to *worker*, made here or further down; the owner will hear of it
     alias         the alias *rref*, which lives here and stands for it
     placeholder   its creation: other endpoints have heard of it, this one has not
     flight        (not a hold) a message about it that *worker* has not acknowledged
@@ -64,7 +64,8 @@ class Holding:
     rref: str = ""
     fork: str = ""
     age: float | None = None
-    """Seconds since the fork or request was made, if it was made here."""
+    """Seconds since the fork or request was made here. For `asked` with a fork from elsewhere:
+    since this endpoint heard of the reference."""
     count: int = 1
 
 

@@ -66,7 +66,7 @@ class Sink(Protocol):
 
 
 class Tracer:
-    """Records the steps of one endpoint. All of it under the endpoint's lock, in any thread."""
+    """Records the steps of one endpoint. Any thread calls it, under the endpoint's lock."""
 
     def __init__(
         self, me: WorkerId, clock: Callable[[], float] = time.time, *, gathers: bool = False

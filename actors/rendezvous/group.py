@@ -78,9 +78,10 @@ class _News:
 
 
 class _Presence:
-    """A node that takes part. It leaves once nobody holds it or one of its groups.
+    """A node's presence in a run. When nobody holds it any more, the node leaves the run.
 
-    A dropped node cannot meet the others again, but its keep-alives would make them wait.
+    The `AwaitableRendezvous` and its groups hold it. When the program has dropped them all, the
+    node cannot meet the others again, but its keep-alives would make them wait.
     """
 
     def __init__(self, client: Client, run: str, node: WorkerId) -> None:
@@ -357,9 +358,11 @@ def rendezvous(
         max_nodes: the largest number of nodes in a round; *min_nodes* by default.
         name: this node's name; by default its endpoint's. A node that replaces a dead member
             under the same name gets its rank.
-        order: newcomers get their ranks in this order, before newcomers without one.
-        timeouts: the limits for waits. For the length of the run's last call, and for the time
-            until silent nodes are given up, those of the first node of the run count.
+        order: a number. Newcomers with smaller numbers get smaller ranks; newcomers without one
+            come last.
+        timeouts: the limits for waits. Two of them concern the whole run: the length of its last
+            call, and the time until a silent node is given up. For these the first node of the run
+            decides.
         standby: whether the service has a second process that takes over when the first is
             killed. The first node of any run of the system decides.
 

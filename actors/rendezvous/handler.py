@@ -128,11 +128,11 @@ class RendezvousParameters:
         raise ValueError(f"the rendezvous option {key!r} is yes or no, not {value!r}")
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
-        """The option *key*, as a whole number. Raises `ValueError` if it is none."""
+        """The option *key*, converted by `int`. Raises `ValueError` if that fails."""
         return self._as(int, "a whole number", key, default)
 
     def get_as_float(self, key: str, default: float | None = None) -> float | None:
-        """The option *key*, as a number. Raises `ValueError` if it is none."""
+        """The option *key*, converted by `float`. Raises `ValueError` if that fails."""
         return self._as(float, "a number", key, default)
 
     def _as(self, kind: Callable[[Any], T], what: str, key: str, default: T | None) -> T | None:

@@ -67,7 +67,10 @@ class AwaitableStore:
         return there.issuperset(self._full(keys))
 
     async def add(self, key: str, amount: int) -> int:
-        """Add *amount* to the number at *key*, and return the sum. Raises `ValueError`."""
+        """Add *amount* to the number at *key* (0 if the key is new), and return the sum.
+
+        Raises `ValueError` if its value is no number.
+        """
         if isinstance(amount, bool) or not isinstance(amount, int):
             raise TypeError(f"what is added is a whole number, not {amount!r}")
         return int(await self._change("add", [key], (), amount))

@@ -66,14 +66,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL = 5e-5
-"""Seconds for which the user's computing threads may keep the interpreter from the mailbox.
+"""Seconds after which a computing thread must give the mailbox the interpreter.
 
-Python's default is 5 ms. Over the hops of a share, with several busy threads, these add up to
-tenths of a second. A loop of system calls is worse: each call lets go of the interpreter, and the
-loop takes it back before the interval is over. It nearly always wins that race, so the mailbox
-waits for seconds: only a thread that has waited for a whole interval is sure to get in. So this
-interval is shorter than one round of such loops. It costs computing threads up to a tenth of
-their time, and only where there are several.
+Python's default is 5 ms. A share takes several hops, and at each hop several busy threads may come
+first: together they take tenths of a second. A loop of system calls is worse. Each call lets go of
+the interpreter, and the loop nearly always takes it back before the mailbox gets it. Only a thread
+that has waited for a whole interval is sure to get in, and each round of the loop begins the
+interval anew. So the mailbox may wait for seconds, unless the interval is shorter than one round.
+The price: computing threads lose up to a tenth of their time, and only where there are several.
 """
 LAST_HANDLERS = 8.0
 """Seconds that an actor has, after its exit request, for the handlers of earlier messages.
@@ -204,8 +204,9 @@ class Mailbox:
         endpoint.core.actor = self._actor
         if self.port.runs_by_itself:
             enter_program(endpoint.core)  # threads that users start find it
-            # The pool ends with the actor. A waiting function may lead the loop, and so handle
-            # the exit itself. Its `finally` runs at the very end, in Python's own thread.
+            # When the actor ends, functions that wait get an error, and some time to end. A waiting
+            # function may lead the loop, and so handle the exit itself: it cannot wait for its own
+            # end. So Python waits for the functions, in its main thread, when the process ends.
             Finalize(None, endpoint.core.pool.finish, (LAST_WORDS,), exitpriority=0)
             Finalize(None, telemetry.flush, exitpriority=-1)
         self.endpoint = self._handlers.endpoint = endpoint

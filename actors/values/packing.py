@@ -113,8 +113,8 @@ class Packer(Internal):
     def open_frozen(self, cargo: Cargo, *, copy: bool = True) -> Frozen | None:
         """The frozen value in *cargo*, to be kept; None if it is not frozen.
 
-        Raises `SenderDiedError`. Raises `MemoryError` if it must be copied although *copy* is
-        false.
+        Raises `SenderDiedError`. With *copy* false raises `MemoryError` if its memory cannot be
+        mapped, instead of making a copy.
         """
         payload = cargo.payload
         if not isinstance(payload, Payload) or not payload.frozen:

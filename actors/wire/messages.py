@@ -376,9 +376,9 @@ class Meddled:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Program -> endpoint: list your references. It answers beside the user's code.
+    """Program -> endpoint: list your references. The endpoint answers while user code runs.
 
-    With *about*: list your reasons to hold that one. Without *rows*: give your counters only.
+    With *about*: list your reasons to hold that reference. Without *rows*: give your counters only.
     """
 
     token: int

@@ -10,7 +10,8 @@ class RoundLimits:
     """How many nodes a round may have.
 
     Raises:
-        ValueError: there must be at least 1, and the largest number is not below the smallest.
+        ValueError: *min_nodes* is less than 1, or *max_nodes* is less than *min_nodes*.
+        TypeError: one of them is no whole number.
     """
 
     min_nodes: int

@@ -5,9 +5,9 @@ of beats grew, or a last call opened. It compares these times with no other cloc
 differ by any amount, and run at different speeds. Two observers may see an event at different times
 and then judge at different times. The first to judge changes the state, and the other sees that.
 
-A look counts at most one interval of keep-alives as silence, however long ago the last look was. An
-observer that was stopped, starved or suspended (maybe with all others) has missed the others'
-beats: it does not find everybody dead when it wakes up.
+A look adds at most one interval of keep-alives to a node's silence, however long ago the last look
+was. The reason: an observer that was stopped, starved or suspended (maybe with all others) has seen
+no beats in that time. Without the bound it would find everybody dead when it wakes up.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Rings of tasks that wait for each other, in the true state of the whole world.
 
-A task waits for one request at most. A request waits for one task at most. That task runs the
-request, makes its object, or uses its object; or it uses the object with the method that will make
-that object. So each task waits for one task at most. A request that is under way, or held back by
-its caller, will wait for the same task.
+A task waits for one request at most. A request waits for one task at most. If the request runs, it
+is the task that runs it. If not, it is the task that makes the request's object, or runs on this
+object. A method of another object may have to make the object, and may not have begun: then it is
+the task that makes that other object, or runs on it. So each task waits for one task at most. A
+request that is under way, or held back by its caller, will wait for the same task.
 
 * A request refused for a ring waited in that ring while its probe was on the second lap.
 * A ring has one victim. Its task ends, so the same tasks are in no other ring together.
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from .oracle import Oracle
 
 SOON = 15.0
-"""Seconds between checks, with no endpoint asleep or cut off. Packets may be lost."""
+"""Seconds between two checks. There is none while an endpoint sleeps or is cut off; lost packets do
+not matter."""
 
 
 class WaitGraph:

@@ -145,7 +145,7 @@ def input_of(record: Record) -> dict[str, Any] | None:
 
 
 def _lost(fields: Fields, give: _Give) -> list[Message]:
-    """Of a death: a message with the reports that the dead endpoint may not have received."""
+    """Of a death: one message with all reports that the dead endpoint may not have got, if any."""
     return (
         [Returned(loans=give.value(tuple[Report, ...], fields["lost"]))]
         if fields.get("lost")

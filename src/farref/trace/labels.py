@@ -118,7 +118,7 @@ class Labels:
     # ---- messages with user content
 
     def _passed_on(self, record: Record, ways: tuple[str, ...]) -> tuple[str, ...]:
-        """The label of a request that an alias's owner passes on: it says so."""
+        """*ways* to label a request, with "passes on" if the owner of an alias passes it on."""
         if not record.text("relays"):
             return ways
         return *(f"passes on {way.removeprefix('call ')}" for way in ways), *ways[-1:]

@@ -183,7 +183,11 @@ class WorldEndpoint(Shell):
         self.attempt(lambda: self.finish(request, (target,), (target,), bare=True))
 
     def take_up(self, rref: RRefId) -> list[Effect]:
-        """One more handle called *rref*; this name may stand for another object."""
+        """Make one more handle called *rref*.
+
+        If a message that is handled here brought a reference of this name, the handle is of that
+        reference: the name may be an alias, and the reference of its canonical object.
+        """
         brought = [
             *self.handled,
             *(it.cargo.descriptors for it in self.running.values() if not isinstance(it, Fetch)),

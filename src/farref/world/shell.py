@@ -147,7 +147,7 @@ class Shell(ABC):
     def lend(
         self, to: WorkerId, rrefs: Iterable[RRefId], *, replies: bool = True
     ) -> tuple[Descriptor, ...]:
-        """Share *rrefs* for a call on *to*, or (not *replies*) for a creation there."""
+        """Share *rrefs* for a call on *to*; with *replies* false, for a creation there."""
         return self._share(rrefs, lambda rref: self.context.lend(rref, to, replies=replies))
 
     def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
