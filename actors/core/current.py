@@ -62,9 +62,10 @@ def running_in(
     try:
         yield
     finally:
-        if os.getpid() != core.pid:
-            _end_child(core)
-        _frame.reset(token)
+        if os.getpid() == core.pid:
+            _frame.reset(token)
+        elif not isinstance(sys.exc_info()[1], GeneratorExit):
+            _end_child(core)  # else the child only collects a function of its parent's that waited
 
 
 def _end_child(core: Core) -> NoReturn:

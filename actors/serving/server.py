@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import logging
 import operator
+import os
 import threading
 import time
 import types
@@ -298,8 +299,10 @@ class Server:
                 with running_in(self._core, chain, me):
                     box.content = await box.take()
             except BaseException as error:
-                if self._core.closed:  # no reply is possible; maybe the collector runs
-                    return  # this, and must not format a traceback anywhere
+                # No reply is possible. Maybe the collector runs this, even in a forked child. It must
+                # not format a traceback anywhere.
+                if self._core.closed or os.getpid() != self._core.pid:
+                    return
                 box.content = self._failure(error, request)
             # Pickling a large result would hold up the loop, so a thread does it.
             self._core.pool.submit(self._finish, request, box)

@@ -19,6 +19,7 @@ from thespian.actors import (
     PoisonMessage,
 )
 
+from farref import features
 from farref.actors.base import (
     NoSuchSystem,
     SystemAlreadyRuns,
@@ -238,6 +239,7 @@ class Lingering(Actor):
                 time.sleep(0.3)
 
 
+@pytest.mark.skipif(not features.has("pidfd"), reason="the parent only looks from time to time")
 def test_an_exit_is_known_before_what_the_program_does_next() -> None:
     with running() as system:
         parent = system.createActor(Lingering)

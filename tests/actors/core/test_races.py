@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import inspect
 import logging
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ from farref.protocol.messages import Call, Cargo
 from ..helpers import until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from thespian.actors import ActorAddress
 
@@ -412,3 +413,20 @@ def test_a_system_that_ends_while_it_is_looked_up_is_said_to_have_ended(
     monkeypatch.setattr(directory, "names", lambda: ["somebody-elses"])
     with pytest.raises(SystemDownError, match="just ended"):
         directory.find("somebody-elses")
+
+
+def test_a_forked_child_may_collect_a_function_of_its_parents_that_waits(alone: System) -> None:
+    """The collector in an actor's process throws `GeneratorExit` into it. The actor lives on."""
+
+    def waiting() -> Generator[None, None, None]:
+        with current.running_in(alone.endpoint.core):
+            yield
+
+    suspended = waiting()
+    next(suspended)
+    pid = os.fork()
+    if pid == 0:
+        suspended.close()
+        os._exit(17)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
+    suspended.close()
