@@ -299,8 +299,8 @@ class Server:
                 with running_in(self._core, chain, me):
                     box.content = await box.take()
             except BaseException as error:
-                # No reply is possible. Maybe the collector runs this, even in a forked child. It must
-                # not format a traceback anywhere.
+                # No reply is possible. Maybe the collector runs this, even in a forked child.
+                # It must not format a traceback anywhere.
                 if self._core.closed or os.getpid() != self._core.pid:
                     return
                 box.content = self._failure(error, request)
