@@ -206,7 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--svg", type=Path, help="a plot of the ratios, if matplotlib is there")
+    parser.add_argument("--svg", type=Path, help="draw the ratios (needs matplotlib)")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")

@@ -41,7 +41,7 @@ def check(thing: object, family: Collection[type], what: str, but: str = "") -> 
         raise ProtocolError(f"a {kind.__name__:.80} is no {what}")
     for name, right in _fields(kind):
         if name != but and not right(getattr(thing, name, _NONE)):
-            raise ProtocolError(f"a {kind.__name__} whose {name!r} is not what belongs there")
+            raise ProtocolError(f"a {kind.__name__} with a wrong {name!r}")
 
 
 @cache

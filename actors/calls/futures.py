@@ -287,8 +287,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def _late(self, seconds: float) -> FetchTimeoutError:
         return FetchTimeoutError(
-            f"{self.what} did not come within {seconds:g} s; it may still: wait again, or with "
-            "a longer timeout"
+            f"{self.what} did not come within {seconds:g} s; it may come later: wait again, or "
+            "set a longer timeout"
         )
 
     def _take(self) -> None:

@@ -275,7 +275,7 @@ class Delivery(Internal):
         if to != core.me or sender.id == core.me:
             raise ProtocolError(f"{sender} sent {core.me} a packet that is for {to}")
         if not is_name(sender.id.name):  # the name would go on to others
-            raise ProtocolError("a packet of an endpoint whose name is no text")
+            raise ProtocolError("the name of the packet's sender is no text in UTF-8")
         later: Later = []
         packets: Outgoing = []
         try:

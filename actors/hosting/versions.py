@@ -52,8 +52,8 @@ def conflict(theirs: object, who: str) -> str:
     there = ", ".join(f"{name} {told.get(name, '(unknown)')}" for name in mine())
     here = ", ".join(f"{name} {version}" for name, version in mine().items())
     return (
-        f"{who} runs on {there}; this program on {here}: they could not read each other's "
-        f"messages; install the same {' and '.join(differ)} on both"
+        f"{who} runs on {there}, and this program on {here}: they cannot read each other's "
+        f"messages. Install the same {' and '.join(differ)} on both"
     )
 
 

@@ -331,7 +331,7 @@ class Mailbox:
     def _running(self) -> Endpoint:
         if self.endpoint is None:
             raise FarrefError(
-                f"{type(self._actor).__name__} is no endpoint yet; references and messages work "
+                f"{type(self._actor).__name__} is no endpoint yet; use references and messages "
                 "in its handlers, not in __init__"
             )
         return self.endpoint

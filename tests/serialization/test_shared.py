@@ -414,7 +414,7 @@ def test_a_segment_that_may_not_be_opened_says_so() -> None:
             os.setuid(65534)
             there: Payload = pickle.loads(told_of)
             there.take()
-            with pytest.raises(SerializationError, match=r"cannot be opened here.*THRESHOLD"):
+            with pytest.raises(SerializationError, match=r"cannot open.*THRESHOLD"):
                 opened(there)
             code = 0
         finally:

@@ -59,7 +59,7 @@ class Player:
         except FarrefError:
             return  # the machine refused this input in the recording, too, and changed nothing
         except (TraceInputError, AssertionError, KeyError, ValueError) as error:
-            self.broken[at] = f"{_step(record)} makes no sense to these machines: {error}"
+            self.broken[at] = f"this farref cannot replay {_step(record)}: {error}"
 
     def _join(self, record: Record) -> None:
         at, sharing = record.at, record.text("sharing")
@@ -87,7 +87,7 @@ class Player:
         if record.kind == "send":
             said = _said(record.peer, message_of(record.fields, worker_of))
             if said not in self._wanted[at]:
-                raise TraceInputError(f"they would not send {said[1]} to {said[0]}")
+                raise TraceInputError(f"a replay does not send {said[1]} to {said[0]}")
             self._wanted[at].remove(said)
 
     def _want(self, at: str, effects: list[Effect]) -> None:

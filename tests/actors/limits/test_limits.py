@@ -156,7 +156,7 @@ def test_what_handlers_send(here: System, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(calls, "MAX_UNSENT", 20)
     chatty, sink = here.create(Chatty, "chatty"), here.create(Sink, "sink")
     sent, why = here.ask(chatty, (sink, 10_000))
-    assert "has not taken 20 messages of handlers of chatty" in why
+    assert "has not taken 20 messages and" in why
     assert until(here, lambda: here.ask(sink, "count") == sent)
 
 
@@ -297,7 +297,7 @@ def test_references_in_one_message(here: System, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(pickling, "MAX_REFERENCES", 10)
     refs = [RRef(n) for n in range(11)]
     assert farref.rpc_sync("B", len, (refs[:10],)) == 10
-    with pytest.raises(SerializationError, match="11 references; one may have 10"):
+    with pytest.raises(SerializationError, match="11 references, but the limit is 10"):
         farref.rpc_sync("B", len, (refs,))
 
 
@@ -404,11 +404,11 @@ class Full:
 def test_what_thespian_would_drop_is_an_error() -> None:
     nobody = ActorAddress(None)
     bases.check_plain(None, nobody, "hello")
-    with pytest.raises(OverloadedError, match="Thespian drops what comes after 1050"):
+    with pytest.raises(OverloadedError, match="Thespian drops all others after 1050"):
         bases.check_plain(Full(), nobody, "hello")
     udp = object.__new__(UDPTransport)
     udp._aTB_queuedPendingTransmits = ()
     bases.check_plain(udp, nobody, b"x" * 60_000)
-    with pytest.raises(SerializationError, match="65000 bytes that one UDP datagram"):
+    with pytest.raises(SerializationError, match="65000 bytes, too many for one UDP datagram"):
         bases.check_plain(udp, nobody, b"x" * 65_000)
     assert bases.largest(udp) == 65_000

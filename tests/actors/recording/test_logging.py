@@ -117,7 +117,7 @@ def test_another_level_by_the_environment(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_an_unknown_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARREF_LOG", "loud")
-    with pytest.raises(SystemDownError, match="FARREF_LOG=LOUD is no level of logging"):
+    with pytest.raises(SystemDownError, match="FARREF_LOG=LOUD is no logging level"):
         System()
 
 
