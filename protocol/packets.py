@@ -146,4 +146,4 @@ def _message(row: msgspec.Raw) -> Message:
 
 def _malformed(why: str) -> Message:
     # It passes through a `Channel` in the message's place: a `Channel` looks at no message.
-    return Malformed(why[:LONGEST])  # type: ignore[return-value]
+    return Malformed(why[:LONGEST])  # type: ignore[return-value]  # no message, but in the place of one

@@ -121,7 +121,7 @@ def _row_of(args: tuple[Any, ...], kind: Any = tuple) -> Check:
     def row(value: Any) -> bool:
         if type(value) is not kind or len(value) != size:
             return False
-        for place, right in checks:  # noqa: SIM110
+        for place, right in checks:  # noqa: SIM110 - see above
             if not right(value[place]):
                 return False
         return True
@@ -135,7 +135,7 @@ def _record(kind: Any) -> Check:
     def whole(value: Any) -> bool:
         if type(value) is not kind:
             return False
-        for name, right in checks:  # noqa: SIM110
+        for name, right in checks:  # noqa: SIM110 - see above
             if not right(getattr(value, name, _NONE)):
                 return False
         return True

@@ -109,7 +109,7 @@ class Pickled:
         return len(self.data) + sum(map(len, self.buffers))
 
 
-class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """cloudpickle with three kinds of persistent ids: references, inert objects, large bytes.
 
     The third kind is needed because pickle itself cannot send bytes objects out of band.

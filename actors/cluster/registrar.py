@@ -140,7 +140,7 @@ class Registrar(Actor):
             events.refused(log, "the registrar", "a message", error, system=self._settings.system)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
-            log.error("the registrar failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
+            log.error("the registrar failed on %s:\n%s", name, text)
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:

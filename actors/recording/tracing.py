@@ -234,7 +234,7 @@ class Tracer:
         try:
             sink.store(lines)
         except OSError as error:
-            log.error("the recording of %s ends: %s", self._me, error)  # noqa: TRY400 - no fault of ours
+            log.error("the recording of %s ends: %s", self._me, error)
             self.remove(sink)
 
 

@@ -236,7 +236,7 @@ class Service:
                 self.runs[run] = Hosted(run, state, timeouts)
             case Done(run, command, home):
                 if home is not None:
-                    self.runs[run].homes[command.node] = home  # type: ignore[union-attr]
+                    self.runs[run].homes[command.node] = home  # type: ignore[union-attr]  # a home comes with a `Join`
                 self.runs[run].repeat(command)
             case StoreChanged(run, op):
                 self.runs[run].change(op)

@@ -57,7 +57,7 @@ class AwaitableStore:
         """The values of *keys*, once all are there, until the timeout (`FetchTimeoutError`)."""
         return await self._values(keys, None)
 
-    async def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:  # noqa: ASYNC109 - as `Store` has it
         """Wait until all *keys* are there, *timeout* seconds at most (`FetchTimeoutError`)."""
         await self._values(keys, timeout)
 
@@ -126,7 +126,7 @@ class AwaitableStore:
             raise ValueError(answer)  # noqa: TRY004 - the answer is the error's text
         return answer
 
-    async def _values(self, keys: Sequence[str], timeout: float | None) -> list[bytes]:  # noqa: ASYNC109
+    async def _values(self, keys: Sequence[str], timeout: float | None) -> list[bytes]:  # noqa: ASYNC109 - the service's own limit
         seconds = check_timeout(timeout, self._timeout)
         asked = (*self._where, self._full(keys), seconds)
         doing = self._client.ask("values", *asked, seconds=seconds + MARGIN)

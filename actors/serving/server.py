@@ -144,8 +144,7 @@ class Server:
                 try:
                     job(*args)
                 except Exception as error:  # an interrupt ends the wait for a job that never ends
-                    text = details_of(error)
-                    log.error("a callback raised on %s:\n%s", self._core.me, text)  # noqa: TRY400
+                    log.error("a callback raised on %s:\n%s", self._core.me, details_of(error))
 
     def _refuse(self, effect: Refuse, _: Later) -> None:
         """Answer a request that will not run; the error names each wait of a ring."""

@@ -119,7 +119,7 @@ def try_to_prepare(pickled: bytes | None, name: str) -> None:
         prepare(pickled)
     except Exception as error:
         text = details_of(error)
-        log.error("%s makes no spans, as the system's function raised:\n%s", name, text)  # noqa: TRY400 - as text
+        log.error("%s makes no spans, as the system's function raised:\n%s", name, text)
 
 
 def flush() -> None:

@@ -426,7 +426,7 @@ def test_what_is_suspected() -> None:
     assert marks(ROW) == [("leak",)]
     assert marks(ROW, leak_age=101) == [()]
     for held in ({"handles": 1}, {"messages": 1}, {"tasks": 1}):
-        assert marks(replace(ROW, **held)) == [()]  # type: ignore[arg-type]
+        assert marks(replace(ROW, **held)) == [()]  # type: ignore[arg-type]  # mypy cannot tell the fields apart
     pinned = replace(ROW, tasks=1, pins={"B@1/1": "C@1"})
     assert marks(pinned) == [("leak",)]
     user = replace(ROW, worker="C@1", role="user", handles=1)

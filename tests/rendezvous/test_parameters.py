@@ -92,7 +92,7 @@ def test_a_registry_makes_handlers_by_name() -> None:
     registry.register("b", make)
     registry.register("b", make)
     assert registry.create_handler(params()).get_backend() == "b"
-    with pytest.raises(ValueError, match="made by"):
+    with pytest.raises(ValueError, match="registered already"):
         registry.register("b", lambda _: make(params()))
     with pytest.raises(ValueError, match="must be a non-empty text"):
         registry.register("", make)

@@ -60,7 +60,7 @@ class Exporter:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Exporter) and bytes(self.data) == bytes(other.data)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # unhashable, as Python says it
 
 
 VALUES: dict[str, Callable[[], Any]] = {

@@ -71,7 +71,7 @@ class Player:
         try:
             me = worker_of(at)
             if "tables" not in record.fields:
-                self.contexts[at] = Context(me, sharing)  # type: ignore[arg-type]
+                self.contexts[at] = Context(me, sharing)  # type: ignore[arg-type]  # it was looked up above
             elif record.fields["tables"] is None:
                 self.broken[at] = "it had too many references to record them when tracing began"
             else:
@@ -147,7 +147,7 @@ class Steps:
         if count < self._played or max(k for k in self._kept if k <= count) > self._played:
             start = max(each for each in self._kept if each <= count)
             # Our own pickle, made a moment ago: it has no foreign data.
-            self._player, self._played = pickle.loads(self._kept[start]), start  # noqa: S301
+            self._player, self._played = pickle.loads(self._kept[start]), start  # noqa: S301 - pickled here
         begun = self._played
         for record in self.story.records[begun:count]:
             self._player.take(record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol.delivery import Packet
@@ -105,7 +106,7 @@ def send(world: World, words: Words) -> None:
     endpoint, to = words.endpoint(), words.worker()
     for word in words.rest():
         cargo = Cargo(payload=word)
-        endpoint.act(lambda cargo=cargo: endpoint.context.tell(to, cargo))  # type: ignore[misc]
+        endpoint.act(partial(endpoint.context.tell, to, cargo))
 
 
 def call(world: World, words: Words) -> None:

@@ -194,7 +194,7 @@ def test_an_endless_timeout_is_a_timeout(system: System) -> None:
 def test_names_that_cannot_be_given(system: System) -> None:
     for bad in ("", "\ud800", b"bytes", None):
         with pytest.raises(ValueError, match="non-empty"):
-            system.worker(bad)  # type: ignore[arg-type]
+            system.worker(bad)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(SystemDownError, match="taken"):
         system.worker("B")
     with pytest.raises(SystemDownError, match="taken"):
