@@ -86,8 +86,7 @@ class Calls(Internal):
         self._ask_numbers = itertools.count(1)
         self._unfetched = delivery.intakes["results"]
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
-        """By thread: the peer and flow whose next message goes ahead although there is no room for
-        it."""
+        """For each thread: a peer and a flow. Its next message there is sent even without room."""
 
     # ---- made by the user
 
@@ -115,10 +114,7 @@ class Calls(Internal):
             return core.handle(made[0])
 
     def remote_method(self, rref: RRefId, what: Invocation) -> Any:
-        """Run a method of the object, whose owner owns the result too.
-
-        Returns the result's reference.
-        """
+        """Run a method of the object at its owner, which owns the result. Returns its reference."""
         self._core.check_open()
         while True:
             try:

@@ -100,7 +100,7 @@ class Deaths:
         core.wake()
 
     def bury(self, now: float) -> None:
-        """Release the references of the dead endpoints whose grace is over at *now*."""
+        """Release the references of dead endpoints. Their grace is over at *now*."""
         core = self._core
         for worker in [w for w, due in self._graves.items() if due <= now]:
             del self._graves[worker]

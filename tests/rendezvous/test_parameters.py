@@ -96,7 +96,7 @@ def test_a_registry_makes_handlers_by_name() -> None:
         registry.register("b", lambda _: make(params()))
     with pytest.raises(ValueError, match="must be a non-empty text"):
         registry.register("", make)
-    with pytest.raises(ValueError, match="registered are: b"):
+    with pytest.raises(ValueError, match="there are: b"):
         registry.create_handler(params(backend="c"))
     with pytest.raises(RuntimeError, match="'other'"):
         registry.create_handler(params(says="other"))
