@@ -339,7 +339,7 @@ class Delivery(Internal):
         return counts
 
     def meddled(self, order: Meddle) -> None:
-        """Carry out an order of another endpoint's test."""
+        """Carry out an order from a test at another endpoint."""
         self._port.post(order.asker, Meddled(order.token, self.meddle(order)))
 
     def meddle(self, order: Meddle) -> Counts:

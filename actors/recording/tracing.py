@@ -173,10 +173,9 @@ class Tracer:
         self._write((what, self._clock(), self._me, *arguments))
 
     def told(self, effects: list[Effect], whole: bool, what: str, *arguments: Any) -> None:
-        """The machines got the input *what*, which has the effects *effects*.
+        """Record the input *what* to the machines, and its *effects*.
 
-        If its only effect is one message, from which the input can be read (it is *whole*), it has
-        no row.
+        An input needs no row if its only effect is one message that shows all of it (*whole*).
         """
         if self._by is not None:
             self._settle()
