@@ -53,7 +53,7 @@ def conflict(theirs: object, who: str) -> str:
     here = ", ".join(f"{name} {version}" for name, version in mine().items())
     return (
         f"{who} runs on {there}, and this program on {here}: they cannot read each other's "
-        f"messages. Install the same {' and '.join(differ)} on both"
+        f"messages; install the same {' and '.join(differ)} on both"
     )
 
 
