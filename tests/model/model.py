@@ -136,7 +136,7 @@ class ProgramModel:
                     found = known[number] = facts(self.world.endpoints[number])
                 living[found.me] = found
         deaths = len(living) < len(state.endpoints)
-        return View(living, self.world.in_flight(state), deaths)  # type: ignore[arg-type]
+        return View(living, self.world.in_flight(state), deaths)  # type: ignore[arg-type]  # a state's deaths are such a tuple
 
     def _inspect(self, taken: Taken) -> Mistake | None:
         for name, happens in list(self._unseen_steps.items()):
