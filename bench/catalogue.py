@@ -10,7 +10,7 @@ from typing import Literal
 
 Unit = Literal["seconds", "per second", "bytes"]
 """A figure's unit: seconds or bytes for each (less is better), or how many a second (more is)."""
-Group = Literal["calls", "references", "values", "frozen values", "memory", "growth"]
+Group = Literal["calls", "chains", "references", "values", "frozen values", "memory", "growth"]
 
 KB, MB, GB = 10**3, 10**6, 10**9
 
@@ -29,7 +29,7 @@ class Benchmark:
     points: tuple[int, ...] = (0,)
     quick: tuple[int, ...] = (0,)
     """The points of a quick run."""
-    point: Literal["", "bytes", "references", "links", "workers"] = ""
+    point: Literal["", "bytes", "references", "links", "workers", "calls", "nodes"] = ""
     amount: int | None = None
     """Repetitions in a round, if time does not decide them."""
     most: int = 100_000
@@ -63,6 +63,7 @@ def size(number: int) -> str:
 
 SIZES = (KB, 100 * KB, MB, 10 * MB, 100 * MB, GB)
 READ = (MB, 100 * MB)
+STEPS = (1, 2, 5, 10, 50)
 
 BENCHMARKS = (
     Benchmark(
@@ -89,6 +90,36 @@ BENCHMARKS = (
         unit="per second",
         amount=5_000,
         what="5,000 messages to an actor, until it has handled the last.",
+    ),
+    Benchmark(
+        name="chain",
+        title="{} dependent calls, sent at once",
+        group="chains",
+        work="chained",
+        points=STEPS,
+        quick=(2,),
+        point="calls",
+        what="Each call to B is on the result of the last, which may not be there yet.",
+    ),
+    Benchmark(
+        name="chain-stepwise",
+        title="{} dependent calls, one by one",
+        group="chains",
+        work="stepwise",
+        points=STEPS,
+        quick=(2,),
+        point="calls",
+        what="The same, but each result is fetched before the call on it.",
+    ),
+    Benchmark(
+        name="alias-again",
+        title="a second fetch, through {} aliases",
+        group="chains",
+        work="alias_again",
+        points=(0, 10),
+        quick=(2,),
+        point="links",
+        what="The program fetches the value behind aliases that it has fetched before.",
     ),
     Benchmark(
         name="remote-fetch",
@@ -250,6 +281,17 @@ BENCHMARKS = (
         quick=(2,),
         point="workers",
         what="One call to each worker is in flight, until all have answered.",
+    ),
+    Benchmark(
+        name="rendezvous",
+        title="a round of {} nodes",
+        group="growth",
+        work="rendezvous",
+        points=(10, 30, 100, 300, 1_000),
+        quick=(2,),
+        point="nodes",
+        most=20,
+        what="Nodes of one process meet, until each has the list of all.",
     ),
     Benchmark(
         name="start-worker",

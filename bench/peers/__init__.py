@@ -24,7 +24,8 @@ class Spec:
     """The works that the peer is for; empty for all that it offers."""
     ours: bool = False
     """Whether it is farref or a part of farref, not a peer to compare with."""
-
+    asked: bool = False
+    """Whether it is measured only if it is asked for by name."""
     restless: bool = False
     """Its processes compute while they wait, and so take the cores from the other peers."""
 
@@ -43,6 +44,8 @@ class Spec:
 
 
 OURS = "farref"
+VARIANTS = ("sites", "traced")
+"""farref with something switched on: the ratio to farref without it is its cost."""
 RAW = "base"
 """The same by raw messages on our base: the ratio is the cost of references and calls on top."""
 
@@ -59,6 +62,22 @@ _SPECS = (
         works=("call", "in_flight", "one_way", "remote_fetch", "share", "share_fetch"),
         ours=True,
     ),
+    Spec(
+        "late",
+        "farref, packets 2 ms late",
+        "ours",
+        "Ours",
+        (),
+        "farref",
+        {"late": True},
+        works=("call", "chained", "stepwise", "alias_again"),
+        ours=True,
+        asked=True,
+    ),
+    *(
+        Spec(name, f"farref, {name}", "ours", "Ours", (), "farref", {name: True}, (), True, True)
+        for name in VARIANTS
+    ),
     Spec(RAW, "raw, our base", "raw", "Raw", (), "farref", {"base": "ours"}, ours=True),
     Spec(
         "base-no-spin",
@@ -69,6 +88,7 @@ _SPECS = (
         "farref",
         {"base": "ours, no spin"},
         ours=True,
+        asked=True,
     ),
     Spec("least", "the least call", "least", "Least", (), "farref", works=("call",), ours=True),
     Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
@@ -83,6 +103,16 @@ _SPECS = (
         {"tensors": True},
         works=("value", "value_read", "frozen", "frozen_read", "frozen_again"),
         restless=True,
+    ),
+    Spec(
+        "torch-rendezvous",
+        "torch's rendezvous",
+        "torch_rendezvous",
+        "TorchRendezvous",
+        ("torch",),
+        "torch",
+        works=("rendezvous",),
+        asked=True,
     ),
     Spec("ray", "Ray", "ray_actors", "Ray", ("ray", "numpy"), "ray"),
     Spec("xoscar", "Xoscar", "xoscar_pool", "Xoscar", ("xoscar", "numpy"), "xoscar"),

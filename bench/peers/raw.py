@@ -166,7 +166,7 @@ class Raw(Peer):
     def do(self, work: str, amount: int, point: int) -> float:
         """See `Peer.do`: the driver does the work."""
         if work not in self.WORKS:
-            raise NotOffered("raw messages have no references, and nothing frozen")
+            raise NotOffered("raw messages have no references, no rounds, and nothing frozen")
         if self.stock and point > STOCK_BYTES:
             raise NotOffered("its time for a message is quadratic in the size")
         seconds = self.system.ask(self.driver, (work, amount, point, self.b, self.c), PATIENCE)
