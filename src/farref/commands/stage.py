@@ -21,7 +21,6 @@ import tempfile
 import textwrap
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,13 +30,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from ..actors.api.system import System
+from ..protocol.sharing import Sharing
 from ..trace import Story, TraceError, read, save, saver, show
 from ..trace.notes import of_discipline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..protocol.sharing import Sharing
 
 PATIENCE = 10.0
 """Seconds for everything to be freed once a demo's function has returned."""
@@ -61,16 +60,8 @@ class Demo:
     """Seconds: its system's ``orphan_grace``."""
 
 
-class SharingChoice(StrEnum):
-    """A discipline, as a choice on the command line."""
-
-    LEND = "lend"
-    BORROW = "borrow"
-    FORK = "fork"
-
-
 SharingOption = Annotated[
-    SharingChoice | None,
+    Sharing | None,
     typer.Option(
         "--sharing",
         help="How calls share the references in their arguments; by default as the demo says.",
@@ -97,11 +88,6 @@ PAUSE = 0.04
 def pause_of(slow: bool | None) -> float:
     """Seconds between two lines of a trace; 0 into a pipe, by default."""
     return PAUSES.get(slow, PAUSE if Console().is_terminal else 0.0)  # type: ignore[arg-type]
-
-
-def chosen(sharing: SharingChoice | None) -> Sharing | None:
-    """The discipline that the command line names, if any."""
-    return None if sharing is None else sharing.value
 
 
 def demo_of(name: str, doc: str | None, play: Callable[[System], object]) -> Demo:
@@ -214,10 +200,10 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
     ) -> None:
         if save_to is not None:
             check_suffix(save_to)
-        story = perform(demo, base, chosen(sharing))
+        story = perform(demo, base, sharing)
         if save_to is not None:
             save_story(story, save_to)
-        present(demo, story, chosen(sharing), pause_of(pace))
+        present(demo, story, sharing, pause_of(pace))
         raise typer.Exit(0 if well(story) else 1)
 
     main.__doc__ = f"{demo.sentence}\n\n{demo.look_for}"
