@@ -90,7 +90,17 @@ _SPECS = (
         ours=True,
         asked=True,
     ),
-    Spec("least", "the least call", "least", "Least", (), "farref", works=("call",), ours=True),
+    Spec(
+        "least",
+        "the least call",
+        "raw",
+        "Least",
+        (),
+        "farref",
+        {"base": "ours"},
+        works=("call",),
+        ours=True,
+    ),
     Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
     Spec("torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch", restless=True),
     Spec(
