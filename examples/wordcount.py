@@ -24,7 +24,6 @@ from rich.table import Table
 import farref
 from farref import Future, RRef, System
 from farref.commands.program import (
-    BaseOption,
     InputError,
     JsonOption,
     Program,
@@ -33,7 +32,7 @@ from farref.commands.program import (
     run,
     told,
 )
-from farref.commands.stage import SharingOption
+from farref.commands.stage import BaseOption, SharingOption
 from farref.plurals import plural
 
 WORD = re.compile(r"[^\W\d_]+")

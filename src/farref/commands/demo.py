@@ -21,6 +21,7 @@ from ..simulation.plan import Weather
 from . import chaos, program
 from .program import MissingPackageError, WorkersOption
 from .stage import (
+    BaseOption,
     Demo,
     PaceOption,
     SharingOption,
@@ -101,10 +102,7 @@ def demo(
         Path | None,
         typer.Option("--save", metavar="FILE", help="Save the trace: .jsonl, .svg or .html."),
     ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
-    ] = None,
+    base: BaseOption = None,
     sharing: SharingOption = None,
     seed: Annotated[int, typer.Option(min=0, help="For `chaos`: draws its events.")] = 1,
     acts: Annotated[int, typer.Option(min=0, max=500, help="For `chaos`: how many acts.")] = 30,

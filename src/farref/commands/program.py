@@ -36,7 +36,7 @@ from rich.progress import (
 from ..actors.api.system import System
 from ..plurals import counted
 from ..protocol.errors import FarrefError
-from .stage import SharingOption
+from .stage import BaseOption, SharingOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,10 +94,6 @@ WorkersOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
-BaseOption = Annotated[
-    str | None,
-    typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
-]
 
 
 @dataclass(frozen=True, slots=True)

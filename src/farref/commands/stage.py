@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from ..actors.api.system import System
 from ..protocol.sharing import Sharing
 from ..trace import Story, TraceError, read, save, saver, show
 from ..trace.notes import of_discipline
+from .bar import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,6 +70,10 @@ SharingOption = Annotated[
 ]
 
 
+BaseOption = Annotated[
+    str | None,
+    typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
+]
 PaceOption = Annotated[
     bool | None,
     typer.Option(
@@ -106,7 +110,7 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
     Raises the demo's exceptions.
     """
     sharing = sharing or demo.sharing
-    with playing(), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
+    with waiting("recording"), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
         trace = Path(folder)
         with System(base, sharing=sharing, trace=trace, orphan_grace=demo.grace) as system:
             demo.play(system)
@@ -114,18 +118,6 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
         return read(
             trace, f"{demo.sentence} [sharing: {sharing}]", of_discipline(demo.steps, sharing)
         )
-
-
-@contextlib.contextmanager
-def playing() -> Iterator[None]:
-    """Show a bar in a terminal while the block runs; it disappears at the end."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        progress.add_task("recording", total=None)
-        yield
 
 
 def present(demo: Demo, story: Story, sharing: Sharing | None, pause: float = 0.0) -> None:
@@ -194,7 +186,7 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
         save_to: Annotated[
             Path | None, typer.Option("--save", help="Save the trace: .jsonl, .svg or .html.")
         ] = None,
-        base: Annotated[str | None, typer.Option(help="The Thespian system base.")] = None,
+        base: BaseOption = None,
         sharing: SharingOption = None,
         pace: PaceOption = None,
     ) -> None:
