@@ -5,7 +5,7 @@ They are in groups; each group is a table. The targets are in `targets`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Unit = Literal["seconds", "per second", "bytes"]
@@ -65,6 +65,28 @@ SIZES = (KB, 100 * KB, MB, 10 * MB, 100 * MB, GB)
 READ = (MB, 100 * MB)
 STEPS = (1, 2, 5, 10, 50)
 
+_CHAIN = Benchmark(
+    name="chain",
+    title="{} dependent calls, sent at once",
+    group="chains",
+    work="chained",
+    points=STEPS,
+    quick=(2,),
+    point="calls",
+    what="Each call to B is on the result of the last, which may not be there yet.",
+)
+_VALUES = Benchmark(
+    name="values",
+    title="{} array, fetched",
+    group="values",
+    work="value",
+    points=SIZES,
+    quick=(1_000,),
+    point="bytes",
+    most=200,
+    bulk=GB // 2,
+    what="The program fetches an array of B's that it has not fetched before.",
+)
 BENCHMARKS = (
     Benchmark(
         name="call",
@@ -91,24 +113,12 @@ BENCHMARKS = (
         amount=5_000,
         what="5,000 messages to an actor, until it has handled the last.",
     ),
-    Benchmark(
-        name="chain",
-        title="{} dependent calls, sent at once",
-        group="chains",
-        work="chained",
-        points=STEPS,
-        quick=(2,),
-        point="calls",
-        what="Each call to B is on the result of the last, which may not be there yet.",
-    ),
-    Benchmark(
+    _CHAIN,
+    replace(
+        _CHAIN,
         name="chain-stepwise",
         title="{} dependent calls, one by one",
-        group="chains",
         work="stepwise",
-        points=STEPS,
-        quick=(2,),
-        point="calls",
         what="The same, but each result is fetched before the call on it.",
     ),
     Benchmark(
@@ -173,64 +183,41 @@ BENCHMARKS = (
         most=200,
         what="Each task returns the reference to a task on another worker; the value at the end.",
     ),
-    Benchmark(
-        name="values",
-        title="{} array, fetched",
-        group="values",
-        work="value",
-        points=SIZES,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
-        bulk=GB // 2,
-        what="The program fetches an array of B's that it has not fetched before.",
-    ),
-    Benchmark(
+    _VALUES,
+    replace(
+        _VALUES,
         name="values-read",
         title="{} array, fetched and read",
-        group="values",
         work="value_read",
         points=READ,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
-        bulk=GB // 2,
         what="The same, and adds up every byte, so mapped memory is paid for.",
     ),
-    Benchmark(
+    replace(
+        _VALUES,
         name="frozen",
         title="{} frozen array, fetched",
         group="frozen values",
         work="frozen",
-        points=SIZES,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
-        bulk=GB // 2,
         what="As values, of an array that nobody may change any more, where a peer knows such.",
     ),
-    Benchmark(
+    replace(
+        _VALUES,
         name="frozen-read",
         title="{} frozen array, fetched and read",
         group="frozen values",
         work="frozen_read",
         points=READ,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
-        bulk=GB // 2,
         what="The same, and adds up every byte.",
     ),
-    Benchmark(
+    replace(
+        _VALUES,
         name="frozen-again",
         title="{} frozen array, fetched again",
         group="frozen values",
         work="frozen_again",
         points=READ,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
         what="The same reference, which the program has fetched before.",
+        bulk=0,
     ),
     Benchmark(
         name="memory-holder",
