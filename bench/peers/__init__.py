@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -16,9 +16,9 @@ class Spec:
     title: str
     module: str
     kind: str
-    needs: tuple[str, ...]
+    needs: tuple[str, ...] = ()
     """Modules that the peer needs."""
-    distribution: str
+    distribution: str = "farref"
     options: dict[str, Any] = field(default_factory=dict)
     works: tuple[str, ...] = ()
     """The works that the peer is for; empty for all that it offers."""
@@ -49,70 +49,49 @@ VARIANTS = ("sites", "traced")
 RAW = "base"
 """The same by raw messages on our base: the ratio is the cost of references and calls on top."""
 
+_TORCH = Spec(
+    "torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch", restless=True
+)
+_RAW = Spec(RAW, "raw, our base", "raw", "Raw", options={"base": "ours"}, ours=True)
+_OURS = Spec(OURS, "farref", "ours", "Ours", ours=True)
 _SPECS = (
-    Spec(OURS, "farref", "ours", "Ours", (), "farref", ours=True),
-    Spec(
-        "no-spin",
-        "farref, no spin",
-        "ours",
-        "Ours",
-        (),
-        "farref",
-        {"spin": False},
+    _OURS,
+    replace(
+        _OURS,
+        name="no-spin",
+        title="farref, no spin",
+        options={"spin": False},
         works=("call", "in_flight", "one_way", "remote_fetch", "share", "share_fetch"),
-        ours=True,
     ),
-    Spec(
-        "late",
-        "farref, packets 2 ms late",
-        "ours",
-        "Ours",
-        (),
-        "farref",
-        {"late": True},
+    replace(
+        _OURS,
+        name="late",
+        title="farref, packets 2 ms late",
+        options={"late": True},
         works=("call", "chained", "stepwise", "alias_again"),
-        ours=True,
         asked=True,
     ),
     *(
-        Spec(name, f"farref, {name}", "ours", "Ours", (), "farref", {name: True}, (), True, True)
+        replace(_OURS, name=name, title=f"farref, {name}", options={name: True}, asked=True)
         for name in VARIANTS
     ),
-    Spec(RAW, "raw, our base", "raw", "Raw", (), "farref", {"base": "ours"}, ours=True),
-    Spec(
-        "base-no-spin",
-        "raw, our base, no spin",
-        "raw",
-        "Raw",
-        (),
-        "farref",
-        {"base": "ours, no spin"},
-        ours=True,
+    _RAW,
+    replace(
+        _RAW,
+        name="base-no-spin",
+        title="raw, our base, no spin",
+        options={"base": "ours, no spin"},
         asked=True,
     ),
-    Spec(
-        "least",
-        "the least call",
-        "raw",
-        "Least",
-        (),
-        "farref",
-        {"base": "ours"},
-        works=("call",),
-        ours=True,
-    ),
+    replace(_RAW, name="least", title="the least call", kind="Least", works=("call",)),
     Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
-    Spec("torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch", restless=True),
-    Spec(
-        "torch-tensor",
-        "PyTorch, tensor",
-        "pytorch",
-        "PyTorch",
-        ("torch", "numpy"),
-        "torch",
-        {"tensors": True},
+    _TORCH,
+    replace(
+        _TORCH,
+        name="torch-tensor",
+        title="PyTorch, tensor",
+        options={"tensors": True},
         works=("value", "value_read", "frozen", "frozen_read", "frozen_again"),
-        restless=True,
     ),
     Spec(
         "torch-rendezvous",
