@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .view import View
 
 
+_PASSES = {"loan": "lends {rref} to", "fork": "shares {rref} with", "back": "gives {rref} back to"}
+
+
 def facts(record: Record, names: TraceNames, view: View) -> Iterator[str]:
     """The sentences of one step. *view* is the state before the step."""
     at, peer = names.of(record.at), names.of(record.peer)
@@ -27,6 +30,8 @@ def facts(record: Record, names: TraceNames, view: View) -> Iterator[str]:
             said = [*_received(record, names, view), *_aliases(record, names, view, "learns")]
         case "free":
             said = [f"frees {names.id(record.text('rref'))}"]
+        case "confirmed":
+            said = [f"is counted for {names.id(record.text('rref'))}"]
         case _:
             said = []
     yield from (f"{at} {each.format(peer=peer)}" for each in said)
@@ -38,8 +43,7 @@ def _sent(record: Record, names: TraceNames) -> Iterator[str]:
     if record.message == "Reply":
         yield "replies to {peer}"
     for each in record.brings:
-        if each.passing == "loan":
-            yield f"lends {names.id(each.rref)} to {{peer}}"
+        yield _PASSES[each.passing].format(rref=names.id(each.rref)) + " {peer}"
     for report in record.reports:
         if report.held:
             yield f"tells {{peer}} that it holds {names.id(report.rref)}"
@@ -67,6 +71,8 @@ def stands_for(record: Record, view: View) -> str:
 
 
 def _received(record: Record, names: TraceNames, view: View) -> Iterator[str]:
+    for each in record.brings:
+        yield f"gets {names.id(each.rref)} from {{peer}}"
     if record.message == "Reply":
         yield "has the reply of {peer}"
         held = {report.fork for report in record.reports if report.held}
