@@ -128,21 +128,21 @@ bench-scale: $(STAMP) ## a million references, 200 workers: is it flat?
 bench-base: $(STAMP) ## raw messages on our base, beside Thespian's TCP base
 	$(BIN)/python -m bench call one-way values start-worker --peers base,base-no-spin,thespian
 
-bench-rendezvous: $(STAMP) ## a round beside torch's handler, if there is torch; a plot
-	$(BIN)/python -m bench.rendezvous --plot docs/rendezvous.svg $(BENCH_OPTIONS)
+bench-rendezvous: $(STAMP) ## a round beside torch's handler, if there is torch
+	$(BIN)/python -m bench rendezvous --peers farref,torch-rendezvous $(BENCH_OPTIONS)
 
 bench-pipeline: $(STAMP) ## calls at once beside calls that wait; aliases
-	$(BIN)/python -m bench.pipeline
+	$(BIN)/python -m bench chain chain-stepwise alias-again --peers farref,late $(BENCH_OPTIONS)
 
 bench-values: $(STAMP) ## arrays fetched, frozen or not, beside torch and Ray
 	$(BIN)/python -m bench values values-read frozen frozen-read frozen-again \
 		--peers farref,torch,torch-tensor,ray $(BENCH_OPTIONS)
 
 bench-sites: $(STAMP) ## what noting where references are created costs
-	$(BIN)/python -m bench.sites
+	$(BIN)/python -m bench remote-fetch create-drop --peers farref,sites $(BENCH_OPTIONS)
 
 bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
-	$(BIN)/python -m bench.tracing
+	$(BIN)/python -m bench call share create-drop --peers farref,traced $(BENCH_OPTIONS)
 
 release-check: $(STAMP) ## whether this tree can be released; uploads nothing
 	$(BIN)/python tools/release_check.py

@@ -26,7 +26,7 @@ from .rounds import Plan, Row, Stage, measure
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-DEFAULT_PEERS = [name for name in PEERS if name != "base-no-spin"]
+DEFAULT_PEERS = [name for name, spec in PEERS.items() if not spec.asked]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_peers,
         default=DEFAULT_PEERS,
         metavar="NAME,...",
-        help=f"compare with these of {', '.join(PEERS)}; the default is all but base-no-spin",
+        help=f"compare with these of {', '.join(PEERS)}; the default is {', '.join(DEFAULT_PEERS)}",
     )
     add("--rounds", type=int, default=7, help="the number of turns of each peer")
     add("--minutes", type=float, help="the time for all benchmarks, roughly")

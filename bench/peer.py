@@ -15,7 +15,6 @@ import os
 import sys
 import time
 import traceback
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -52,22 +51,6 @@ class Peer:
         return method(amount, point)
 
 
-class WeighedPeer(Peer, ABC):
-    """A peer whose processes' memory can be measured."""
-
-    def memory_holder(self, amount: int, _: int) -> float:
-        """The growth in bytes of the program, which holds *amount* references."""
-        return self.grown(amount)[0]
-
-    def memory_owner(self, amount: int, _: int) -> float:
-        """The growth in bytes of B, which has the objects."""
-        return self.grown(amount)[1]
-
-    @abstractmethod
-    def grown(self, amount: int) -> tuple[int, int]:
-        """Both, of the same *amount*."""
-
-
 class Clock:
     """``with Clock() as clock: ...``, then ``clock.seconds``."""
 
@@ -79,6 +62,14 @@ class Clock:
 
     def __exit__(self, *_: object) -> None:
         self.seconds = time.perf_counter() - self._started
+
+
+def timed(amount: int, once: Callable[[int], object]) -> float:
+    """The seconds of *amount* repetitions of *once*, each with its number."""
+    with Clock() as clock:
+        for number in range(amount):
+            once(number)
+    return clock.seconds
 
 
 PATIENCE = 240.0

@@ -32,7 +32,7 @@ from .lending import LendingOwner, LendingUser
 from .owner import Owner
 from .user import User
 
-Sharing = Literal["lend", "fork", "borrow"]
+Sharing = Literal["lend", "borrow", "fork"]
 
 
 class Discipline(NamedTuple):

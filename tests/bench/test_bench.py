@@ -83,7 +83,7 @@ def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
         cell = shown(Row.from_json(each).median("farref"), each["unit"])
         line = next(line for line in tables.splitlines() if line.startswith(f"| {each['title']} "))
         assert f"| {cell} ±" in " ".join(line.split()), name
-    assert "raw, our base: no references, create-drop" in tables
+    assert "raw, our base: no chain, chain-stepwise, alias-again, references, create-drop" in tables
 
 
 @pytest.mark.processes

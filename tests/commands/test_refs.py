@@ -28,7 +28,7 @@ from farref.actors.looking.snapshot import ShortNames, _marks, _strong
 from farref.actors.looking.why import seconds_text, size_text
 from farref.commands import bar
 from farref.commands.bar import waiting
-from farref.refs.choice import Choice, Order
+from farref.refs.choice import Choice
 from farref.refs.table import COLUMNS, cells, summary, table, totals
 from farref.refs.watch import _height
 
@@ -494,10 +494,10 @@ def test_rows_are_chosen_and_sorted() -> None:
         (Choice(suspects=True), [big]),
     ):
         assert choice.of(rows) == found
-    assert Choice().of(rows, Order.SIZE)[0] is big
-    assert Choice().of(rows, Order.HANDLES)[0] is user
-    assert Choice().of(rows, Order.AGE)[-1] is big
-    assert Choice().of(rows, Order.ROLE)[-1] is user
+    assert Choice().of(rows, "size")[0] is big
+    assert Choice().of(rows, "handles")[0] is user
+    assert Choice().of(rows, "age")[-1] is big
+    assert Choice().of(rows, "role")[-1] is user
 
 
 def test_changes_are_marked_and_ages_are_none() -> None:

@@ -59,7 +59,7 @@ def trace(tmp_path: Path, *lines: str) -> Path:
         ),
         (
             ["endpoints A B", "forge A->B Returned loans=A/1,A/1", "----"],
-            "loans=A/1,A/1: give reference,fork,owner,held",
+            "loans=A/1,A/1: give rref,fork,owner,held",
         ),
         (["endpoints A"], "story.txt:3: this block has no line '----'"),
         (["----"], "story.txt:3: '----' without a command before it"),
