@@ -87,7 +87,7 @@ BORROWING = {
             "announces itself only when its own lender dies",
             "died",
             "return self._announce(mint)",
-            "return any(it.parent == worker for it in self.reported) and self._announce(mint) or []",
+            "return any(f.parent == worker for f in self.reported) and self._announce(mint) or []",
         ),
         _user("announces itself for ever", "ack", "self.announcing = False"),
     ),
