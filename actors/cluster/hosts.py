@@ -15,7 +15,7 @@ from ..base import addresses, tcp
 from ..base.addresses import DEFAULT_PORT
 from ..base.errors import InvalidAddress
 from ..base.system import shared_key
-from ..hosting.bases import FARREF, TCP, Reach, enter
+from ..hosting.bases import BASES, Reach, enter
 
 if TYPE_CHECKING:
     from ..core.registry import Registry
@@ -34,12 +34,14 @@ def reach_of(
         ValueError: hosts cannot be joined on this base.
         BaseError: see `base.errors`.
     """
-    if base not in {FARREF, TCP}:
-        raise ValueError(f"several hosts work on {FARREF} and {TCP}, not on {base}")
-    if base == TCP and key is not None:
-        raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
+    about = BASES.get(base) if isinstance(base, str) else None
+    if about is None or not about.hosts:
+        fit = " and ".join(each.name for each in BASES.values() if each.hosts)
+        raise ValueError(f"several hosts work on {fit}, not on {base}")
+    if not about.own and key is not None:
+        raise ValueError(f"{base} knows no keys: whoever reaches its ports may run code there")
     numeric = addresses.numeric(host)
-    secret = shared_key(key, numeric) if base == FARREF else b""
+    secret = shared_key(key, numeric) if about.own else b""
     return Reach(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
 
 

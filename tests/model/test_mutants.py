@@ -19,6 +19,7 @@ from .mutants import (
     ALIAS,
     BORROWING,
     CONTEXT,
+    DEATH,
     DELIVERY,
     LENDING,
     LOANS,
@@ -35,7 +36,7 @@ from .wire import LINKS, WireModel, small_numbers
 TRACES = Path(__file__).parents[1] / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}
 LINK_OF = {link.name: link for link in LINKS}
-MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, ALIAS, NAMES, RINGS)
+MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS)
 
 
 def each_of(*tables: dict[str, tuple[Mutant, ...]]) -> list[tuple[Mutant, str]]:

@@ -12,7 +12,7 @@ from .of_alias import ALIAS
 from .of_borrowing import BORROWING
 from .of_context import CONTEXT
 from .of_creations import CREATIONS
-from .of_dead import DEAD
+from .of_dead import DEAD, DEATH
 from .of_delivery import DELIVERY
 from .of_lending import LENDING
 from .of_loans import LOANS
@@ -28,6 +28,7 @@ __all__ = [
     "CONTEXT",
     "CREATIONS",
     "DEAD",
+    "DEATH",
     "DELIVERY",
     "LENDING",
     "LOANS",

@@ -3,20 +3,7 @@
 from .mutant import in_context
 
 CONTEXT = {
-    "a user dies": (
-        in_context("believes the dead", "take", "if sender in self.dead", "if False"),
-        in_context(
-            "does not release forks of the dead",
-            "bury",
-            "effects += self.entries.after(owner, owner.forget(worker))",
-        ),
-        in_context(
-            "buries at once",
-            "died",
-            "self.dead.add(worker)",
-            "self.dead.add(worker); self.bury(worker)",
-        ),
-    ),
+    "a user dies": (in_context("believes the dead", "take", "if sender in self.dead", "if False"),),
     "nobody wants the object when its value comes": (
         in_context(
             "refuses what overtakes a creation",
@@ -111,15 +98,10 @@ CONTEXT = {
     ),
     "a message is abandoned after its owner died": (
         in_context("creates on the dead", "create", "entries.check_alive(to)"),
-        in_context("believes in dead owners", "died", "user.lose()"),
-        in_context("keeps entries of the dead", "died", "effects += self.entries.after(user, [])"),
     ),
     "the owner dies while a method makes an object": (
         in_context(
             "asks a dead owner", "living", "isinstance(entry, User) and entry.lost", "False"
-        ),
-        in_context(
-            "waits for creations on the dead", "died", "self.state.creating.pop(user.rref, None)"
         ),
     ),
     "a message is abandoned after its receiver was buried": (
@@ -139,34 +121,6 @@ CONTEXT = {
             "_receive",
             "if found_user is None or found_user.lost:",
             "if found_user is None:",
-        ),
-    ),
-    "the callee dies with what it was lent": (
-        in_context("waits for the dead", "died", "del self.waiting[call]"),
-    ),
-    "the creator dies while a method makes an object": (
-        in_context(
-            "waits for a creation that died with its creator",
-            "bury",
-            "effects.append(Lose(owner.rref))",
-        ),
-        in_context(
-            "gives up what was created in time",
-            "bury",
-            "not owner.created and",
-            "not owner.resolved and",
-        ),
-    ),
-    "a stranger dies": (
-        in_context(
-            "gives up creations of the living", "bury", "and owner.rref.creator == worker", ""
-        ),
-    ),
-    "the child dies": (
-        in_context(
-            "does not unpin what was pinned for the dead",
-            "bury",
-            "effects += self.entries.after(user, user.forget(worker))",
         ),
     ),
     "the owner dies while its object is lent [lend]": (

@@ -67,21 +67,14 @@ LOANS = {
         in_context(
             "settles loans of a dead owner's object", "ended", "if entry is None:", "if False:"
         ),
-        in_context(
-            "takes back what its owner's death settled",
-            "take_back",
-            "and report.owner not in self.state.dead",
-            "",
-        ),
     ),
     "the borrower dies [borrow]": (
-        in_context("merges the buried", "_unburied", "if each[1] not in buried", ""),
-        in_context("never buries", "bury", "self.state.buried.add(worker)"),
+        in_context("merges the buried", "unburied", "if each[1] not in buried", ""),
     ),
     "the lender dies, who had it from a creator [borrow]": (
         in_context(
             "does not count the dead in their grace",
-            "_unburied",
+            "unburied",
             "self.state.buried",
             "self.state.dead",
         ),
@@ -98,12 +91,6 @@ LOANS = {
             "self.entries.after(user, user.notified(fork))",
             "user.notified(fork)",
         ),
-    ),
-    "borrowing/nothing_to_take_back": (
-        in_context("takes empty tables back", "take_back", "if borrowers and", "if"),
-    ),
-    "the lender's lender dies, and the end keeps [borrow]": (
-        in_context("takes nothing back", "take_back", "if borrowers and", "if False and"),
     ),
     "lent by the owner to a creation, and kept": (
         in_context(
@@ -141,26 +128,6 @@ LOANS = {
             "_receive",
             "for e in self.loans.ended(sender, r.rref, r.fork, r)]",
             "for e in ()]",
-        ),
-    ),
-    "a created object's lender dies, and the borrower keeps [lend]": (
-        in_context(
-            "tells no borrower of a death",
-            "died",
-            "effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))",
-        ),
-        in_context("remembers what the dead created", "bury", "self.state.seen.pop(worker, None)"),
-    ),
-    "a message is abandoned after its owner died": (
-        in_context(
-            "waits for the dead to acknowledge creations",
-            "died",
-            "self.state.asked.pop(worker, None)",
-        ),
-    ),
-    "borrowing/rule_4_taking_back": (
-        in_context(
-            "takes back from nobody", "died", "for message in unacknowledged:", "for message in ():"
         ),
     ),
     "lent by the owner to a creation, and kept [lend]": (
