@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from farref.cli import app
 from farref.commands import demo, program
 from farref.commands.demo import NAMES, PROGRAMS
+from farref.commands.stage import SharingChoice
 from farref.examples import forward_owned, wordcount
 from farref.protocol.errors import WorkerDiedError
 from farref.trace import save, tell
@@ -110,7 +111,7 @@ def test_demos_are_listed_as_json() -> None:
         ("farref demo tell-u", ["tell-user-to-owner", "tell-user-to-user"]),
         ("farref demo p", ["pipeline", "parameter-server", "pagerank", "photographs"]),
         ("farref demo forward-owned --sharing l", ["lend"]),
-        ("farref demo --sharing ", ["lend", "borrow", "fork"]),
+        ("farref demo --sharing ", [*SharingChoice]),
     ],
 )
 def test_words_are_completed(words: str, offers: list[str]) -> None:

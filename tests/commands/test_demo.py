@@ -7,6 +7,7 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +20,9 @@ from farref.trace.notes import of_discipline, parsed
 from farref.trace.view import Stage
 
 from ..bases import BASES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 pytestmark = pytest.mark.processes
 
@@ -61,7 +65,7 @@ for each in what:
 """
 
 
-def play(base: str, folder: Path, what: list[tuple[str, str]]) -> dict[tuple[str, str], Story]:
+def play(base: str, folder: Path, what: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Story]:
     """Play demos, each in a discipline, one after the other, in a program of their own."""
     names = [":".join(each) for each in what]
     command = [sys.executable, "-c", PLAY, base, str(folder), *names]
@@ -146,7 +150,6 @@ def test_an_orphan_makes_itself_known_and_goes_on(base: str, stories: dict[str, 
 
 
 def test_the_command_offers_every_discipline() -> None:
-    assert [each.value for each in SharingChoice] == ["lend", "borrow", "fork"]
     assert set(DISCIPLINES) == set(SharingChoice)
 
 

@@ -15,28 +15,13 @@ from farref.tracetest.files import TraceTestError, differences
 from .explorer import TooManyStatesError, explore
 from .foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
 from .model import ProgramModel
-from .mutants import (
-    ALIAS,
-    BORROWING,
-    CONTEXT,
-    DEATH,
-    DELIVERY,
-    LENDING,
-    LOANS,
-    NAMES,
-    OWNER,
-    RINGS,
-    USER,
-    Mutant,
-    mutated,
-)
+from .mutants import DELIVERY, MACHINES, Mutant, mutated
 from .programs import PROGRAMS
 from .wire import LINKS, WireModel, small_numbers
 
 TRACES = Path(__file__).parents[1] / "traces"
 PROGRAM_OF = {program.name: program for program in PROGRAMS}
 LINK_OF = {link.name: link for link in LINKS}
-MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS)
 
 
 def each_of(*tables: dict[str, tuple[Mutant, ...]]) -> list[tuple[Mutant, str]]:

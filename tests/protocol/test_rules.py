@@ -17,6 +17,7 @@ from farref.protocol.borrowing import BorrowingOwner, BorrowingUser
 from farref.protocol.death import Death
 from farref.protocol.entries import Entries
 from farref.protocol.lending import LendingOwner
+from farref.protocol.loans import Loans
 from farref.protocol.owner import Owner
 from farref.protocol.user import User
 from farref.tracetest.errors import BadCommandError

@@ -22,21 +22,7 @@ from .of_rendezvous import RENDEZVOUS
 from .of_rings import RINGS
 from .of_user import USER
 
-__all__ = [
-    "ALIAS",
-    "BORROWING",
-    "CONTEXT",
-    "CREATIONS",
-    "DEAD",
-    "DEATH",
-    "DELIVERY",
-    "LENDING",
-    "LOANS",
-    "NAMES",
-    "OWNER",
-    "RENDEZVOUS",
-    "RINGS",
-    "USER",
-    "Mutant",
-    "mutated",
-]
+__all__ = ["CREATIONS", "DEAD", "DELIVERY", "MACHINES", "RENDEZVOUS", "Mutant", "mutated"]
+
+MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS)
+"""The tables of the reference machines."""
