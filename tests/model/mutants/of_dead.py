@@ -23,9 +23,7 @@ DEATH = {
         in_context("believes in dead owners", "died", "user.lose()"),
         in_context("keeps entries of the dead", "died", "effects += self.entries.after(user, [])"),
         in_context(
-            "waits for the dead to acknowledge creations",
-            "died",
-            "state.asked.pop(worker, None)",
+            "waits for the dead to acknowledge creations", "died", "state.asked.pop(worker, None)"
         ),
     ),
     "the owner dies while a method makes an object": (
