@@ -47,7 +47,7 @@ class Discipline(NamedTuple):
         return self.user is not User
 
 
-DISCIPLINES: dict[str, Discipline] = {
+DISCIPLINES: dict[Sharing, Discipline] = {
     "lend": Discipline(LendingOwner, LendingUser),
     "fork": Discipline(Owner, User),
     "borrow": Discipline(BorrowingOwner, BorrowingUser),

@@ -15,7 +15,7 @@ from ..base import addresses, tcp
 from ..base.addresses import DEFAULT_PORT
 from ..base.errors import InvalidAddress
 from ..base.system import shared_key
-from ..hosting.bases import FARREF, TCP, Reach, enter
+from ..hosting.bases import BASES, DEFAULT, Reach, enter
 
 if TYPE_CHECKING:
     from ..core.registry import Registry
@@ -34,12 +34,14 @@ def reach_of(
         ValueError: hosts cannot be joined on this base.
         BaseError: see `base.errors`.
     """
-    if base not in {FARREF, TCP}:
-        raise ValueError(f"a system of several hosts needs base {FARREF} or {TCP}, not {base}")
-    if base == TCP and key is not None:
-        raise ValueError(f"{TCP} takes no key=: use {FARREF}, or protect its ports by a firewall")
+    about = BASES.get(base) if isinstance(base, str) else None
+    if about is None or not about.hosts:
+        fit = " or ".join(each.name for each in BASES.values() if each.hosts)
+        raise ValueError(f"a system of several hosts needs base {fit}, not {base}")
+    if not about.own and key is not None:
+        raise ValueError(f"{base} takes no key=: use {DEFAULT}, or protect its ports by a firewall")
     numeric = addresses.numeric(host)
-    secret = shared_key(key, numeric) if base == FARREF else b""
+    secret = shared_key(key, numeric) if about.own else b""
     return Reach(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
 
 

@@ -38,11 +38,31 @@ from ..base.transport import Transport
 from . import directory
 from .events import JsonFormatter
 
-FARREF = "farrefBase"
-TCP = "multiprocTCPBase"
-SIMPLE = "simpleSystemBase"
 OBJECT = "(an object)"
-DEFAULT = FARREF
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The abilities of a base. Those that are not in `BASES` are Thespian's, for one host."""
+
+    name: str
+    own: bool = False
+    """It is ours: it knows keys, and any thread may send."""
+    processes: bool = True
+    """Each actor has a process: it can be killed, and goes on while the program does not call."""
+    hosts: bool = False
+    """Several hosts can share a system."""
+
+
+BASES = {
+    base.name: base
+    for base in (
+        Base("farrefBase", own=True, hosts=True),
+        Base("multiprocTCPBase", hosts=True),
+        Base("simpleSystemBase", processes=False),
+    )
+}
+DEFAULT = "farrefBase"
 
 MOST_BYTES = Limits().max_message_bytes
 """The most bytes of one message, on a base that sets no limit of its own."""
@@ -99,11 +119,12 @@ def default() -> str:
     """
     if not knows_peers():
         raise SystemDownError(
-            f"The base {FARREF} does not run here: this operating system does not report the user "
+            f"The base {DEFAULT} does not run here: this operating system does not report the user "
             "at the other end of a Unix socket. Choose another base by its name. "
-            f"System({SIMPLE!r}) runs all actors in this process. System({TCP!r}) starts a process "
-            "for each actor, but listens on every network interface, and lets every machine that "
-            "reaches it run code here: protect it by a firewall"
+            "System('simpleSystemBase') runs all actors in this process. "
+            "System('multiprocTCPBase') starts a process for each actor, but listens on every "
+            "network interface, and lets every machine that reaches it run code here: protect it "
+            "by a firewall"
         )
     return DEFAULT
 
@@ -118,9 +139,10 @@ def start(
     """
     if not isinstance(base, str):
         return _open(base), {}
-    if base == SIMPLE:
+    about = BASES.get(base, Base(base))
+    if not about.processes:
         return _open(base, capabilities, log_definitions=False), {}
-    if base == FARREF:
+    if about.own:
         made, door = _farref(_short(name), capabilities, "start", reach)
         return made, door
     if reach is not None:
@@ -132,8 +154,8 @@ def enter(base: str, capabilities: dict[str, Any], reach: Reach, first: tuple[st
     """Start this host's part of the system at *first*, or join it if it runs."""
     host, port = first
     mine = {**capabilities, MEMBER: True, LIFE: secrets.randbits(63)}
-    tcp.knock(host, port, reach.key if base == FARREF else None, KNOCKING)
-    if base == FARREF:
+    tcp.knock(host, port, reach.key if BASES[base].own else None, KNOCKING)
+    if BASES[base].own:
         name = _short(f"{host}:{port} {reach.host}:{reach.port}")
         return _farref(name, mine, "either", reach, f"{host}:{port}")[0]
     return _reachable(base, mine, reach, f"{host}:{port}")[0]
@@ -193,9 +215,10 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
         raise SystemDownError(
             f"system {name!r} runs on a base object of its program; only that program can use it"
         )
-    if base == SIMPLE:
+    about = BASES.get(base, Base(base))
+    if not about.processes:
         raise SystemDownError(f"system {name!r} runs inside one program; no other can join it")
-    if base == FARREF:
+    if about.own:
         more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
         return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
     return _open(base, found, log_definitions=_quiet_logging())

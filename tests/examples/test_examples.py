@@ -15,6 +15,8 @@ from farref.commands.demo import NAMES
 from farref.commands.program import InputError, run
 from farref.examples import wordcount
 
+from ..bases import those
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -48,8 +50,7 @@ def test_a_demo_runs_alone(tmp_path: Path, name: str, how: str) -> None:
     assert (tmp_path / "t.jsonl").is_file()
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("base", ["multiprocTCPBase", "simpleSystemBase"])
+@pytest.mark.parametrize("base", those(lambda base: not base.own))
 def test_wordcount_counts_real_text(base: str) -> None:
     source = EXAMPLES.parent / "protocol"
     what = ["-m", "farref.examples.wordcount", str(source), "--json", "--workers", "3"]

@@ -27,10 +27,6 @@ PLANS = {
     "first three": (drop(first=3),),
 }
 """The faults, by the names that the tests use."""
-BASES = [
-    pytest.param("simpleSystemBase", id="simple"),
-    pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
-]
 
 
 @pytest.fixture(autouse=True, scope="package")

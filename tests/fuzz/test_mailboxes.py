@@ -49,6 +49,7 @@ from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..actors.helpers import Box, assert_nothing_held, make_box, until
 from ..actors.scripts import started
 from ..base.kit import free_port
+from ..bases import LINKS
 from ..hosts.test_ways_in import JOINED
 from .cases import JUNK, cases, damaged
 from .test_packets import as_bytes
@@ -66,13 +67,7 @@ if TYPE_CHECKING:
 GRACE = 0.05
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("simpleSystemBase", id="simple"),
-        pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
-    ],
-)
+@pytest.fixture(scope="module", params=LINKS)
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
     with System(request.param, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")

@@ -22,6 +22,7 @@ from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box, hog
 from ..actors.scripts import started
+from ..bases import HOSTS, STOCK_HOSTS
 from ..stopping import stop
 from .network import Network, address
 from .test_sharing import keep
@@ -74,10 +75,10 @@ def test_a_host_vanishes(first: Starting, joined: Joining, network: Network) -> 
         assert_nothing_held(system)
 
 
+@pytest.mark.parametrize("base", STOCK_HOSTS)
 def test_a_host_vanishes_on_thespians_own_base(
-    first: Starting, joined: Joining, network: Network
+    first: Starting, joined: Joining, network: Network, base: str
 ) -> None:
-    base = "multiprocTCPBase"
     with first(base, silence=1.0) as system, joined("B", base=base):
         system.worker("B1", on=address("B"))
         theirs = farref.remote("B1", list, ((1,),))
@@ -118,7 +119,7 @@ def what_a_wait_ends_with(ref: RRef[Any], name: str) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_a_host_that_is_killed_and_joins_again_stays(
     first: Starting, joined: Joining, network: Network, base: str
 ) -> None:

@@ -11,8 +11,10 @@ from thespian.actors import Actor, ActorAddress, requireCapability
 
 import farref
 from farref import FetchTimeoutError, RefActor, RRef, System, SystemDownError
+from farref.actors.hosting.bases import BASES
 from farref.testing import until
 
+from ..bases import HOSTS, LINKS
 from .network import address
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ class Tagging(RefActor):
         self.send(sender, (farref.get_worker_info().address,))
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_actors_of_plain_actors_find_the_registrar(
     first: Starting, joined: Joining, base: str
 ) -> None:
@@ -155,11 +157,11 @@ def test_hosts_that_are_not_there(first: Starting) -> None:
             system.worker("B", on=wrong)
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "simpleSystemBase"])
+@pytest.mark.parametrize("base", LINKS)
 def test_one_host_has_capabilities_too(base: str) -> None:
     with System(base, capabilities={"gpu": True}) as system:
         assert [host.address for host in system.hosts()] == [""]
-        if base == "farrefBase":
+        if BASES[base].processes:
             system.worker("B", on={"gpu": True})
         in_a_hurry(system)
         with pytest.raises(FetchTimeoutError, match="this host"):

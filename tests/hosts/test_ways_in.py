@@ -20,6 +20,7 @@ from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started
 from ..base.kit import free_port
+from ..bases import HOSTS
 from .network import address
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bases, "KNOCKING", 0.3)
     first = f"127.0.0.2:{free_port('127.0.0.2')}"

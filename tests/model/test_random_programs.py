@@ -176,7 +176,7 @@ def programs(draw: st.DrawFn, *, deaths: bool, sharing: Sharing) -> Program:
 
 
 ANY_SHARING = st.sampled_from(tuple(DISCIPLINES)).flatmap(
-    lambda sharing: programs(deaths=False, sharing=sharing)  # type: ignore[arg-type]  # drawn from the right names
+    lambda sharing: programs(deaths=False, sharing=sharing)
 )
 SCHEDULES = st.lists(st.integers(0, 97), max_size=250)
 

@@ -354,6 +354,6 @@ def test_what_is_recorded_is_plain(tmp_path: Path) -> None:
     for sharing in DISCIPLINES:
         folder = tmp_path / sharing
         folder.mkdir()
-        random_program(World(sharing, trace=str(folder)), 1).read()  # type: ignore[arg-type]  # a parameter is a plain string
+        random_program(World(sharing, trace=str(folder)), 1).read()
         for file in folder.glob("*.jsonl"):
             assert not re.search(r"\(|WorkerId|Passing|Report", file.read_text(encoding="utf-8"))

@@ -16,8 +16,10 @@ from farref import RRef, System
 from farref.actors.cluster import registrar
 from farref.actors.core import mints, pool, registry
 from farref.actors.core.current import enter_program, frame
+from farref.actors.hosting import bases
 from farref.testing import assert_nothing_held, until
 
+from ..bases import BASES
 from .census import CHANCE, census, grown
 from .gauge import gauge, in_turns
 from .steps import steps_of_a_call
@@ -27,11 +29,6 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-BASES = [
-    pytest.param("simpleSystemBase", id="simple"),
-    pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
-    pytest.param("multiprocTCPBase", id="tcp", marks=pytest.mark.processes),
-]
 BOUNDED = {
     "Mints._minted",
     "Mints._times",
@@ -156,7 +153,8 @@ def fewest_steps(system: System) -> tuple[int, int]:
 
 @pytest.mark.parametrize("base", BASES)
 def test_nothing_grows_with_the_work(base: str) -> None:
-    wear(base, *((10, 40) if base == "multiprocTCPBase" else (30, 100)))
+    own = bases.BASES[base].own or not bases.BASES[base].processes
+    wear(base, *((30, 100) if own else (10, 40)))
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ class Player:
         try:
             me = worker_of(at)
             if "tables" not in record.fields:
-                self.contexts[at] = Context(me, sharing)  # type: ignore[arg-type]  # it was looked up above
+                self.contexts[at] = Context(me, sharing)
             elif record.fields["tables"] is None:
                 self.broken[at] = "it had too many references to record them when tracing began"
             else:

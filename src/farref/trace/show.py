@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ..plurals import counted, plural
-from ..protocol.messages import BY_NAME, word_for
+from ..protocol.messages import BY_NAME
 from .lanes import layout, part
 from .listing import item
 from .look import QUIET, STAGE, glyphs
@@ -137,5 +137,5 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
 
 
 def _counts(counts: Counter[str], dot: str) -> str:
-    words = {name: word_for(kind) for name, kind in BY_NAME.items()}
+    words = {name: kind.word() for name, kind in BY_NAME.items()}
     return dot.join(f"{n} {words.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.delivery import Packet
 from ..protocol.messages import Cargo, Passing
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId
-    from ..protocol.sharing import Sharing
     from .world import World
 
 # ---- setting the scene
@@ -37,7 +36,7 @@ def sharing(world: World, words: Words) -> None:
     name = words.next("a discipline")
     if name not in DISCIPLINES:
         raise BadCommandError(f"{name!r} is none of {', '.join(DISCIPLINES)}")
-    world.sharing = cast("Sharing", name)
+    world.sharing = name
 
 
 def endpoints(world: World, words: Words) -> None:

@@ -13,7 +13,8 @@ import pytest
 import farref
 from farref import ForeignReferenceError, RefActor, RRef, System, SystemDownError
 
-from ..conftest import BASES, GRACE, PROCESSES
+from ...bases import BASES, PROCESSES
+from ..conftest import GRACE
 from ..helpers import Box, assert_nothing_held, until
 from ..scripts import started
 

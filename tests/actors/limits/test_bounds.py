@@ -23,6 +23,7 @@ from farref.actors.core.current import frame
 from farref.protocol import room
 from farref.serialization import shared
 
+from ...bases import PROCESSES
 from ..helpers import PATIENCE, hold, idle, until
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def call_often(worker: str, count: int) -> int:
     return sum(farref.rpc_sync(worker, pow, (1, 1)) for _ in range(count))
 
 
-@pytest.mark.parametrize("system", ["farrefBase", "multiprocTCPBase"], indirect=True)
+@pytest.mark.parametrize("system", PROCESSES, indirect=True)
 @SIZES
 def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     actor, count = system.create(Slow), FLOOD // size
@@ -208,7 +209,7 @@ def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     watch.check()
 
 
-@pytest.mark.parametrize("system", ["farrefBase", "multiprocTCPBase"], indirect=True)
+@pytest.mark.parametrize("system", PROCESSES, indirect=True)
 @SIZES
 def test_calls_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
     system.worker("B", threads=1)

@@ -35,6 +35,7 @@ from farref.serialization import pickling
 from farref.serialization.payload import Payload
 
 from ...base.kit import Echo, running
+from ...bases import PROCESSES
 from ..helpers import PATIENCE, assert_nothing_held, hold, idle, until
 
 if TYPE_CHECKING:
@@ -267,8 +268,7 @@ def test_messages_that_wait_for_the_program(here: System, monkeypatch: pytest.Mo
     assert [here.listen() for _ in range(100)] == list(range(100))
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", PROCESSES)
 def test_messages_that_wait_in_real_processes(
     base: str, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,9 +21,10 @@ from farref.actors.looking import retaining
 from farref.actors.looking.inspector import Inspector
 from farref.testing import cut, heal, severed
 
+from ...bases import BASES
 from ...serialization.test_contains import untouchable
 from ...stopping import stop
-from ..conftest import BASES, FAILED, GRACE
+from ..conftest import FAILED, GRACE
 from ..helpers import PATIENCE, Box, assert_nothing_held, hold, make_box, until
 
 if TYPE_CHECKING:

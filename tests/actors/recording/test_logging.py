@@ -18,7 +18,10 @@ import pytest
 
 import farref
 from farref import System, SystemDownError
+from farref.actors.hosting.bases import BASES
 from farref.testing import until
+
+from ...bases import PROCESSES
 
 if TYPE_CHECKING:
     from farref import RRef
@@ -89,8 +92,7 @@ def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
     return lines()
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", PROCESSES)
 def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
     tmp_path: Path, base: str
 ) -> None:
@@ -101,7 +103,7 @@ def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
         "error of farref.actors.x",
         "warning of app",
         "warning of farref.actors.x",
-        *(modules if base == "farrefBase" else ()),
+        *(modules if BASES[base].own else ()),
     ]
     assert sorted(said(tmp_path, base, len(expected))) == sorted(expected)
     assert not list(tmp_path.glob("thespian.log*"))

@@ -36,8 +36,9 @@ from farref.actors.rendezvous.service import ask
 from farref.actors.rendezvous.starting import NAME
 from farref.testing import severed
 
+from ...bases import PROCESSES
 from ...stopping import stop
-from ..conftest import GRACE, PROCESSES
+from ..conftest import GRACE
 from ..helpers import idle, until
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from thespian.actors import ActorAddress
 import farref
 from farref import RefActor, RRef, System
 
-from ..conftest import BASES, GRACE, PROCESSES
+from ...bases import BASES, PROCESSES
+from ..conftest import GRACE
 from ..helpers import HELD, PATIENCE, hold, make_box, until
 
 if TYPE_CHECKING:

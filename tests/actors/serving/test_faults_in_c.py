@@ -18,6 +18,8 @@ import farref
 from farref import OwnerDiedError, RefActor, System, SystemDownError, WorkerDiedError
 from farref.actors.shells.worker import Worker
 
+from ...bases import PROCESSES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -85,7 +87,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("fault", "name"), FAULTS)
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", PROCESSES)
 def test_a_fault_ends_the_worker_and_is_named(
     capfd: pytest.CaptureFixture[str], base: str, fault: Callable[[], None], name: str
 ) -> None:

@@ -21,7 +21,8 @@ from thespian.troupe import troupe
 import farref
 from farref import FetchTimeoutError, NotAnEndpointError, RefActor, RRef, System, SystemDownError
 
-from ..conftest import BASES, GRACE
+from ...bases import BASES
+from ..conftest import GRACE
 from ..helpers import until
 
 if TYPE_CHECKING:

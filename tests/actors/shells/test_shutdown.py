@@ -15,9 +15,9 @@ import farref
 from farref import RRef, System, SystemDownError
 from farref.actors.hosting import directory
 
+from ...bases import BASES, PROCESSES
 from ...conftest import listening_ports
 from ...stopping import stop
-from ..conftest import BASES, PROCESSES
 from ..helpers import hold, somebody_waits, until
 from ..scripts import all_gone, family, run, started
 
