@@ -71,8 +71,7 @@ def forget_child(manager: Any, address: ActorAddress) -> None:
 class Replicator(MultiProcReplicator):
     """Starts child processes, and sends; the common part of admin and actors."""
 
-    _childExited = forget_child
-
+    _childExited = forget_child  # noqa: N815 (Thespian's)
     transport: Transport
     starting: Starting  # set by the maker: those functions make managers themselves
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PROCESSES = [
     pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
-    # CI's: what a change breaks here, it nearly always breaks on our base, too.
+    # Long: a change that breaks a test here nearly always breaks it on our base, too.
     pytest.param("multiprocTCPBase", id="tcp", marks=[pytest.mark.processes, pytest.mark.long]),
 ]
 BASES = [pytest.param("simpleSystemBase", id="simple"), *PROCESSES]
