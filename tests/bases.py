@@ -15,9 +15,19 @@ if TYPE_CHECKING:
 
 
 def those(fit: Callable[[bases.Base], object]) -> list[ParameterSet]:
-    """Parameters for the bases that *fit*, with the marker of those that start processes."""
+    """Parameters for the bases that *fit*, with their markers.
+
+    A stock base with processes is `long`: a change that breaks a test there nearly always breaks
+    it on our base, too.
+    """
     return [
-        pytest.param(base.name, marks=[pytest.mark.processes] if base.processes else [])
+        pytest.param(
+            base.name,
+            marks=[
+                *([pytest.mark.processes] if base.processes else []),
+                *([pytest.mark.long] if base.processes and not base.own else []),
+            ],
+        )
         for base in bases.BASES.values()
         if fit(base)
     ]

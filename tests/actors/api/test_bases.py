@@ -25,6 +25,7 @@ def test_the_default_is_our_own() -> None:
         assert isinstance(system._asys._systemBase, FarrefBase)
 
 
+@pytest.mark.long  # Thespian tries for 10 s
 def test_a_port_that_somebody_else_took_first_is_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -37,6 +38,7 @@ def test_a_port_that_somebody_else_took_first_is_no_failure(
     assert not ports
 
 
+@pytest.mark.long  # Thespian tries for 10 s
 def test_a_port_of_the_users_own_that_is_taken_is_a_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

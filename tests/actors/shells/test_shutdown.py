@@ -108,6 +108,14 @@ def _wait_and_say(never: RRef[Any], began: Path, ended: Path) -> None:
 
 
 @pytest.mark.parametrize("base", PROCESSES)
+def test_with_many_workers_nothing_has_to_be_killed(base: str, mark: str) -> None:
+    with System(base) as system:
+        for number in range(20):
+            system.worker(f"B{number}")
+        assert system.shutdown() == []
+
+
+@pytest.mark.parametrize("base", PROCESSES)
 def test_with_a_stuck_worker(base: str, mark: str) -> None:
     with System(base) as system:
         system.worker("B")
