@@ -261,15 +261,12 @@ class World:
         flying = list(state.flying)
         if used != DEAD:
             flying.remove(used)
-        if DEAD in endpoints:
+        if sends:
             flying += [
                 number
                 for number in sends
                 if endpoints[self._to[number]] != DEAD or self._may_be_taken_back(number)
             ]
-        else:
-            flying += sends
-        if sends:
             flying.sort(key=self._pair if self.program.ordered else None)
         return State(endpoints, tuple(flying))
 
