@@ -79,7 +79,7 @@ BENCHMARKS = (
         work="in_flight",
         unit="per second",
         amount=1_000,
-        what="1,000 calls to B are sent before the first answer is waited for.",
+        what="The program sends 1,000 calls to B before it waits for the first answer.",
     ),
     Benchmark(
         name="one-way",
@@ -129,7 +129,7 @@ BENCHMARKS = (
         work="create_drop",
         unit="per second",
         amount=1_000,
-        what="1,000 objects are made at B and let go of at once, until the last is freed.",
+        what="The program makes 1,000 objects at B, and drops them, until the last is freed.",
     ),
     Benchmark(
         name="alias-chain",
@@ -176,7 +176,7 @@ BENCHMARKS = (
         point="bytes",
         most=200,
         bulk=GB // 2,
-        what="As values, of an array that nobody may change any more, where a peer knows such.",
+        what="The same, of an array that nobody may change any more, at peers with such arrays.",
     ),
     Benchmark(
         name="frozen-read",
@@ -209,7 +209,7 @@ BENCHMARKS = (
         unit="bytes",
         amount=20_000,
         fresh=True,
-        what="By how much the program grows by 20,000 references to objects of B's.",
+        what="The growth of the program by 20,000 references to objects of B's.",
     ),
     Benchmark(
         name="memory-owner",
@@ -219,7 +219,7 @@ BENCHMARKS = (
         unit="bytes",
         amount=20_000,
         fresh=True,
-        what="By how much B grows by 20,000 small objects that the program holds.",
+        what="The growth of B by 20,000 small objects that the program holds.",
     ),
     Benchmark(
         name="held",
@@ -229,7 +229,7 @@ BENCHMARKS = (
         points=(0, 1_000, 10_000, 50_000),
         quick=(0, 10),
         point="references",
-        what="As share, while the program holds as many other references.",
+        what="The same as share, while the program holds so many other references.",
     ),
     Benchmark(
         name="holders",

@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import psutil
@@ -132,7 +133,7 @@ def references(most: int) -> Part:
         start: tuple[float, float] = memory(), farref.rpc_sync("B", memory)
         for number in decades(most, 1_000):
             new = number - len(held)
-            each = crew.spent(lambda wanted=number: grow(wanted)) / new  # type: ignore[misc]  # mypy cannot infer it
+            each = crew.spent(partial(grow, number)) / new
             size = memory() - start[0], farref.rpc_sync("B", memory) - start[1]
             part.step(
                 number,
@@ -169,7 +170,7 @@ def forks(most: int) -> Part:
                     future.result()
 
         for wanted in decades(most, 300):
-            each = crew.spent(lambda wanted=wanted: grow(wanted)) / (wanted - number)  # type: ignore[misc]  # mypy cannot infer it
+            each = crew.spent(partial(grow, wanted)) / (wanted - number)
             number = wanted
             if farref.rpc_sync("B", counted) < number:
                 raise AssertionError("some forks are not counted")

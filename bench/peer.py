@@ -48,7 +48,7 @@ class Peer:
         """Do *work*. Raises `NotOffered` if there is no such method."""
         method: Callable[[int, int], float] | None = getattr(self, work, None)
         if method is None:
-            raise NotOffered("it has nothing like that")
+            raise NotOffered("it has no such operation")
         return method(amount, point)
 
 
@@ -90,7 +90,7 @@ def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"it did not come in {PATIENCE:g} s")
+            raise TimeoutError(f"no answer in {PATIENCE:g} s")
         time.sleep(0.0005)
 
 

@@ -18,6 +18,7 @@ import json
 import statistics
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -114,15 +115,11 @@ def chains(rounds: int, late: float) -> list[Contest]:
         step_by_step(ref, 10)
         for _ in range(rounds):
             for steps, contest in zip(STEPS, contests, strict=True):
-                contest.round(
-                    "B",
-                    lambda n=steps: at_once(ref, n),  # type: ignore[misc]
-                    lambda n=steps: step_by_step(ref, n),  # type: ignore[misc]
-                )
+                contest.round("B", partial(at_once, ref, steps), partial(step_by_step, ref, steps))
     for steps, contest in zip(STEPS, contests, strict=True):
         contest.messages = (
-            messages(lambda n=steps: at_once(start(), n)),  # type: ignore[misc]
-            messages(lambda n=steps: step_by_step(start(), n)),  # type: ignore[misc]
+            messages(at_once, steps),
+            messages(step_by_step, steps),
         )
     return contests
 
@@ -168,29 +165,31 @@ def fetches(rounds: int) -> Contest:
 
 def second_fetch(make: Callable[[], RRef[str]]) -> int:
     """The number of requests and replies of one more fetch."""
-    twice, once = (
-        played(RING, lambda n=times: fetch(make(), n)).user.total()  # type: ignore[misc]
-        for times in (2, 1)
-    )
+    twice, once = (played(RING, make, fetch, times).user.total() for times in (2, 1))
     return twice - once
 
 
 # ---- counting
 
 
-def messages(work: Callable[[], None]) -> int:
+def messages(work: Callable[[RRef[str], int], None], steps: int) -> int:
     """The number of B's messages, of either family, for *work*, until everything is freed."""
-    summary = played(["B"], work)
+    summary = played(["B"], start, work, steps)
     return (summary.user + summary.control).total()
 
 
-def played(workers: list[str], work: Callable[[], None]) -> Summary:
-    """The summary of *work*, done in a system of its own."""
+def played(
+    workers: list[str],
+    make: Callable[[], RRef[str]],
+    work: Callable[[RRef[str], int], None],
+    steps: int,
+) -> Summary:
+    """The summary of *work* on a new object, done in a system of its own."""
 
     def play(system: System) -> None:
         for name in workers:
             system.worker(name)
-        work()
+        work(make(), steps)
 
     summary = perform(Demo("", "", "", play, "lend")).summary
     if summary.left:
@@ -206,7 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--svg", type=Path, help="a plot of the ratios, if matplotlib is there")
+    parser.add_argument("--svg", type=Path, help="draw the ratios (needs matplotlib)")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error("--rounds must be 1 or more")

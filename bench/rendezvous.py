@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=120.0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
-    parser.add_argument("--one", choices=CONTENDERS, help="one measurement, in this process")
+    parser.add_argument("--one", choices=CONTENDERS, help="do one measurement, in this process")
     options = parser.parse_args()
     if options.one:
         print(json.dumps(CONTENDERS[options.one](options.nodes[0], options.patience)), flush=True)

@@ -191,7 +191,7 @@ def _lacked(row: Row, name: str, rows: Sequence[Row]) -> str:
 def heading(run: dict[str, Any]) -> str:
     """How *run* (by `as_json`) was measured, in two lines."""
     said = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-    quick = "a glance, and no figures to quote: " if run["quick"] else ""
+    quick = "a quick look, no figures to quote: " if run["quick"] else ""
     how = f"median of up to {run['rounds']} interleaved rounds, ± half the interquartile range"
     return f"{quick}{how}; {said}\n{about(run['machine'])}"
 

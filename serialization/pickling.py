@@ -109,7 +109,7 @@ class Pickled:
         return len(self.data) + sum(map(len, self.buffers))
 
 
-class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """cloudpickle with three kinds of persistent ids: references, inert objects, large bytes.
 
     The third kind is needed because pickle itself cannot send bytes objects out of band.
@@ -173,7 +173,7 @@ class _Unpickler(pickle.Unpickler):
         known: Sequence[object] = self._inert if kind == INERT else self._handles
         if type(number) is not int or not 0 <= number < len(known):  # -1 is not the last one's
             raise pickle.UnpicklingError(
-                f"it names one more than the {len(known)} that came with it"
+                f"it names an object that is not among the {len(known)} that came with it"
             )
         return known[number]
 
@@ -239,8 +239,8 @@ def pickle_value(
     references = pickler.references
     if len(references) > MAX_REFERENCES:
         raise SerializationError(
-            f"a message with {len(references)} references; one may have {MAX_REFERENCES}: "
-            "send them in several, or put them into one object and pass an RRef to it"
+            f"this message has {len(references)} references, but the limit is {MAX_REFERENCES}: "
+            "send several messages, or put them into one object and pass an RRef to it"
         )
     return Pickled(file.getvalue(), place(views), tuple(references), tuple(pickler.inert))
 

@@ -136,7 +136,7 @@ def _invocation(
     frozen: bool = False,
 ) -> Invocation:
     if not callable(fn):
-        raise TypeError(f"a function is needed to call, not {fn!r}")
+        raise TypeError(f"a call needs a function, not {fn!r}")
     fn = Freezing(fn) if frozen else fn
     return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
@@ -197,7 +197,7 @@ def _references(refs: Iterable[RRef[Any]]) -> list[RRef[Any]]:
     found = list(refs)
     for each in found:
         if not isinstance(each, RRef):
-            raise TypeError(f"references are needed, not {each!r}")
+            raise TypeError(f"`refs` must hold only RRefs, not {each!r}")
     return found
 
 

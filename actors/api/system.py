@@ -136,7 +136,7 @@ class System:
         key: bytes | str | os.PathLike[str] | None = None,
     ) -> None:
         if faults is not None and not isinstance(faults, Faults):
-            raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
+            raise TypeError(f"faults must be a farref.testing.Faults or None, not {faults!r}")
         if sharing not in list(DISCIPLINES):  # a list: *sharing* may be unhashable
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
         check_timeout(timeout, DEFAULT_TIMEOUT)
@@ -157,7 +157,7 @@ class System:
         )
         base = base or bases.default()
         if host is None and (port is not None or key is not None):
-            raise ValueError("a port or key is for other hosts: say host=, the address they dial")
+            raise ValueError("port= and key= need host= too, the address for other hosts to dial")
         entry = {
             "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
@@ -359,7 +359,7 @@ class System:
             SystemDownError: it could not be created, or the name is taken.
         """
         if not hasattr(actor_class, "_is_ref_actor"):
-            raise TypeError(f"system.create makes RefActors; {actor_class!r} is none")
+            raise TypeError(f"system.create needs a class of RefActors, not {actor_class!r}")
         if name is None:
             name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
         return self._spawn(actor_class, name, requirements, None, on).address
@@ -374,7 +374,7 @@ class System:
     ) -> WorkerInfo:
         self._check_up()
         if not is_name(name):
-            raise ValueError(f"a worker's name is a non-empty string of characters, not {name!r}")
+            raise ValueError(f"a worker's name must be a non-empty text in UTF-8, not {name!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {threads}")
         registry, seconds = self.endpoint.registry, self.endpoint.core.settings.timeout

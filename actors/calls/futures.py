@@ -45,7 +45,7 @@ class Keeper(Protocol):
     """A frozen value that it keeps."""
 
 
-class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
+class Future(concurrent.futures.Future[Any], Generic[T]):
     """The outcome of a call on another endpoint. Thread-safe.
 
     `rpc_async`, `RRef.future` and similar methods make it. It is a `concurrent.futures.Future`:
@@ -150,7 +150,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         try:
             self._block(timeout)
             self._take()
-            return super().result(0)  # type: ignore[no-any-return]
+            value: T = super().result(0)
+            return value
         finally:
             del self  # the error's traceback holds this frame, and the future holds the error
 
@@ -221,7 +222,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             if not self.done():
                 yield from self._until_done()
             self._take()
-            return super().result(0)  # type: ignore[no-any-return]
+            value: T = super().result(0)
+            return value
         finally:
             del self  # as in `result`
 
@@ -287,8 +289,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def _late(self, seconds: float) -> FetchTimeoutError:
         return FetchTimeoutError(
-            f"{self.what} did not come within {seconds:g} s; it may still: wait again, or with "
-            "a longer timeout"
+            f"{self.what} did not come within {seconds:g} s; it may come later: wait again, or "
+            "set a longer timeout"
         )
 
     def _take(self) -> None:

@@ -35,9 +35,9 @@ def reach_of(
         BaseError: see `base.errors`.
     """
     if base not in {FARREF, TCP}:
-        raise ValueError(f"several hosts work on {FARREF} and {TCP}, not on {base}")
+        raise ValueError(f"a system of several hosts needs base {FARREF} or {TCP}, not {base}")
     if base == TCP and key is not None:
-        raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
+        raise ValueError(f"{TCP} takes no key=: use {FARREF}, or protect its ports by a firewall")
     numeric = addresses.numeric(host)
     secret = shared_key(key, numeric) if base == FARREF else b""
     return Reach(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
@@ -57,7 +57,7 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
     mine = reach_of(base, **reach)
     if mine.host == leader[0]:
         raise SystemDownError(
-            f"{mine.host} is the first host itself; attach to its system by name there"
+            f"{mine.host} is the first host itself; attach to the system by its name there"
         )
     return enter(base, capabilities, mine, leader), mine.host
 
@@ -75,9 +75,9 @@ def wait_for(
         try:
             on = addresses.numeric(on)
         except InvalidAddress as error:
-            raise ValueError(f"{on!r} is no address of a host: {error}") from error
+            raise ValueError(f"`on` is {on!r}, which is no address of a host: {error}") from error
     elif not isinstance(on, dict):
-        raise TypeError(f"`on` is a host's address or a dict of capabilities, not {on!r}")
+        raise TypeError(f"`on` must be a host's address or a dict of capabilities, not {on!r}")
     end = time.monotonic() + seconds
     while True:
         hosts: list[HostInfo] = registry.hosts()
@@ -85,7 +85,7 @@ def wait_for(
             return on
         if time.monotonic() > end:
             raise FetchTimeoutError(
-                f"no host that is {on} joined system {system!r} within {seconds:g} s; "
-                f"there are: {', '.join(map(str, hosts))}"
+                f"no host with {on} joined system {system!r} within {seconds:g} s; "
+                f"its hosts are: {', '.join(map(str, hosts))}"
             )
         time.sleep(LOOK)

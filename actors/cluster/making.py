@@ -38,7 +38,7 @@ def make(
         capabilities = bases.capabilities_of(parent)
         if here and not checkActorCapabilities(actor_class, capabilities, requirements):
             raise UnfitError(  # noqa: TRY301 - passed on as it is
-                f"no host that could be chosen is what {actor_class.__name__} needs"
+                f"no possible host meets the requirements of {actor_class.__name__}"
             )
         return _created(parent, actor_class, requirements)
     except UnmadeError:

@@ -140,7 +140,7 @@ class Registrar(Actor):
             events.refused(log, "the registrar", "a message", error, system=self._settings.system)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
-            log.error("the registrar failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
+            log.error("the registrar failed on %s:\n%s", name, text)
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -149,7 +149,7 @@ class Registrar(Actor):
             case EndpointJoin():
                 self._join(message, sender)
             case (versions.ASK, theirs):
-                reason = versions.conflict(theirs, "a host that would join")
+                reason = versions.conflict(theirs, "the joining host")
                 if reason:
                     log.warning("%s", reason)
                 self.send(sender, (versions.TELL, versions.mine()))
@@ -195,7 +195,7 @@ class Registrar(Actor):
 
     def _open(self, message: Open) -> None:
         if self._opened:
-            raise ProtocolError("an Open of a system that its program opened already")
+            raise ProtocolError("a second Open of the same system")
         self._opened = True
         self._settings = message.settings
         if self._settings.silence is not None:
@@ -236,7 +236,7 @@ class Registrar(Actor):
         me = message.me if message.me.incarnation else self._mint(message.me.name)
         known = self._members.get(me)
         if known is not None and known.address != sender:
-            raise ProtocolError(f"an EndpointJoin of {me}, which lives at another address")
+            raise ProtocolError(f"an EndpointJoin of {me} from a wrong address")
         if self._is_dead(me):  # the actor, its creator or its host was given up meanwhile
             self.send(sender, Died((me,)))
             return
@@ -326,7 +326,7 @@ class Registrar(Actor):
             return
         me = self._mint(message.name)
         self._creating[me] = Creating(message, sender, self._places(message))
-        self._create(me, "no such host is in the system (any more)")
+        self._create(me, "the chosen host is not in the system, or not any more")
 
     def _places(self, message: Spawn) -> list[str]:
         """The hosts to try, best first: the asker's, this one, then the least busy."""
@@ -391,7 +391,7 @@ class Registrar(Actor):
     def _exited(self, address: ActorAddress, cause: str, child: WorkerId | None = None) -> None:
         for worker, creating in list(self._creating.items()):
             if creating.address is not None and creating.address == address:
-                how = cause or "or no system fits it"
+                how = cause or "or no host meets its requirements"
                 self._not_created(worker, f"it exited before it had started (see the log), {how}")
         gone = [w for w, member in self._members.items() if member.address == address]
         self._gone(*gone, *([child] if child in self._numbered else []), cause=cause)

@@ -105,7 +105,7 @@ class Steward(Actor):
             events.refused(log, by, "a message", error, system=self._settings.system)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
-            log.error("the steward failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
+            log.error("the steward failed on %s:\n%s", name, text)
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:

@@ -250,7 +250,7 @@ class Core(Internal):
 
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         if isinstance(message, Malformed):
-            raise ProtocolError(f"a message that is malformed: {message.why}")
+            raise ProtocolError(f"the message is malformed: {message.why}")
         payload = payload_of(message)
         if payload is not None:
             self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
@@ -316,7 +316,7 @@ class Core(Internal):
             owner = self.context.owner_of(rref)
             address = self.address_of(owner)
         if address is None:
-            raise ProtocolError(f"nobody introduced {owner}, the owner of {rref}")
+            raise ProtocolError(f"{self.me} has no address of {owner}, the owner of {rref}")
         return WorkerInfo(owner, address)
 
     def is_owner(self, rref: RRefId) -> bool:
@@ -367,7 +367,7 @@ class Core(Internal):
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
         if os.getpid() != self.pid:
             raise SystemDownError(
-                f"this process was forked from the one of {self.me} and is no endpoint itself; "
+                f"this process was forked from that of {self.me}, and is no endpoint itself; "
                 "start the system after the fork, or attach to it by name"
             )
 

@@ -93,7 +93,7 @@ class Registry:
         if isinstance(to, str):
             return self._named(to)
         if not isinstance(to, ActorAddress):
-            raise TypeError(f"`to` is a worker's name, WorkerInfo or ActorAddress, not {to!r}")
+            raise TypeError(f"`to` must be a worker's name, WorkerInfo or ActorAddress, not {to!r}")
         found = self.at(to)
         if found is None:
             raise NotAnEndpointError(

@@ -99,11 +99,11 @@ def default() -> str:
     """
     if not knows_peers():
         raise SystemDownError(
-            f"{FARREF} does not run here, as there are no Unix sockets that tell which user is at "
-            f"their other end. Ask for another base by its name. System({SIMPLE!r}) runs all "
-            f"actors in this process. System({TCP!r}) starts a process for each, but listens on "
-            "every interface, and anybody who reaches it can run code here: keep others away with "
-            "a firewall"
+            f"The base {FARREF} does not run here: this operating system does not report the user "
+            "at the other end of a Unix socket. Choose another base by its name. "
+            f"System({SIMPLE!r}) runs all actors in this process. System({TCP!r}) starts a process "
+            "for each actor, but listens on every network interface, and lets every machine that "
+            "reaches it run code here: protect it by a firewall"
         )
     return DEFAULT
 
@@ -191,10 +191,10 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
     """
     if base == OBJECT:
         raise SystemDownError(
-            f"system {name!r} runs on a base object that its program made; only that knows the way"
+            f"system {name!r} runs on a base object of its program; only that program can use it"
         )
     if base == SIMPLE:
-        raise SystemDownError(f"system {name!r} runs inside another program; it has no door")
+        raise SystemDownError(f"system {name!r} runs inside one program; no other can join it")
     if base == FARREF:
         more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
         return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
@@ -242,14 +242,14 @@ def check_plain(transport: object, address: ActorAddress, message: object) -> No
     queue = getattr(transport, "_aTB_queuedPendingTransmits", ())
     if len(queue) >= DROP_TRANSMITS_LEVEL:
         raise OverloadedError(
-            f"{len(queue)} messages wait to be sent, and Thespian drops what comes after "
-            f"{DROP_TRANSMITS_LEVEL}, such as this one to {address}; let the handler end before it "
-            "sends more, or raise THESPIAN_DROP_TRANSMITS_LEVEL"
+            f"this message to {address} was not sent: {len(queue)} messages wait already, and "
+            f"Thespian drops all others after {DROP_TRANSMITS_LEVEL}; let the handler end before "
+            "it sends more, or raise THESPIAN_DROP_TRANSMITS_LEVEL"
         )
     if isinstance(transport, UDPTransport) and len(pickle.dumps(message)) > UDP_BYTES:
         raise SerializationError(
-            f"a message for {address} of more than the {UDP_BYTES} bytes that one UDP datagram "
-            "takes; use another base, or send it in parts"
+            f"this message to {address} has more than {UDP_BYTES} bytes, too many for one UDP "
+            "datagram; use another base, or send it in parts"
         )
 
 
@@ -325,11 +325,11 @@ def _quiet_logging() -> dict[str, Any]:
     level = os.environ.get(LOG_LEVEL, "").upper() or "WARNING"
     if level not in logging.getLevelNamesMapping():
         names = ", ".join(logging.getLevelNamesMapping())
-        raise SystemDownError(f"{LOG_LEVEL}={level} is no level of logging; there are {names}")
+        raise SystemDownError(f"{LOG_LEVEL}={level} is no logging level; give one of {names}")
     form = os.environ.get(LOG_FORMAT, "").lower() or "text"
     if form not in FORMATTERS:
         raise SystemDownError(
-            f"{LOG_FORMAT}={form} is no format; there are {', '.join(FORMATTERS)}"
+            f"{LOG_FORMAT}={form} is no log format; give one of {', '.join(FORMATTERS)}"
         )
     return {
         "version": 1,

@@ -20,7 +20,7 @@ EXITED = "it exited"
 """The end of a child about which nothing else is known: it handled an exit request."""
 LEFT = "it left"
 """The end of an endpoint that reported its end itself."""
-HINTS = {signal.SIGKILL: ", by somebody or for want of memory: see `dmesg`"}
+HINTS = {signal.SIGKILL: ", by a user, or for lack of memory: see `dmesg`"}
 """Possible reasons for a signal."""
 
 

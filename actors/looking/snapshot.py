@@ -94,7 +94,7 @@ def look(
 ) -> Snapshot:
     """Ask every endpoint of *inspector*'s system. *attached*: its own may only be a viewer."""
     if not leak_age >= 0:
-        raise ValueError(f"an age is 0 seconds or more, not {leak_age}")
+        raise ValueError(f"leak_age must be 0 seconds or more, not {leak_age}")
     answers, silent = _ask(inspector, seconds, attached=attached)
     rows = [row for answer in answers.values() for row in answer.rows]
     names = ShortNames()

@@ -262,8 +262,8 @@ class Client:
                 else:
                     if time.monotonic() >= end:
                         raise RendezvousConnectionError(
-                            "the rendezvous service does not answer, and nobody has seen its "
-                            "process end, so no other takes its place: it is stopped, or cut off"
+                            "the rendezvous service does not answer: it is stopped, or cut off. "
+                            "Its process may still run, so no other takes its place"
                         )
                     await asyncio.sleep(LOOK)
             return self._leader
@@ -278,8 +278,8 @@ class Client:
                 found = [await asyncio.to_thread(self._start)]
         except WorkerDiedError:
             raise RendezvousConnectionError(
-                "the rendezvous service died, alone or with its standby: who is in a round is "
-                "known to nobody. End the members, and start them in a new system"
+                "the rendezvous service died, and any standby too, so the lists of members are "
+                "lost. End the members, and start them in a new system"
             ) from None
         except (SystemDownError, FetchTimeoutError) as error:
             raise RendezvousConnectionError(f"no rendezvous service: {error}") from None

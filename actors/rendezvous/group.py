@@ -371,7 +371,7 @@ def rendezvous(
         SystemDownError: outside any system.
     """
     if not run_id:
-        raise ValueError("the run has no id: it must be a non-empty text")
+        raise ValueError("run_id must be a non-empty text")
     limits = RoundLimits(min_nodes, min_nodes if max_nodes is None else max_nodes)
     client = client_of(frame().core.front)
     node = WorkerId(name or client.core.me.name, secrets.randbits(63))

@@ -92,9 +92,9 @@ class RendezvousParameters:
         **config: Any,
     ) -> None:
         if not backend:
-            raise ValueError("the rendezvous backend has no name: it must be a non-empty text")
+            raise ValueError("backend must be a non-empty text, the name of the rendezvous backend")
         if not run_id:
-            raise ValueError("the run has no id: it must be a non-empty text")
+            raise ValueError("run_id must be a non-empty text")
         self.limits = RoundLimits(min_nodes, max_nodes)
         self.backend = backend
         self.endpoint = endpoint
@@ -125,7 +125,7 @@ class RendezvousParameters:
             value = str(value)
         if isinstance(value, str) and value.lower() in (*_TRUE, *_FALSE):
             return value.lower() in _TRUE
-        raise ValueError(f"the rendezvous option {key!r} is yes or no, not {value!r}")
+        raise ValueError(f"rendezvous option {key!r} must be yes or no, not {value!r}")
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
         """The option *key*, converted by `int`. Raises `ValueError` if that fails."""
@@ -140,7 +140,7 @@ class RendezvousParameters:
         try:
             return None if value is None else kind(value)
         except (ValueError, TypeError):
-            raise ValueError(f"the rendezvous option {key!r} is {what}, not {value!r}") from None
+            raise ValueError(f"rendezvous option {key!r} must be {what}, not {value!r}") from None
 
     def timeouts(self) -> Timeouts:
         """The timeouts in *config*.
@@ -172,10 +172,10 @@ class RendezvousHandlerRegistry:
             ValueError: *backend* is empty, or has another creator already.
         """
         if not backend:
-            raise ValueError("a rendezvous backend needs a name: a non-empty text")
+            raise ValueError("backend must be a non-empty text, the name of the rendezvous backend")
         known = self._creators.setdefault(backend, creator)
         if known is not creator:
-            raise ValueError(f"the handlers of backend {backend!r} are made by {known!r} already")
+            raise ValueError(f"backend {backend!r} is registered already, with {known!r}")
 
     def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
         """A handler for *params*.
@@ -188,12 +188,12 @@ class RendezvousHandlerRegistry:
         if creator is None:
             known = ", ".join(sorted(self._creators)) or "none"
             raise ValueError(
-                f"there is no rendezvous backend {params.backend!r}; registered are: {known}"
+                f"no rendezvous backend {params.backend!r} is registered; there are: {known}"
             )
         handler = creator(params)
         if handler.get_backend() != params.backend:
             raise RuntimeError(
-                f"a handler of backend {params.backend!r} was wanted, and one of "
-                f"{handler.get_backend()!r} made"
+                f"the creator for backend {params.backend!r} made a handler of backend "
+                f"{handler.get_backend()!r}"
             )
         return handler

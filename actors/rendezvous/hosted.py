@@ -229,7 +229,7 @@ class Hosted:
                 + (
                     f"round {number} is over"
                     if state.round != number or not state.complete
-                    else "it is no member of it, or has left it; join, and use the store you get"
+                    else "it is no member, or has left; join, and use the store of your own round"
                 )
             )
 

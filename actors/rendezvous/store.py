@@ -46,7 +46,7 @@ class AwaitableStore:
     async def multi_set(self, keys: Sequence[str], values: Sequence[Value]) -> None:
         """Set each key to its value, all at once. Raises `ValueError` unless they are pairs."""
         if len(keys) != len(values):
-            raise ValueError(f"{len(keys)} keys cannot have {len(values)} values")
+            raise ValueError(f"each of {len(keys)} keys needs a value, but {len(values)} are given")
         await self._change("set", keys, values)
 
     async def get(self, key: str) -> bytes:
@@ -57,7 +57,7 @@ class AwaitableStore:
         """The values of *keys*, once all are there, until the timeout (`FetchTimeoutError`)."""
         return await self._values(keys, None)
 
-    async def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:  # noqa: ASYNC109 - as `Store` has it
         """Wait until all *keys* are there, *timeout* seconds at most (`FetchTimeoutError`)."""
         await self._values(keys, timeout)
 
@@ -72,7 +72,7 @@ class AwaitableStore:
         Raises `ValueError` if its value is no number.
         """
         if isinstance(amount, bool) or not isinstance(amount, int):
-            raise TypeError(f"what is added is a whole number, not {amount!r}")
+            raise TypeError(f"amount must be a whole number, not {amount!r}")
         return int(await self._change("add", [key], (), amount))
 
     async def append(self, key: str, value: Value) -> None:
@@ -126,7 +126,7 @@ class AwaitableStore:
             raise ValueError(answer)  # noqa: TRY004 - the answer is the error's text
         return answer
 
-    async def _values(self, keys: Sequence[str], timeout: float | None) -> list[bytes]:  # noqa: ASYNC109
+    async def _values(self, keys: Sequence[str], timeout: float | None) -> list[bytes]:  # noqa: ASYNC109 - the service's own limit
         seconds = check_timeout(timeout, self._timeout)
         asked = (*self._where, self._full(keys), seconds)
         doing = self._client.ask("values", *asked, seconds=seconds + MARGIN)
@@ -140,7 +140,7 @@ class AwaitableStore:
 
     def _full(self, keys: Sequence[str]) -> tuple[str, ...]:
         if isinstance(keys, str):
-            raise TypeError(f"a list of keys is needed, not the text {keys!r}")
+            raise TypeError(f"keys must be a list, not the text {keys!r}")
         return tuple(self._prefix + _key(key) for key in keys)
 
 
@@ -229,7 +229,7 @@ class Store:
 
 def _key(key: str) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"a key is text, not {key!r}")
+        raise TypeError(f"a key must be text, not {key!r}")
     return key
 
 
@@ -237,5 +237,5 @@ def _bytes(value: Value) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError(f"a value is bytes or text, not {value!r}")
+        raise TypeError(f"a value must be bytes or text, not {value!r}")
     return bytes(value)

@@ -93,7 +93,7 @@ class Loop:
             # The remaining tasks wait for nothing any more. Python would only complain about them,
             # wherever the collector happens to run.
             for task in asyncio.all_tasks(loop):
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio has it, typeshed does not
                 coroutine = task.get_coro()
                 if inspect.iscoroutine(coroutine) and _unstarted(coroutine):
                     coroutine.close()

@@ -144,8 +144,7 @@ class Server:
                 try:
                     job(*args)
                 except Exception as error:  # an interrupt ends the wait for a job that never ends
-                    text = details_of(error)
-                    log.error("a callback raised on %s:\n%s", self._core.me, text)  # noqa: TRY400
+                    log.error("a callback raised on %s:\n%s", self._core.me, details_of(error))
 
     def _refuse(self, effect: Refuse, _: Later) -> None:
         """Answer a request that will not run; the error names each wait of a ring."""
@@ -162,19 +161,19 @@ class Server:
             target = target_of(request)
             where = "for a thread" if target is None else f"for their turn on {target}"
             error = OverloadedError(
-                f"{self._core.me} did not start a request of {sender}: {why.value} {where}; "
-                "wait for earlier ones before you send more, or give the worker more threads"
+                f"{self._core.me} did not start a request of {sender}: {why.value} {where}; wait "
+                "for earlier answers before you send more, or give the worker more threads"
             )
         elif why is Refusal.RING:
             waits = "; ".join(hop.what for hop in effect.ring)
             error = SelfWaitError(
-                f"a call of {sender} waits in a ring, and nothing in it can go on: {waits}; it was "
-                "refused so that the others can; call in one order everywhere, or wait for less"
+                f"a call of {sender} waits in a ring, so no call in it can go on: {waits}; it was "
+                "refused to let the others go on; make all calls in one order, or wait for fewer"
             )
         else:
             error = SelfWaitError(
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
-                "and an earlier call of this very chain runs on it; pass what it needs along"
+                "and it runs an earlier call of this same chain; pass the value as an argument"
             )
         self._core.chores.submit(self._turn_down, request, self._failure(error, request))
 

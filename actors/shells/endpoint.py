@@ -126,7 +126,7 @@ class Endpoint(Internal):
                 check_wire(message)
                 self.core.takers[type(message)](message)
             except Exception as error:
-                self.core.refuse(f"a {type(message).__name__}", error)
+                self.core.refuse(type(message).__name__, error)
                 return False
             return True
 

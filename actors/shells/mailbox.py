@@ -122,7 +122,7 @@ class Mailbox:
                 self._alarm.set(self.endpoint)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
-            log.error("%s failed on %s:\n%s", self._name(), name, text)  # noqa: TRY400 - as text
+            log.error("%s failed on %s:\n%s", self._name(), name, text)
         return self.port.watch()
 
     def receive_parcel(self, parcel: Raw, sender: ActorAddress) -> None:
@@ -331,7 +331,7 @@ class Mailbox:
     def _running(self) -> Endpoint:
         if self.endpoint is None:
             raise FarrefError(
-                f"{type(self._actor).__name__} is no endpoint yet; references and messages work "
+                f"{type(self._actor).__name__} is no endpoint yet; use references and messages "
                 "in its handlers, not in __init__"
             )
         return self.endpoint

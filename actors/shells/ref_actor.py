@@ -57,7 +57,7 @@ class RefActor(ActorTypeDispatcher):
         """Create a child actor, like Thespian's `createActor`."""
         return self._mailbox.create(*args, **kwargs)
 
-    def wakeupAfter(self, timePeriod: Any, payload: Any = None) -> None:  # noqa: N803
+    def wakeupAfter(self, timePeriod: Any, payload: Any = None) -> None:  # noqa: N803 - Thespian's names
         """Get a `WakeupMessage` after *timePeriod* (a `timedelta`), as in Thespian."""
         self._mailbox.port.run(lambda: super(RefActor, self).wakeupAfter(timePeriod, payload))
 

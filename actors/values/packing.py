@@ -94,7 +94,7 @@ class Packer(Internal):
         size = bytes_of(cargo)
         if size > limit:
             raise SerializationError(
-                f"a message of {size} bytes, and {self._core.me} can send {limit} at most; "
+                f"{self._core.me} cannot send this message of {size} bytes: the limit is {limit}; "
                 "send it in parts, or keep the value where it is and pass an RRef to it"
             )
 
@@ -150,9 +150,9 @@ class _Hooks:
         core = self._core
         if getattr(reference, "_front", None) is not core.front:
             raise ForeignReferenceError(
-                f"{reference!r} belongs to another endpoint, maybe of another system, than "
-                f"{core.me}, which sends this message; a reference can be passed on only by "
-                "the endpoint that holds it: pass the value, or call from there"
+                f"{core.me} cannot send {reference!r}: another endpoint holds that, maybe of "
+                "another system, and only its holder can pass a reference on; pass the value, or "
+                "call from the holder"
             )
         with core.lock:
             mine: Any = reference

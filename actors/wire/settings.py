@@ -51,7 +51,7 @@ def check_timeout(timeout: float | None, default: float, *, poll: bool = False) 
     if timeout is None:
         return default
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(f"a timeout is a number of seconds or None, not {timeout!r}")
+        raise TypeError(f"a timeout must be a number of seconds or None, not {timeout!r}")
     if not timeout >= 0 or (timeout == 0 and not poll):
         raise ValueError(
             f"a timeout must be more than 0 seconds, not {timeout}; None means {default}"

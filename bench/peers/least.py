@@ -34,7 +34,7 @@ class Callee(Actor):
 
 
 class Caller(Actor):
-    """Measures: ``(amount, callee)``, answers seconds."""
+    """Measures calls: gets ``(amount, callee)``, and answers with the seconds."""
 
     asker: ActorAddress
     callee: ActorAddress

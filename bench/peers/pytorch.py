@@ -94,7 +94,7 @@ class PyTorch(RpcPeer):
     def frozen(self, amount: int, point: int) -> float:
         """As `value`: PyTorch has no frozen values, and copies."""
         if point > PICKLED_BYTES and not self.tensors:
-            raise NotOffered("it copies, as what is not frozen, which took it long enough")
+            raise NotOffered("it copies, as without freezing, and that took too long")
         return self.value(amount, point)
 
     frozen_again = frozen

@@ -168,7 +168,7 @@ class Raw(Peer):
         if work not in self.WORKS:
             raise NotOffered("raw messages have no references, and nothing frozen")
         if self.stock and point > STOCK_BYTES:
-            raise NotOffered("its time for a message is quadratic in the size")
+            raise NotOffered("its time grows with the square of the size")
         seconds = self.system.ask(self.driver, (work, amount, point, self.b, self.c), PATIENCE)
         if not isinstance(seconds, float):
             raise TypeError(f"{work} answered {seconds!r}")

@@ -100,7 +100,7 @@ class Xoscar(Peer):
     def do(self, work: str, amount: int, point: int) -> float:
         method = getattr(self, f"_{work}", None)
         if method is None:
-            raise NotOffered("its references are to actors, and nobody counts them")
+            raise NotOffered("its references point to actors, and are not counted")
         return float(self._run(method(amount, point)))
 
     # ---- calls
@@ -164,7 +164,7 @@ class Xoscar(Peer):
 
     async def _references(self, amount: int, point: int) -> float:
         if point > MOST_ACTORS:
-            raise NotOffered("an actor for each takes minutes")
+            raise NotOffered("an actor for each reference takes minutes")
         refs = [await self._object() for _ in range(point)]
         with Clock() as clock:
             for _ in range(amount):
@@ -210,4 +210,4 @@ class Xoscar(Peer):
         return clock.seconds
 
     async def _start_worker(self, _amount: int, _: int) -> float:
-        raise NotOffered("its processes are started with the pool")
+        raise NotOffered("it starts all processes with the pool")

@@ -125,7 +125,7 @@ def test_there_is_no_default_where_peers_are_not_known() -> None:
     first, second, third = done.stdout.splitlines()
     assert "System('simpleSystemBase')" in first
     assert "System('multiprocTCPBase')" in first
-    assert "listens on every interface" in first
+    assert "listens on every network interface" in first
     assert "Unix sockets that report the user" in second
     assert third == "8"
 

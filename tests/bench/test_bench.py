@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -322,8 +323,8 @@ def test_what_is_lacking_at_some_points_only_is_told_by_its_title() -> None:
     ],
     ids=["us", "s", "rate", "bytes"],
 )
-def test_figures_have_three_digits(value: float, unit: str, said: str) -> None:
-    assert shown(value, unit) == said  # type: ignore[arg-type]
+def test_figures_have_three_digits(value: float, unit: Any, said: str) -> None:
+    assert shown(value, unit) == said
 
 
 def test_sizes_are_decimal() -> None:

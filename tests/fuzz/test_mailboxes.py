@@ -233,7 +233,7 @@ def test_registrar(system: System, spoil: str) -> None:
             ]
             message = rng.choice(right)
             if spoil == "fields":
-                message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, lair)))  # type: ignore[misc]
+                message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, lair)))  # type: ignore[misc]  # mypy infers no default
                 if isinstance(message, Exited):
                     continue  # a parent's messages are believed
             system._port.post(registrar, message)
@@ -280,7 +280,7 @@ def test_steward(tmp_path: Path) -> None:
                 ]
                 message = rng.choice(right)
                 if rng.random() < 0.5:
-                    message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, steward)))  # type: ignore[misc]
+                    message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, steward)))  # type: ignore[misc]  # mypy infers no default
                 system._port.post(steward, message)
         system.worker("C", on="127.0.0.3")
         assert farref.rpc_sync("C", pow, (2, 2)) == 4

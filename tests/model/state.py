@@ -62,7 +62,7 @@ def _is_machine(kind: type[Any]) -> bool:
     return (
         kind.__module__.startswith("farref.protocol.")
         and not issubclass(kind, tuple | Enum)
-        and not (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+        and not (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]  # typeshed lacks it
         and not issubclass(kind, msgspec.Struct)
     )
 

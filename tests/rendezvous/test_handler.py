@@ -456,9 +456,9 @@ def test_etcd_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_wrong_parameters(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"run_id": "run", "min_nodes": 1, "max_nodes": 2, **wrong}
-    with pytest.raises(ValueError, match=r"no id|nodes"):
+    with pytest.raises(ValueError, match=r"run_id must be|nodes"):
         DynamicRendezvousHandler.from_backend(store=None, backend=MemoryBackend(), **given)
-    with pytest.raises(ValueError, match=r"no id|nodes"):
+    with pytest.raises(ValueError, match=r"run_id must be|nodes"):
         RendezvousParameters("farref", "localhost", **given)
 
 
@@ -476,7 +476,7 @@ def test_wrong_parameters(wrong: dict[str, Any]) -> None:
 )
 def test_wrong_timeouts(name: str, value: Any) -> None:
     params = RendezvousParameters("farref", "localhost", "run", 1, 2, **{name: value})
-    with pytest.raises(ValueError, match=r"must be more than 0|is a"):
+    with pytest.raises(ValueError, match="must be"):
         params.timeouts()
 
 

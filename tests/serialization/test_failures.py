@@ -36,7 +36,7 @@ class Silent(Exception):
 
 def failure_of(error: BaseException) -> Failure:
     try:
-        raise error  # noqa: TRY301
+        raise error  # noqa: TRY301 - a helper that needs a traceback
     except BaseException as raised:
         return Failure.of(raised, "B", "there()")
 
@@ -57,12 +57,12 @@ class Exits(Exception):
 
 def test_a_constructor_that_wants_other_arguments_is_not_called() -> None:
     error = TwoArguments(1, 2)
-    error.more = ["attributes"]  # type: ignore[attr-defined]
+    error.more = ["attributes"]  # type: ignore[attr-defined]  # users add attributes
     error.add_note("a note")
     rebuilt = failure_of(error).rebuild()
     assert type(rebuilt) is TwoArguments
     assert str(rebuilt) == "1 and 2"
-    assert rebuilt.more == ["attributes"]  # type: ignore[attr-defined]
+    assert rebuilt.more == ["attributes"]  # type: ignore[attr-defined]  # users add attributes
     assert rebuilt.__notes__ == ["a note", "raised on worker B by there()"]
     assert "raise error" in str(rebuilt.__cause__)
 

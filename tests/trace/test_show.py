@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -65,11 +66,11 @@ STEPS = """
 
 
 def shown(
-    recording: object, width: int, *, encoding: str = "utf-8", notes: str = "", **options: object
+    recording: Any, width: int, *, encoding: str = "utf-8", notes: str = "", **options: Any
 ) -> str:
     page = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
-    console = Console(file=page, width=width, **options)  # type: ignore[arg-type]
-    show(tell(recording, notes=notes), console)  # type: ignore[arg-type]
+    console = Console(file=page, width=width, **options)
+    show(tell(recording, notes=notes), console)
     page.flush()
     assert isinstance(page.buffer, io.BytesIO)
     return page.buffer.getvalue().decode(encoding)

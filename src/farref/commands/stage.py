@@ -88,7 +88,7 @@ PaceOption = Annotated[
         show_default=False,
     ),
 ]
-PAUSES = {True: 0.5, False: 0.0}
+PAUSES: dict[bool | None, float] = {True: 0.5, False: 0.0}
 """Seconds between two lines of a trace, with ``--slow`` and ``--fast``."""
 PAUSE = 0.04
 """The same, in a terminal, by default."""
@@ -96,7 +96,7 @@ PAUSE = 0.04
 
 def pause_of(slow: bool | None) -> float:
     """Seconds between two lines of a trace; 0 into a pipe, by default."""
-    return PAUSES.get(slow, PAUSE if Console().is_terminal else 0.0)  # type: ignore[arg-type]
+    return PAUSES.get(slow, PAUSE if Console().is_terminal else 0.0)
 
 
 def chosen(sharing: SharingChoice | None) -> Sharing | None:

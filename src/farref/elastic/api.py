@@ -22,7 +22,7 @@ Token = Any
 def checked_run_id(run_id: str) -> str:
     """*run_id*; raises `ValueError` if it is not one."""
     if not run_id:
-        raise ValueError("the run has no id: it must be a non-empty text")
+        raise ValueError("run_id must be a non-empty text")
     return run_id
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,7 @@ class SimulatedWorld:
             self.scene.later(
                 self._dice.uniform(0.05, NOTICE),
                 other,
-                lambda other=other: other.told_of_death(node.me),  # type: ignore[misc]
+                partial(other.told_of_death, node.me),
             )
         again = self._dice.uniform(0.5, 3.0)
         self.scene.later(again, None, lambda: self._start(number))

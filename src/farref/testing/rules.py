@@ -106,7 +106,7 @@ def reorder(
     The other arguments and the errors are those of `drop`.
     """
     if not seconds > 0:
-        raise ValueError(f"a packet is held back for more than 0 seconds, not {seconds}")
+        raise ValueError(f"seconds must be more than 0, not {seconds}")
     return _rule(
         "reorder",
         chance,
@@ -129,12 +129,12 @@ def _rule(
     seconds: Seconds = 0.0,
 ) -> Rule:
     if not 0 <= chance <= 1:
-        raise ValueError(f"a chance is between 0 and 1, not {chance}")
+        raise ValueError(f"chance must be between 0 and 1, not {chance}")
     if first is not None and first < 1:
-        raise ValueError(f"`first` is a number of packets above 0, not {first}")
+        raise ValueError(f"first must be 1 or more, not {first}")
     least, most = seconds if isinstance(seconds, tuple) else (seconds, seconds)
     if not 0 <= least <= most:
-        raise ValueError(f"seconds are a number or a pair (least, most), not {seconds}")
+        raise ValueError(f"seconds must be a number or a pair (least, most), not {seconds}")
     names = None if kinds is None else frozenset([kinds] if isinstance(kinds, str) else kinds)
     if names is not None and (not names or not names <= KINDS):
         raise ValueError(

@@ -86,8 +86,8 @@ def saver(path: Path) -> Callable[[Story, Path, int], None]:
     save = _SAVERS.get(path.suffix.lower())
     if save is None:
         raise SuffixError(
-            f"{path.name}: a trace is saved as one of {', '.join(_SAVERS)}; give a name that "
-            "ends so"
+            f"{path.name}: a trace is saved as one of {', '.join(_SAVERS)}; give a name with one "
+            "of these endings"
         )
     return save
 

@@ -130,8 +130,8 @@ def test_get_takes_any_iterable_of_references_and_nothing_else(system: System) -
     refs = [farref.remote("B", pow, (2, number)) for number in range(3)]
     assert farref.get(ref for ref in refs) == [1, 2, 4]
     assert farref.get([]) == []
-    with pytest.raises(TypeError, match="references are needed"):
-        farref.get([refs[0], 3])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="must hold only RRefs"):
+        farref.get([refs[0], 3])  # type: ignore[list-item]  # wrong on purpose
     assert farref.wait((ref for ref in refs), 3) == (refs, [])
 
 

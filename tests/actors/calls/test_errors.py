@@ -56,12 +56,12 @@ def told(error: BaseException) -> str:
 
 
 def raised(ref: RRef[Any], method: str, *args: Any) -> BaseException:
-    error = getattr(ref.rpc_async(), method)(*args).exception()
+    error: BaseException | None = getattr(ref.rpc_async(), method)(*args).exception()
     assert error is not None
     text = told(error)
     assert f"raised on worker B by {method}(), for the reference {ref.id}" in text
     assert f"in {method}" in text  # the remote traceback
-    return error  # type: ignore[no-any-return]
+    return error
 
 
 def test_type_arguments_and_notes(system: System) -> None:

@@ -73,7 +73,7 @@ def test_the_next_command_sweeps(
         assert "killed.json" in left(own_folder) - before
         command = [sys.executable, "-m", "farref", "refs", "killed"]
         done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
-        assert "no system named 'killed' runs; of yours there are: living" in done.stderr
+        assert "no system named 'killed' runs; your running systems: living" in done.stderr
         assert left(own_folder) == before | {f".new-{os.getpid()}-draft"}
         (own_folder / f".new-{os.getpid()}-draft").unlink()
         assert farref.rpc_sync("B", pow, (2, 2)) == 4  # the living system is untouched

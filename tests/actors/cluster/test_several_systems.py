@@ -157,7 +157,7 @@ def test_a_killed_program_is_noticed(
 def test_an_in_process_system_has_no_door() -> None:
     with (
         System("simpleSystemBase", name="indoors"),
-        pytest.raises(SystemDownError, match=r"has no door"),
+        pytest.raises(SystemDownError, match=r"no other can join"),
     ):
         System.attach("indoors")
 

@@ -128,4 +128,4 @@ def test_a_proxy_is_not_the_object(system: System) -> None:
     proxy = ref.rpc_sync()
     assert "RRef(" in repr(proxy)
     with pytest.raises(AttributeError):
-        proxy.__len__  # noqa: B018
+        proxy.__len__  # noqa: B018 - the access is the test

@@ -345,7 +345,7 @@ def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
         sent, why = system.ask(actor, "how many?")
         assert [system.listen()[0] for _ in range(sent)] == list(range(sent))
     assert 2 * LIMIT < sent * SMALL < 4 * LIMIT  # the program has taken some of it
-    assert "messages of handlers of Sender" in why
+    assert "from handlers of Sender" in why
     assert "bytes of mail" in why
 
 

@@ -267,7 +267,7 @@ def test_a_cycle_across_processes(forking: System) -> None:
     told = [each.text for each in why(forking, first, leak_age=0).walk()]
     assert any("suspected leak" in text for text in told)
     assert any("at .content['next']" in text for text in told)
-    assert told[-1].endswith(f"a cycle, it is {first} that this explains")
+    assert told[-1].endswith(f"a cycle, explained above at {first}")
 
 
 # ---- endpoints that do not answer, and busy ones that do
@@ -508,7 +508,7 @@ def test_bad_questions(searched: System) -> None:
     with pytest.raises(LookupError, match=f"several references begin with 'program/': {ref.id}, "):
         searched.why("program/")
     assert searched.why(str(other.id)).rref == str(other.id)
-    with pytest.raises(ValueError, match="an age is 0 seconds or more"):
+    with pytest.raises(ValueError, match="must be 0 seconds or more"):
         searched.references(leak_age=-1)
     with pytest.raises(ValueError, match="more than 0"):
         searched.references(timeout=0)

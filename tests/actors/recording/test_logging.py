@@ -117,7 +117,7 @@ def test_another_level_by_the_environment(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_an_unknown_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARREF_LOG", "loud")
-    with pytest.raises(SystemDownError, match="FARREF_LOG=LOUD is no level of logging"):
+    with pytest.raises(SystemDownError, match="FARREF_LOG=LOUD is no logging level"):
         System()
 
 
@@ -317,7 +317,7 @@ def test_refusals(tmp_path: Path) -> None:
     refused = about(events, event="message.refused", system=system)
     assert {event["level"] for event in refused} == {"WARNING"}
     (by_b,) = about(refused, endpoint="B")
-    assert by_b["message"].startswith("B refused a Envelope: no packet: ")
+    assert by_b["message"].startswith("B refused Envelope: it is no packet: ")
     (by_registrar,) = [event for event in refused if event is not by_b]
     assert by_registrar["message"].startswith(
         "the registrar refused a message: an EndpointJoin of B"

@@ -65,7 +65,7 @@ def test_the_thread_that_waits_takes_the_reply(ours: System) -> None:
     """The program's waiting thread runs the loop itself: no other thread is woken for the reply."""
     ours.worker("B")
     farref.rpc_sync("B", thread_name)
-    loop = ours._port._loop  # type: ignore[union-attr]
+    loop = ours._port._loop  # type: ignore[union-attr]  # this base has a loop
 
     def led() -> bool:
         found: list[bool] = []

@@ -79,7 +79,7 @@ FAULTS = [
 ]
 OTHERS = [
     pytest.param(stack_overflow, "killed by SIGSEGV", id="stack"),
-    pytest.param(is_killed, "killed by SIGKILL, by somebody or for want of memory", id="SIGKILL"),
+    pytest.param(is_killed, "killed by SIGKILL, by a user, or for lack of memory", id="SIGKILL"),
     pytest.param(leaves, "exit code 3", id="exit"),
 ]
 

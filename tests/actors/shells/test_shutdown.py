@@ -64,7 +64,7 @@ def test_after_shutdown(base: str, mark: str) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 def test_after_an_exception_in_the_body(base: str, mark: str) -> None:
-    with pytest.raises(KeyError), System(base) as system:  # noqa: PT012
+    with pytest.raises(KeyError), System(base) as system:  # noqa: PT012 - the end of the block is the test
         system.worker("B")
         raise KeyError
     assert all_gone(mark)
