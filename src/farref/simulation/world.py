@@ -96,9 +96,10 @@ class SimulatedWorld:
         end = self.scene.now + AFTERWARDS
         while self.scene.now < end:
             for node in self._living():
-                gone = [*node.handles]
-                node.handles.clear()
-                node.do(node.context.drop(*gone))
+                if node.handles:
+                    gone = [*node.handles]
+                    node.handles.clear()
+                    node.do(node.context.drop(*gone))
             if not self.scene.step(end):
                 break
         self._check_end()

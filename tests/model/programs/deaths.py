@@ -169,6 +169,9 @@ DEATHS = (
             "B": (Drop("x"),),
         },
         mortal=("A",),
+        reaches_in={
+            "lend": ("no loan outlives its lender", "nobody has a reply for a dead lender")
+        },
     ),
     Program(
         "the owner dies while a method makes an object",
