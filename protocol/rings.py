@@ -118,7 +118,8 @@ class Rings:
             if (sender, call) in owner.asking:
                 return self._leave(rref, probe)
             if any(request.call == call for _, request in owner.queue):
-                if probe.path and _holds_back(probe.path[-1]):
+                held_back = probe.path and _holds_back(probe.path[-1])
+                if held_back or call in owner.aside:
                     return self._leave(rref, probe)
                 if rref == probe.start:
                     return self._came_round(owner, sender, call, probe)

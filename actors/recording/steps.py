@@ -32,7 +32,7 @@ import msgspec
 from ...protocol.ids import CallId, Number, RRefId, WorkerId
 from ...protocol.messages import Descriptor, Message, Report
 
-FORMAT = 6
+FORMAT = 7
 """The version of the rows, written with each `JoinStep`. Up to format 4 endpoints wrote JSON
 objects."""
 
@@ -142,6 +142,7 @@ class Input(Step, frozen=True):
 
 class OwnStep(Input, frozen=True, tag="own"):
     rref: RRefId
+    serial: bool = True
 
 
 class HoldStep(Input, frozen=True, tag="hold"):
@@ -223,6 +224,7 @@ class RefuseStep(Input, frozen=True, tag="refuse"):
 
 class ResolveStep(Input, frozen=True, tag="resolve"):
     rref: RRefId
+    serial: bool = True
 
 
 class StandForStep(Input, frozen=True, tag="stand_for"):
@@ -230,8 +232,21 @@ class StandForStep(Input, frozen=True, tag="stand_for"):
     target: RRefId
 
 
-class DoneStep(Input, frozen=True, tag="done"):
+class PauseStep(Input, frozen=True, tag="pause"):
     rref: RRefId
+    call: CallId
+
+
+class ResumeStep(Input, frozen=True, tag="resume"):
+    rref: RRefId
+    call: CallId
+
+
+class DoneStep(Input, frozen=True, tag="done"):
+    """Up to format 6 without *call*: it was the one that ran."""
+
+    rref: RRefId
+    call: CallId | None = None
 
 
 class SuspectStep(Input, frozen=True, tag="suspect"):

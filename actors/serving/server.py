@@ -321,7 +321,7 @@ class Server:
         self._answer(request, box)
         core, target = self._core, target_of(request)
         if target is not None and target in core.context.owners:
-            core.step(lambda: self._done(target))
+            core.step(lambda: self._done(target, request.call))
 
     def _turn_down(self, request: Request, failure: Failure) -> None:
         """Answer a request that was refused: it has never occupied its object."""
@@ -361,9 +361,9 @@ class Server:
                 value = self._failure(error, request)
         box.content = value
 
-    def _done(self, target: RRefId) -> list[Any]:
-        owner = self._core.context.owners.get(target)
-        return self._core.context.done(target) if owner is not None and owner.running else []
+    def _done(self, target: RRefId, call: CallId) -> list[Any]:
+        context, owner = self._core.context, self._core.context.owners.get(target)
+        return context.done(target, call) if owner is not None and owner.has_begun(call) else []
 
     def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
         core, call = self._core, request.call
