@@ -339,7 +339,7 @@ class Owner:
 
     @property
     def unused(self) -> bool:
-        """Nobody holds the object, no message about it is on its way, no request has begun on it."""
+        """Nobody holds the object, and no message about it or request on it is under way."""
         return (
             (self.resolved or self.alias is not None)
             and not self.handles

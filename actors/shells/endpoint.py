@@ -143,6 +143,7 @@ class Endpoint(Internal):
         with undisturbed:
             core.woken = False
             self.deaths.leave()
+            self.server.turn()
             if core.discards or self.delivery.left:  # else a step of another thread did it all
                 core.step(list, gather=False)
 

@@ -344,9 +344,9 @@ class Endpoint(Shell):
         for task in self.tasks:
             if getattr(task.message, "call", None) == run and not isinstance(task.message, Reply):
                 match task.todo:
-                    case (do.Wait(call=name) | do.Await(call=name), *_) if (
-                        self.calls.get(name) in self.context.waiting and not self._gives_way(task)
-                    ):
+                    case (do.Wait(call=name) | do.Await(call=name), *_) if self.calls.get(
+                        name
+                    ) in self.context.waiting and not self._gives_way(task):
                         return self.calls[name], len(task.todo), ""
         return None, 0, ""
 

@@ -1,6 +1,6 @@
 """Methods that await: they give their object's turn away, and take another one to go on."""
 
-from ..script import Ask, Await, Drop, Get, Keep, Method, Own, Remote, Revoke, Say, Wait
+from ..script import Ask, Await, Drop, Get, Keep, Method, Own, Remote, Revoke, Wait
 from ..world import Program
 
 ASIDE = "no request begins while another awaits"
