@@ -108,16 +108,23 @@ def one_request_runs(endpoint: Endpoint) -> str | None:
 
 def who_has_begun_is_known(endpoint: Endpoint) -> str | None:
     """An object knows the requests that have begun on it, and is there as long as they last."""
-    begun: dict[RRefId, set[CallId]] = {}
+    aside: dict[RRefId, set[CallId]] = {}
+    running: dict[RRefId, CallId] = {}
+    owners = endpoint.context.owners
     for task in endpoint.tasks:
-        if task.target is not None and not isinstance(task.message, Reply | Tell):
-            begun.setdefault(task.target, set()).add(task.message.call)
-    for rref in begun.keys() - endpoint.context.owners.keys():
-        return f"{begun[rref]} have begun on {rref}, which is gone"
-    for rref, owner in endpoint.context.owners.items():
-        known = owner.aside | ({owner.running} if owner.running else set())
-        if known != begun.get(rref, set()):
-            return f"{known} have begun on {rref}, and in truth {begun.get(rref)}"
+        if task.target is None or isinstance(task.message, Reply | Tell):
+            continue
+        if task.target not in owners:
+            return f"{task.message.call} has begun on {task.target}, which is gone"
+        if task.occupies and owners[task.target].serial:
+            running[task.target] = task.message.call
+        else:
+            aside.setdefault(task.target, set()).add(task.message.call)
+    for rref, owner in owners.items():
+        if owner.aside != aside.get(rref, set()):
+            return f"{owner.aside} stand aside on {rref}, and in truth {aside.get(rref)}"
+        if owner.running != running.get(rref):
+            return f"{owner.running} has the turn on {rref}, and in truth {running.get(rref)}"
     return None
 
 

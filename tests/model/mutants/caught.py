@@ -1,6 +1,30 @@
 """The smallest program, or trace, that catches each mutant."""
 
 BY_PROGRAM = {
+    "others run while a method awaits": (
+        "Owner.pause: forgets who awaits",
+        "Owner.pause: keeps its turn while it awaits",
+        "Owner.resume: gives no turn to who can go on",
+        "Owner.resume: lets go on without a turn",
+        "Owner._next: takes who goes on for one who awaits",
+        "Owner._next: starts the last one first",
+    ),
+    "a method that can go on lines up behind new ones": (
+        "Owner.resume: lets who can go on jump the line",
+    ),
+    "a method that awaits a call of its own object": (
+        "Owner.pause: starts nothing when a request awaits",
+    ),
+    "a method that awaits is not cancelled": ("Owner.cancel: cancels who has begun",),
+    "the caller dies while its method awaits": ("Owner.unused: frees what awaits",),
+    "an object that is not serial": (
+        "Owner._next: gives turns where there are none",
+        "Owner._all: does not know who runs beside",
+        "Owner.done: never ends who runs beside",
+    ),
+    "a ring through a method that can go on, and gets no turn": (
+        "Rings.receive_probe: refuses who has begun",
+    ),
     "a method that waits for itself, behind a direct fetch": (
         "Names.dispatch: holds back what waits for itself",
     ),

@@ -45,6 +45,7 @@ RINGS = (
         "_has_met(probe, run)",
         "len(probe.path) >= 9",
     ),
+    in_context("refuses who has begun", "receive_probe", "call in owner.aside", "False"),
     in_context(
         "does not follow what is held back", "_follow", "self._in_front(call, rref)", "call"
     ),

@@ -215,7 +215,7 @@ RINGS_AND_AWAITS = (
         "a ring through a method that can go on, and gets no turn",
         {
             "A": (
-                *(Own("x"), Own("w")),
+                *(Own("w"), Own("x")),
                 Method(
                     *("f", "w", ("x",)),
                     body=(Method("a", "x", (), (Ask("q", "A"), Await("q"))), Wait("a")),
@@ -232,7 +232,7 @@ RINGS_AND_AWAITS = (
         "a ring through what a method makes that can go on, and gets no turn",
         {
             "A": (
-                *(Own("x"), Own("w")),
+                *(Own("w"), Own("x")),
                 Remote("y", "A", (), (Ask("q", "A"), Await("q")), method_of="x"),
                 Method("f", "w", ("y",), (Get("h", "y"), Wait("h"))),
                 Method("c", "x", ("w",), (Method("g", "w"), Wait("g"))),
