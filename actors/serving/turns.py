@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import types
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.effects import Resume
@@ -119,3 +120,11 @@ class Steps:
             except BaseException as error:
                 thrown = error
         return thrown
+
+
+def method_of(awaited: Any) -> Any:
+    """The coroutine of the method, if *awaited* runs one in steps; else *awaited*."""
+    if type(awaited) is types.GeneratorType and awaited.gi_code is Steps.__await__.__code__:
+        frame = awaited.gi_frame
+        return frame.f_locals.get("coroutine") if frame is not None else None
+    return awaited

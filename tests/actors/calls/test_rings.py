@@ -375,6 +375,26 @@ def test_a_recorded_ring_can_be_replayed_and_exported(tmp_path: Path) -> None:
     assert differences(test) == ""
 
 
+@pytest.mark.processes
+def test_recorded_turns_can_be_replayed_and_exported(tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    with System(timeout=20, trace=str(folder)) as system:
+        first, second = (farref.remote(system.worker(name), Account) for name in "BC")
+        alone = farref.remote("B", Account, serial=False)
+        assert first.rpc_sync().visit_later([second, alone], 0.01) == 3
+        del first, second, alone
+    player = Player()
+    for record in merge(load(folder)):
+        player.take(record)
+    assert player.broken == {}
+    story = read(folder)
+    done = {str(record.fields.get("do")) for record in story.records}
+    assert {"pause", "resume", "done"} <= done
+    test = tmp_path / "turns.txt"
+    test.write_text(trace_test(story), encoding="utf-8")
+    assert differences(test) == ""
+
+
 # ---- at random
 
 

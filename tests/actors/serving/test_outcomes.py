@@ -78,7 +78,8 @@ class Server:
             return pool.submit(pow, 2, 5)
 
     def of_itself(self, me: RRef[Server]) -> Future[int]:
-        return me.rpc_async().waiting()
+        future: Future[int] = me.rpc_async().waiting()
+        return future
 
     def in_a_list(self) -> list[Future[int]]:
         return [self.future]
