@@ -88,7 +88,8 @@ class Outcomes(Internal):
         self._fail = fail
         self._open: weakref.WeakValueDictionary[CallId, Outcome] = weakref.WeakValueDictionary()
         """The pending answers to calls. A creation is none: others may use its object."""
-        self._forgotten: deque[Pending] = deque()
+        self.left: deque[Pending] = deque()
+        """The forgotten ones, which `end_forgotten` has not ended yet."""
         core.on_deaths.append(self._died)
 
     def follow(self, request: Request, on: RRefId | None, run: CurrentRun, box: Box) -> None:
@@ -126,14 +127,14 @@ class Outcomes(Internal):
 
     def forgotten(self, pending: Pending) -> None:
         """Nobody can set the future any more. A finalizer calls it: it takes no lock."""
-        self._forgotten.append(pending)
+        self.left.append(pending)
         if not self._core.closed:
             self._core.wake()
 
-    def turn(self) -> None:
+    def end_forgotten(self) -> None:
         """End the requests of forgotten futures. In the mailbox thread."""
-        while self._forgotten:
-            pending = self._forgotten.popleft()
+        while self.left:
+            pending = self.left.popleft()
             error = FarrefError(
                 "a Future was returned, and then forgotten before anybody had set it, so no answer "
                 "will come; keep the Future until set_result() or set_exception() was called"

@@ -108,8 +108,9 @@ class Server:
         """Requests that wait while their arguments are fetched."""
         self._turns = Turns(core)
         self._outcomes = Outcomes(core, waits, self._turns, self._finish, self._failure)
-        self.turn = self._outcomes.turn
-        """Do the work that finalizers have left; in the mailbox thread."""
+        self.forgotten = self._outcomes.left
+        """Requests with answers that nobody can give any more; `end_forgotten` ends them."""
+        self.end_forgotten = self._outcomes.end_forgotten
         self.spawn: Spawn = self._start_loop
         """Runs an `async def` function. By default a loop is started for the first one, in one
         thread; it ends with the endpoint."""
@@ -219,8 +220,10 @@ class Server:
             self._resolve(request, chain, box.take())
         elif kind is types.CoroutineType:
             self._await(request, box, chain)
-        else:
+        elif kind is Made or issubclass(kind, AnyFuture):
             self._returned(request, chain, box)
+        else:
+            self._finish(request, box)
 
     def _returned(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has ended with what is in *box*: answer, at once or when a future is set."""
@@ -424,7 +427,9 @@ class Server:
 
     def _done(self, target: RRefId, call: CallId) -> list[Any]:
         context, owner = self._core.context, self._core.context.owners.get(target)
-        return context.done(target, call) if owner is not None and owner.has_begun(call) else []
+        if owner is None or (owner.running != call and call not in owner.aside):
+            return []
+        return context.done(target, call)
 
     def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
         core, call = self._core, request.call
