@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..core import port
+from .turns import make_task, no_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -50,6 +51,7 @@ class Loop:
         self._core = core
         self._context = contextvars.copy_context()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_task_factory(make_task)
         self._thread = threading.Thread(
             target=self._run,
             args=(self._loop, core),
@@ -71,7 +73,7 @@ class Loop:
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(lambda: self._keep(loop.create_task(work())))
+                loop.call_soon_threadsafe(self._begin_beside, loop, work)
 
     def full(self) -> bool:
         """Whether so much work is queued that senders of more must wait."""
@@ -146,6 +148,12 @@ class Loop:
             self._starting = bool(self._inbox)
             if self._starting:
                 loop.call_soon(self._next)
+
+    def _begin_beside(
+        self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        no_turn()  # the thread that has spawned it may run a method
+        self._keep(loop.create_task(work()))
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)

@@ -48,7 +48,7 @@ from ..wire.cargoes import HEAD
 from .loop import Loop
 from .outcomes import Outcomes
 from .resolving import ByValue, Resolving
-from .turns import Steps, Turns
+from .turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable
@@ -343,7 +343,7 @@ class Server:
                     if on is None:
                         box.content = await box.take()
                     else:
-                        box.content = await Steps(box, self._turns, on, request.call)
+                        box.content = await self._turns.run(box, on, request.call)
             except BaseException as error:
                 # No reply is possible. Maybe the collector runs this, even in a forked child.
                 # It must not format a traceback anywhere.
