@@ -51,7 +51,7 @@ class Pending(NamedTuple):
     kind: Any
 
 
-class Outcome:
+class FutureAnswer:
     """A pending answer, until a future brings it. The future holds this, and nobody else does."""
 
     def __init__(self, outcomes: Outcomes, pending: Pending) -> None:
@@ -86,7 +86,9 @@ class Outcomes(Internal):
         self._turns = turns
         self._finish = finish
         self._fail = fail
-        self._open: weakref.WeakValueDictionary[CallId, Outcome] = weakref.WeakValueDictionary()
+        self._open: weakref.WeakValueDictionary[CallId, FutureAnswer] = (
+            weakref.WeakValueDictionary()
+        )
         """The pending answers to calls. A creation is none: others may use its object."""
         self.left: deque[Pending] = deque()
         """The forgotten ones, which `end_forgotten` has not ended yet."""
@@ -98,7 +100,7 @@ class Outcomes(Internal):
         if type(content) is Made:
             content, kind = content.value, replace(content, value=None)
         future: concurrent.futures.Future[Any] = content
-        outcome = Outcome(self, Pending(request, on, run, kind))
+        outcome = FutureAnswer(self, Pending(request, on, run, kind))
         if not isinstance(request, Create):
             with self._core.lock:
                 self._open[request.call] = outcome

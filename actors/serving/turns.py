@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
 
-_turn: ContextVar[Turn | None] = ContextVar("farref turn", default=None)
+_turn: ContextVar[SharedTurn | None] = ContextVar("farref turn", default=None)
 """The turn that the tasks share which the running code starts."""
 
 
@@ -66,15 +66,15 @@ class Turns(Internal):
 
         *call* has the turn in the end, too.
         """
-        turn = Turn(self, rref, call)
+        turn = SharedTurn(self, rref, call)
         _turn.set(turn)  # for the rest of this task
         try:
-            return await Steps(box, turn, begun=True)
+            return await StepByStep(box, turn, begun=True)
         finally:
             turn.end()
 
 
-class Place:
+class TaskPlace:
     """The place of a task in the line for the turn of its request."""
 
     __slots__ = ("granted", "waiter")
@@ -90,7 +90,7 @@ class Place:
             self.waiter.set_result(None)
 
 
-class Turn:
+class SharedTurn:
     """The turn of *call* on *rref*, for the tasks of the request. Only the loop's thread uses it.
 
     The tasks are all on one loop, so each of them has the turn for one step.
@@ -106,7 +106,7 @@ class Turn:
         self._asked = False
         """Whether the request lines up for a new turn."""
         self._over = False
-        self._line: deque[Place] = deque()
+        self._line: deque[TaskPlace] = deque()
 
     def give(self) -> None:
         """The step of a task has ended."""
@@ -120,7 +120,7 @@ class Turn:
 
         Returns the cancellation that came meanwhile: the task's coroutine will get it.
         """
-        place, thrown, core = Place(), None, self._turns.core
+        place, thrown, core = TaskPlace(), None, self._turns.core
         place.granted = self._over
         if not place.granted:
             self._line.append(place)
@@ -161,13 +161,13 @@ class Turn:
             self._line.popleft().grant()
 
 
-class Steps:
+class StepByStep:
     """Awaits the coroutine in *box* in steps, each in its *turn*.
 
     *begun*: the first step has the turn already.
     """
 
-    def __init__(self, box: Box, turn: Turn, *, begun: bool) -> None:
+    def __init__(self, box: Box, turn: SharedTurn, *, begun: bool) -> None:
         self._box = box
         self._turn = turn
         self._begun = begun
@@ -217,13 +217,13 @@ def no_turn() -> None:
     _turn.set(None)
 
 
-async def _in_steps(box: Box, turn: Turn) -> Any:
-    return await Steps(box, turn, begun=False)
+async def _in_steps(box: Box, turn: SharedTurn) -> Any:
+    return await StepByStep(box, turn, begun=False)
 
 
 def method_of(awaited: Any) -> Any:
     """The coroutine of the user's, if *awaited* runs one in steps; else *awaited*."""
-    if type(awaited) is types.GeneratorType and awaited.gi_code is Steps.__await__.__code__:
+    if type(awaited) is types.GeneratorType and awaited.gi_code is StepByStep.__await__.__code__:
         frame = awaited.gi_frame
         return frame.f_locals.get("coroutine") if frame is not None else None
     return awaited
