@@ -196,8 +196,7 @@ class Aliases:
         owner = self.state.owners[alias.rref]
         alias.canonical, alias.path = canonical, path
         effects = self._ask(alias, canonical) if canonical != alias.target else []
-        waiting = list(owner.queue)
-        owner.queue.clear()
+        waiting = owner.vacate()
         alias.early = {each.rref for _, each in waiting if isinstance(each, Create)}
         for sender, request in waiting:
             effects += self.pass_on(alias, sender, request, [])

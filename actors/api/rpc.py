@@ -12,7 +12,7 @@ from ...protocol.errors import ReferenceLostError
 from ..core.current import chain_in, frame
 from ..handles.rref import RRef
 from ..serving.resolving import ByValue
-from ..values.freezing import Freezing
+from ..values.making import Making
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def remote(
     *,
     resolve: bool = False,
     frozen: bool = False,
+    serial: bool = True,
 ) -> RRef[Any]:
     """Run ``fn(*args, **kwargs)`` on *to*, which owns the result. Returns its reference at once.
 
@@ -58,6 +59,8 @@ def remote(
             the place of the result.
         frozen: make the result immutable, as ``RRef(value, frozen=True)`` does: then fetches on
             the same host copy no large buffer. Ignored if *fn* returns an `RRef`.
+        serial: false lets the methods of the result run in several threads at once, as
+            ``RRef(value, serial=False)`` does. Ignored if *fn* returns an `RRef`.
 
     Raises:
         ValueError: the timeout is 0 or less.
@@ -66,7 +69,7 @@ def remote(
     """
     front: Front = frame().core.front
     check_timeout(timeout, front.core.settings.timeout)
-    what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen)
+    what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
     ref: RRef[Any] = front.calls.remote(front.registry.find(to), what)
     ref._timeout = timeout
     return ref
@@ -134,10 +137,11 @@ def _invocation(
     *,
     resolve: bool,
     frozen: bool = False,
+    serial: bool = True,
 ) -> Invocation:
     if not callable(fn):
         raise TypeError(f"a call needs a function, not {fn!r}")
-    fn = Freezing(fn) if frozen else fn
+    fn = Making(fn, frozen, serial) if frozen or not serial else fn
     return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
 

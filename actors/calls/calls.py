@@ -76,7 +76,7 @@ class Calls(Internal):
     def __init__(self, core: Core, delivery: Delivery, packer: Packer, waits: Waits) -> None:
         self._core = core
         self._delivery = delivery
-        self._packer = packer
+        self.packer = self._packer = packer
         self._waits = waits
         core.handlers |= {Settle: self._settle, Fail: self._fail}
         self._waiting: dict[CallId, Future[Any]] = {}
@@ -84,6 +84,8 @@ class Calls(Internal):
         """Weak references: an interrupt may take a question's future from the code about to wait
         for it."""
         self._ask_numbers = itertools.count(1)
+        self._made: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+        """The futures that the program is to set."""
         self._unfetched = delivery.intakes["results"]
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
         """For each thread: a peer and a flow. Its next message there is sent even without room."""
@@ -219,6 +221,12 @@ class Calls(Internal):
             raise
         return future
 
+    def made(self, future: Future[Any]) -> None:
+        """The program is to set *future*; its waits end with the endpoint."""
+        with self._core.lock:
+            self._core.check_open()
+            self._made.add(future)
+
     def forget(self, ask: Future[Any]) -> None:
         """Nobody waits for this answer any more: drop it if it comes."""
         for number, (_, noted) in self._asks.copy().items():
@@ -267,6 +275,7 @@ class Calls(Internal):
         """The futures that will never be completed, as the endpoint closes. Under its lock."""
         asked = [noted() for _, noted in self._asks.copy().values()]
         left = [*self._waiting.values(), *(future for future in asked if future is not None)]
+        left += list(self._made)
         self._waiting.clear()
         self._asks.clear()
         return left
@@ -274,7 +283,7 @@ class Calls(Internal):
     # ---- inside
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        return Future(
+        return Future.of(
             self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
         )
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.current import chain_in
-from ..values.freezing import Freezing
+from ..values.making import Making
 
 if TYPE_CHECKING:
     from ...protocol.ids import RRefId
@@ -46,9 +46,15 @@ class Proxy:
     __slots__ = ("__way",)  # any other name may be an attribute of the object
 
     def __init__(
-        self, rref: Handle, how: str, timeout: float | None, *, frozen: bool = False
+        self,
+        rref: Handle,
+        how: str,
+        timeout: float | None,
+        *,
+        frozen: bool = False,
+        serial: bool = True,
     ) -> None:
-        self.__way = Way(rref, how, timeout, frozen)
+        self.__way = Way(rref, how, timeout, frozen, serial)
 
     def __getattr__(self, name: str) -> ProxyAttribute:
         if name.startswith("__") and name.endswith("__"):
@@ -100,12 +106,15 @@ class Way:
     timeout: float | None
     frozen: bool
     """Whether to freeze the resulting object."""
+    serial: bool = True
+    """Whether requests on the resulting object take turns."""
 
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have the object carry out the operation *name*."""
         front, what = self.rref._front, (name, args, kwargs)
         if self.how == "remote":
-            to_do = (Freezing(name), args, kwargs) if self.frozen else what
+            special = self.frozen or not self.serial
+            to_do = (Making(name, self.frozen, self.serial), args, kwargs) if special else what
             made = front.calls.remote_method(self.rref.id, to_do)
             made._timeout = self.timeout
             return made

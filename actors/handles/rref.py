@@ -45,6 +45,9 @@ class RRef(Reference, Generic[T]):
     ``ref.to_here().copy()``. `local_value` returns such a value too, not the object that was
     passed, which stays the program's own. See docs/values.md.
 
+    ``RRef(value, serial=False)`` says that *value* is safe in several threads: its methods run at
+    once. Otherwise they take turns (see `rpc_sync`).
+
     Equal and hashable by `id`: two handles of one object are equal.
 
     Raises:
@@ -71,11 +74,12 @@ class RRef(Reference, Generic[T]):
         on_delete: Callable[[T], object] | None = None,
         *,
         frozen: bool = False,
+        serial: bool = True,
     ) -> None:
         front: Front = frame().core.front
         kept = Frozen.of(value, ActorAddress) if frozen else value
         with undisturbed:
-            self._attach(front, front.objects.own(kept, on_delete))
+            self._attach(front, front.objects.own(kept, on_delete, serial=serial))
 
     @classmethod
     def _of(cls, front: Front, rref: RRefId) -> RRef[Any]:
@@ -206,7 +210,9 @@ class RRef(Reference, Generic[T]):
     def rpc_sync(self, timeout: float | None = None) -> Any:
         """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value. Blocks.
 
-        Calls on one object run one at a time, in the order in which this endpoint made them.
+        Calls on one object start in the order in which this endpoint made them, and take turns: the
+        object never runs in two threads at once. An `async def` method gives its turn away while it
+        awaits, so others run meanwhile. (With ``RRef(value, serial=False)`` there are no turns.)
         *timeout* is in seconds (default: the system's). Raises the errors of `farref.rpc_sync`,
         `OwnerDiedError` or `RefLostError` if the object is gone, and `SelfWaitError` if the call
         would wait for itself.
@@ -223,15 +229,17 @@ class RRef(Reference, Generic[T]):
         """
         return Proxy(self, "async", timeout)
 
-    def remote(self, timeout: float | None = None, *, frozen: bool = False) -> Any:
+    def remote(
+        self, timeout: float | None = None, *, frozen: bool = False, serial: bool = True
+    ) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
         Does not block, and does not wait for the value of this reference. *timeout* is in seconds:
-        the default of every wait for the value through the new handle. *frozen* is as in
-        `farref.remote`.
+        the default of every wait for the value through the new handle. *frozen* and *serial* are as
+        in `farref.remote`.
         """
         check_timeout(timeout, self._front.core.settings.timeout)
-        return Proxy(self, "remote", timeout, frozen=frozen)
+        return Proxy(self, "remote", timeout, frozen=frozen, serial=serial)
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented

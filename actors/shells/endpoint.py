@@ -143,6 +143,8 @@ class Endpoint(Internal):
         with undisturbed:
             core.woken = False
             self.deaths.leave()
+            if self.server.forgotten:
+                self.server.end_forgotten()
             if core.discards or self.delivery.left:  # else a step of another thread did it all
                 core.step(list, gather=False)
 

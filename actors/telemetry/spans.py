@@ -39,7 +39,7 @@ from ..calls.futures import Future
 from ..hosting.versions import FARREF
 from ..serving.resolving import ByValue
 from ..serving.server import Server, cargo_of
-from ..values.freezing import Freezing
+from ..values.making import Making
 from ..values.packing import Packer
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def flush() -> None:
 
 def method_of(what: object) -> str:
     """The name of the function or method *what*; a method may be given as text."""
-    while isinstance(what, ByValue | Freezing):
+    while isinstance(what, ByValue | Making):
         what = what.function
     if isinstance(what, str):
         return what
@@ -291,7 +291,7 @@ class CallsWithSpans(Calls):
         return self._core.owner(rref)
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        future = FutureWithSpan(
+        future = FutureWithSpan.of(
             self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
         )
         future.span = _asking.get()
@@ -377,9 +377,10 @@ class ServerWithSpans(Server):
         self._over(request)
         return pack
 
-    def _freeze(self, request: Request, box: Box) -> None:
-        super()._freeze(request, box)
+    def _make(self, request: Request, box: Box) -> bool:
+        serial = super()._make(request, box)
         self._over(request)
+        return serial
 
     def _over(self, request: Request) -> None:
         there = self._running.pop(request.call, None)

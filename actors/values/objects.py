@@ -53,26 +53,34 @@ class Objects(Internal):
         self._core = core
         core.handlers |= {Lose: self._lose, Free: self._free}
         self._values: dict[RRefId, Stored] = {}
+        self.beside: set[RRefId] = set()
+        """The objects that are not serial: their methods run beside each other."""
 
-    def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
+    def own(
+        self, value: object, on_delete: Callable[[Any], object] | None, *, serial: bool = True
+    ) -> RRefId:
         """Own *value*; the caller makes the handle that is counted here, `undisturbed`."""
         core = self._core
         core.check_process()
         site = sites.here() if core.sites.wanted else None
         with core.lock:
             core.context.state.now = time.monotonic()
-            rref = core.context.own()
+            rref = core.context.own(serial=serial)
+            if not serial:
+                self.beside.add(rref)
             self._values[rref] = Stored(value, on_delete)
             if site is not None:
                 core.sites.note(rref, site, self._values)
         return rref
 
-    def resolve(self, rref: RRefId, box: Box) -> None:
+    def resolve(self, rref: RRefId, box: Box, *, serial: bool = True) -> None:
         """The value of a creation, or its `Failure`, has come; it is in *box*."""
 
         def move() -> list[Effect]:
             self._values[rref] = Stored(box.take())
-            return self._core.context.resolve(rref)
+            if not serial:
+                self.beside.add(rref)
+            return self._core.context.resolve(rref, serial=serial)
 
         self._core.step(move)
 
@@ -100,6 +108,7 @@ class Objects(Internal):
         """
         core = self._core
         stored = self._values.pop(effect.rref, None)
+        self.beside.discard(effect.rref)
         if stored is not None and stored.on_delete is not None:
             self._run_on_delete(effect.rref, stored.on_delete, stored.value)
         elif stored is not None:  # its __del__ is user code

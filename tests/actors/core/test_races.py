@@ -52,7 +52,7 @@ def alone() -> Iterator[System]:
 def future_of(system: System) -> Future[Any]:
     """A future that only this program knows of."""
     endpoint = system.endpoint
-    return Future(endpoint.core, endpoint.packer, endpoint.waits, "the test's", 20)
+    return Future.of(endpoint.core, endpoint.packer, endpoint.waits, "the test's", 20)
 
 
 def test_a_call_that_is_made_while_the_system_ends_ends_too(

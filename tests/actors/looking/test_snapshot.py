@@ -449,6 +449,25 @@ def test_a_coroutine_that_waits(gate: Path, searched: System) -> None:
     waiting.result()
 
 
+def test_a_method_that_waits(gate: Path, searched: System) -> None:
+    ref, waiter = farref.remote("B", make_box), farref.remote("B", Waiter)
+    waiting = waiter.rpc_async().wait_with(gate, [ref])
+    name = str(ref.id)
+
+    def waits() -> bool:
+        found = [each for each in why(searched, name).walk() if each.text == "variable mine"]
+        return any("in wait_with, waiting in Task-" in each.where for each in found)
+
+    assert until(searched, waits)
+    gate.touch()
+    waiting.result()
+
+
+class Waiter:
+    async def wait_with(self, gate: Path, refs: list[RRef[Any]]) -> None:
+        await wait_with(gate, refs)
+
+
 async def wait_with(gate: Path, refs: list[RRef[Any]]) -> None:
     mine = refs.pop()
     while not gate.exists():  # noqa: ASYNC110, ASYNC240 - another process opens it
