@@ -9,7 +9,7 @@ the framework translates in its own way.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -44,6 +44,9 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     frozen: bool = False
     """Its value never changes."""
     origin: Origin | None = None
+    functions: tuple[Any, ...] = ()
+    """The `Definition`s of functions and classes in it; in a message on the wire, each as
+    `Placed`."""
 
     def __reduce__(self) -> tuple[type[Payload], tuple[object, ...]]:
         data, buffers, *others = _fields(self)
@@ -55,16 +58,22 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     @property
     def size(self) -> int:
         """All bytes of the user's data, in the message or in shared memory."""
-        return len(self.data) + sum(map(len, self.buffers))
+        size = len(self.data) + sum(map(len, self.buffers))
+        return size + self._functions_size if self.functions else size
+
+    @property
+    def _functions_size(self) -> int:
+        return sum(len(each.data) for each in self.functions)
 
     @property
     def framed(self) -> int:
         """The bytes that travel in the message itself."""
+        size = len(self.data)
+        if self.functions:
+            size += self._functions_size
         if not self.buffers:
-            return len(self.data)
-        return len(self.data) + sum(
-            len(each) for each in self.buffers if not isinstance(each, Segment)
-        )
+            return size
+        return size + sum(len(each) for each in self.buffers if not isinstance(each, Segment))
 
     def take(self) -> None:
         """On arrival: open its segments in shared memory. Raises `ProtocolError`."""
