@@ -42,19 +42,16 @@ class Placed(NamedTuple):
 class Definition:
     """A function or class, pickled by the endpoint *origin* as its definition number *number*."""
 
-    __slots__ = ("__weakref__", "data", "made", "number", "origin")
+    __slots__ = ("__weakref__", "data", "made", "name", "number", "origin")
 
     def __init__(self, origin: WorkerId, number: int, data: bytes) -> None:
         self.origin = origin
         self.number = number
+        self.name: Hashable = (origin, number)
+        """Distinguishes it from all other definitions."""
         self.data = data
         self.made: Any = _NOTHING
         """The function or class, where it has been made (see `spaces`)."""
-
-    @property
-    def name(self) -> Hashable:
-        """Distinguishes it from all other definitions."""
-        return self.origin, self.number
 
     @property
     def is_made(self) -> bool:

@@ -19,7 +19,6 @@ and released with it. So does a function that is too large (`LARGEST`).
 
 from __future__ import annotations
 
-import builtins
 import dis
 import io
 import itertools
@@ -223,7 +222,7 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc]
         (code, _, *others), (attributes, slots) = args, state
         space = self._space_of(obj.__globals__)
         values = self.used.setdefault(space, {})
-        for name in _names_in(code, obj.__globals__):
+        for name in _globals_of(code):
             if name not in values:
                 values[name] = obj.__globals__.get(name, Missing)
                 self._news.append((space, name, obj.__qualname__))
@@ -243,13 +242,8 @@ def _a(name: str) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def _names_in(code: CodeType, names: dict[str, Any]) -> list[str]:
-    """The globals that *code* may use; not those that are built in."""
-    return [name for name in globals_of(code) if name in names or not hasattr(builtins, name)]
-
-
-def globals_of(code: CodeType) -> dict[str, None]:
-    """The names of the globals that *code*, or code inside it, uses."""
+def _globals_of(code: CodeType) -> dict[str, None]:
+    """The names of the globals, and of the builtins, that *code*, or code inside it, uses."""
     found = {
         each.argval: None
         for each in dis.get_instructions(code)
@@ -257,7 +251,7 @@ def globals_of(code: CodeType) -> dict[str, None]:
     }
     for const in code.co_consts:
         if type(const) is CodeType:
-            found |= globals_of(const)
+            found |= _globals_of(const)
     return found
 
 

@@ -57,20 +57,15 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
 
     @property
     def size(self) -> int:
-        """All bytes of the user's data, in the message or in shared memory."""
-        size = len(self.data) + sum(map(len, self.buffers))
-        return size + self._functions_size if self.functions else size
-
-    @property
-    def _functions_size(self) -> int:
-        return sum(len(each.data) for each in self.functions)
+        """All bytes of the user's data, in the message or in shared memory; not of definitions."""
+        return len(self.data) + sum(map(len, self.buffers))
 
     @property
     def framed(self) -> int:
         """The bytes that travel in the message itself."""
         size = len(self.data)
-        if self.functions:
-            size += self._functions_size
+        for each in self.functions:
+            size += len(each.data)
         if not self.buffers:
             return size
         return size + sum(len(each) for each in self.buffers if not isinstance(each, Segment))

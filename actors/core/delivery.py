@@ -108,10 +108,10 @@ class Delivery(Internal):
             if flow == "mail" and is_answer(payload):
                 flow = "results"
             if type(payload) is Payload:
+                size = payload.size if payload.buffers else len(payload.data)
                 if payload.functions and flow is not None:
-                    message = self._shelves.place(to, flow, message)
-                    payload = message.cargo.payload  # type: ignore[union-attr]  # it has one
-                size = payload.size if payload.buffers or payload.functions else len(payload.data)
+                    message, more = self._shelves.place(to, flow, message)
+                    size += more
             elif payload is not None:
                 size = payload.size
             large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...protocol.errors import ProtocolError
 from ...protocol.messages import Cargo
-from ...protocol.shelves import Sent, Shelf
+from ...protocol.shelves import PLACES, Sent, Shelf
 from ...serialization.definitions import Definition, Placed
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from ...protocol.messages import Flow, Message
 
     Pair = tuple[WorkerId, Flow]
+
+
+_AT = tuple(map(Placed, range(PLACES)))
+"""Each place alone: nearly every message has one of these."""
 
 
 class Shelves:
@@ -32,19 +36,20 @@ class Shelves:
         self._known: WeakValueDictionary[Hashable, Definition] = WeakValueDictionary()
         """A definition that comes twice, by two flows or senders, is one: its function is one."""
 
-    def place(self, to: WorkerId, flow: Flow, message: Any) -> Message:
+    def place(self, to: WorkerId, flow: Flow, message: Any) -> tuple[Message, int]:
         """*message*, which leaves now, with places for its definitions, and those that *to* lacks.
 
-        It must reach delivery before any other message of *flow*.
+        Returns the bytes of these, too. It must reach delivery before any other message of *flow*.
         """
         sent = self._sent.get((to, flow))
         if sent is None:
             sent = self._sent[to, flow] = Sent()
-        rows = []
+        rows, size = [], 0
         for each in message.cargo.payload.functions:
             place, new = sent.place(each.name, len(each.data))
-            rows.append(Placed(place, each.origin, each.number, each.data) if new else _at(place))
-        return _with(message, tuple(rows))
+            rows.append(Placed(place, each.origin, each.number, each.data) if new else _AT[place])
+            size += len(each.data) if new else 0
+        return _with(message, tuple(rows)), size
 
     def unshelve(self, sender: WorkerId, flow: Flow, message: Any) -> Message:
         """*message*, which has been handed over, with its definitions. Raises `ProtocolError`."""
@@ -72,16 +77,6 @@ class Shelves:
             del self._sent[pair]
         for pair in [pair for pair in self._kept if pair[0] == peer]:
             self._let_go([self._kept.pop(pair)])
-
-
-_places: list[Placed] = []
-
-
-def _at(place: int) -> Placed:
-    """The place alone; made once, as nearly every message has it."""
-    while len(_places) <= place:
-        _places.append(Placed(len(_places)))
-    return _places[place]
 
 
 def _with(message: Any, functions: tuple[Any, ...]) -> Message:

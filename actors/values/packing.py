@@ -78,14 +78,16 @@ class Packer(Internal):
         plain = dumps_plain(value)
         near = partial(self._registry.near, to)
         functions: tuple[Definition, ...] = ()
+        apart = 0
         if plain is None and call:
             value, functions = self._apart(value)
-            plain = dumps_plain(value) if functions else None
+            if functions:
+                plain, apart = dumps_plain(value), len(functions[0].data)
         if plain is not None:
             data, views = plain
             buffers = placed(views, near) if views else ()
             cargo = Cargo(payload=Payload(data, buffers, tag=tag, functions=functions))
-            if views or functions or len(data) + HEAD >= self._core.port.largest():
+            if views or len(data) + apart + HEAD >= self._core.port.largest():
                 self._check_size(cargo)
             return Pack(lambda _: cargo, bool(views) or len(data) >= NOTED)
         frozen = isinstance(value, Frozen)
