@@ -34,9 +34,9 @@ import cloudpickle
 from ..protocol.errors import SerializationError
 from .cached import REDUCERS
 from .classes import set_class, version_of
-from .contents import Contents, Space, content_of
 from .definitions import SPACE, Definition, Missing, bounded
 from .failures import CAUGHT, name_of, text_of
+from .ingredients import Ingredients, Space, content_of
 from .sameness import seen
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class Library:
         self._special = special
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._known: OrderedDict[int, tuple[weakref.ref[Any], Contents]] = OrderedDict()
-        self._by_code: OrderedDict[tuple[int, int], Contents] = OrderedDict()
+        self._known: OrderedDict[int, tuple[weakref.ref[Any], Ingredients]] = OrderedDict()
+        self._by_code: OrderedDict[tuple[int, int], Ingredients] = OrderedDict()
         """Functions without any state of their own, by code and globals: a lambda in a loop."""
         self._spaces: OrderedDict[int, Space] = OrderedDict()
 
@@ -79,38 +79,38 @@ class Library:
     def _define(self, thing: Any) -> Definition | None:
         key = _code_of(thing)
         if key is not None:
-            contents = self._by_code.get(key)
-            known = contents is not None and contents.functions[0][1] is thing.__code__
-            if contents is not None and known and contents.holds():
-                return contents.definition
-        contents = self._pickled(thing)
+            ingredients = self._by_code.get(key)
+            known = ingredients is not None and ingredients.functions[0][1] is thing.__code__
+            if ingredients is not None and known and ingredients.holds():
+                return ingredients.definition
+        ingredients = self._pickled(thing)
         with self._lock:
-            if key is not None and contents.functions:
-                self._by_code[key] = contents
+            if key is not None and ingredients.functions:
+                self._by_code[key] = ingredients
                 bounded(self._by_code, MOST_KNOWN)
             place = id(thing)
             self._known[place] = (
                 weakref.ref(thing, lambda _: self._known.pop(place, None)),
-                contents,
+                ingredients,
             )
             self._known.move_to_end(place)
             bounded(self._known, MOST_KNOWN)
-        return contents.definition
+        return ingredients.definition
 
-    def _pickled(self, thing: Any) -> Contents:
+    def _pickled(self, thing: Any) -> Ingredients:
         file = io.BytesIO()
         pickler = _Definer(file, self._special, self.space)
-        contents = pickler.contents
+        ingredients = pickler.ingredients
         try:
             pickler.dump(thing)
             pickler.free = True
         except _NoDefinitionError:
             pass
         except CAUGHT as error:
-            self._blame_variables(contents, error)
-            return Contents(None)  # the attempt to pickle it otherwise will explain the error
-        if not contents.functions and not contents.classes:
-            return contents  # it goes by its name
+            self._blame_variables(ingredients, error)
+            return Ingredients(None)  # the attempt to pickle it otherwise will explain the error
+        if not ingredients.functions and not ingredients.classes:
+            return ingredients  # it goes by its name
         free = pickler.globals_too()
         headers: list[tuple[Any, ...]] = []
         for space, values in pickler.used.items():
@@ -118,19 +118,19 @@ class Library:
                 since, generation = space.bind(values), space.generation
             headers.append((space.number, generation, _base(space.names), since))
             before = {name: seen(value) for name, value in values.items()}
-            contents.globals.append((space, generation, before))
+            ingredients.globals.append((space, generation, before))
         data = file.getvalue()
         if free and pickler.free and len(data) <= LARGEST:
             data = pickle.dumps((headers, data), 5)
-            contents.definition = Definition(self._me, next(self._numbers), data)
-        return contents
+            ingredients.definition = Definition(self._me, next(self._numbers), data)
+        return ingredients
 
-    def _blame_variables(self, contents: Contents, error: BaseException) -> None:
+    def _blame_variables(self, ingredients: Ingredients, error: BaseException) -> None:
         """Raise an error that names the closure's variable that could not be pickled, if it is one.
 
         Otherwise return.
         """
-        for ref, code, *_, cells, _ in contents.functions:
+        for ref, code, *_, cells, _ in ingredients.functions:
             for name, (cell, _) in zip(code.co_freevars, cells, strict=True):
                 try:
                     _Definer(io.BytesIO(), self._special, self.space).dump(content_of(cell))
@@ -174,7 +174,7 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc]
         super().__init__(file, protocol=5)
         self._special = (Space, *special)
         self._space_of = space_of
-        self.contents = Contents(None)
+        self.ingredients = Ingredients(None)
         self.used: dict[Space, dict[str, Any]] = {}
         """The globals that its functions use, with their values."""
         self.free = False
@@ -216,9 +216,9 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc]
             return reduced
         make, args, state, *_, setter = reduced
         if isinstance(obj, type):
-            self.contents.add_class(obj)
+            self.ingredients.add_class(obj)
             return make, args, (version_of(obj), state, setter), None, None, set_class
-        self.contents.add_function(obj)
+        self.ingredients.add_function(obj)
         (code, _, *others), (attributes, slots) = args, state
         space = self._space_of(obj.__globals__)
         values = self.used.setdefault(space, {})

@@ -146,7 +146,7 @@ def test_nothing_keeps_a_function_or_its_objects_alive(library: Library) -> None
     thing = Thing()
     function = make(thing)
     assert library.define(function) is not None
-    gone = [weakref.ref(thing), weakref.ref(function)]
+    gone: list[Any] = [weakref.ref(thing), weakref.ref(function)]
     del thing, function
     gc.collect()
     assert [ref() for ref in gone] == [None, None]
@@ -156,7 +156,7 @@ def test_nothing_keeps_a_function_or_its_objects_alive(library: Library) -> None
 def test_what_is_remembered_is_bounded(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_KNOWN", 10)
     monkeypatch.setattr(module, "MOST_SPACES", 5)
-    functions = []
+    functions: list[Any] = []
     for n in range(30):
         names: dict[str, Any] = {"__name__": "__main__"}
         exec(f"def f(): return {n}", names)

@@ -41,7 +41,7 @@ class Space:
         return {name: self._bound[name][1] for name in values}
 
 
-class Contents:
+class Ingredients:
     """The things that went into one definition, to see whether it is still right."""
 
     def __init__(self, definition: Definition | None) -> None:
