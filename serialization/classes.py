@@ -38,8 +38,8 @@ _here = ""
 
 def _renew() -> None:
     """This process is another one than its parent: it has not defined the classes it inherited."""
-    global _here  # noqa: PLW0603 - one for the process
-    _here = uuid.uuid4().hex
+    global _here, _lock
+    _here, _lock = uuid.uuid4().hex, threading.Lock()  # a thread of the parent may have held it
     _own.clear()
 
 

@@ -113,12 +113,13 @@ class Library:
             return ingredients  # it goes by its name
         free = pickler.globals_too()
         headers: list[tuple[Any, ...]] = []
-        for space, values in pickler.used.items():
+        for space, (function, values) in pickler.used.items():
             with self._lock:
                 since, generation = space.bind(values), space.generation
-            headers.append((space.number, generation, _base(space.names), since))
+            headers.append((space.number, generation, _base(function.__globals__), since))
             before = {name: seen(value) for name, value in values.items()}
-            ingredients.globals.append((space, generation, before))
+            names = space.names if space.names is not None else weakref.ref(function)
+            ingredients.globals.append((space, generation, names, before))
         data = file.getvalue()
         if free and pickler.free and len(data) <= LARGEST:
             data = pickle.dumps((headers, data), 5)
@@ -144,16 +145,34 @@ class Library:
                         error,
                     ) from error
 
-    def space(self, names: dict[str, Any]) -> Space:
-        """The record of the globals *names*."""
+    def space(self, function: FunctionType) -> Space:
+        """The record of the globals of *function*."""
+        names = function.__globals__
         with self._lock:
             space = self._spaces.get(id(names))
-            if space is None:  # `names` lives as long as its record, so nothing gets its `id`
-                space = self._spaces[id(names)] = Space(next(self._numbers), names)
-                bounded(self._spaces, MOST_SPACES)
-            else:
-                self._spaces.move_to_end(id(names))
+            if space is None or not space.is_of(names):
+                space = self._spaces[id(names)] = Space(next(self._numbers))
+            space.meet(function)
+            self._spaces.move_to_end(id(names))
+            bounded(self._spaces, MOST_SPACES)
             return space
+
+    def tidy(self) -> list[Any]:
+        """Let go of objects that the program does not use any more; they are returned.
+
+        The caller drops them, without any lock: their finalizers are code of the user's.
+        """
+        gone: list[Any] = []
+        with self._lock:
+            for space in self._spaces.values():
+                gone += space.tidy()
+            for place, (_, ingredients) in list(self._known.items()):
+                if not ingredients.holds():
+                    gone.append(self._known.pop(place, None))
+            for code, ingredients in list(self._by_code.items()):
+                if not ingredients.holds():
+                    gone.append(self._by_code.pop(code))
+        return gone
 
 
 class _NoDefinitionError(Exception):
@@ -169,14 +188,14 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc]
         self,
         file: io.BytesIO,
         special: tuple[type, ...],
-        space_of: Callable[[dict[str, Any]], Space],
+        space_of: Callable[[FunctionType], Space],
     ) -> None:
         super().__init__(file, protocol=5)
         self._special = (Space, *special)
         self._space_of = space_of
         self.ingredients = Ingredients(None)
-        self.used: dict[Space, dict[str, Any]] = {}
-        """The globals that its functions use, with their values."""
+        self.used: dict[Space, tuple[FunctionType, dict[str, Any]]] = {}
+        """The globals that its functions use, with their values; and one of these functions."""
         self.free = False
         """Whether the thing itself is free of references and addresses."""
         self._news: list[tuple[Space, str, str]] = []
@@ -190,7 +209,7 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc]
         free = True
         while self._news:
             space, name, function = self._news.pop()
-            value = self.used[space][name]
+            value = self.used[space][1][name]
             try:
                 self.dump((space.number, name, value))
             except _NoDefinitionError:
@@ -220,8 +239,8 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc]
             return make, args, (version_of(obj), state, setter), None, None, set_class
         self.ingredients.add_function(obj)
         (code, _, *others), (attributes, slots) = args, state
-        space = self._space_of(obj.__globals__)
-        values = self.used.setdefault(space, {})
+        space = self._space_of(obj)
+        _, values = self.used.setdefault(space, (obj, {}))
         for name in _globals_of(code):
             if name not in values:
                 values[name] = obj.__globals__.get(name, Missing)

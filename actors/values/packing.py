@@ -165,6 +165,12 @@ class Packer(Internal):
                 raise cannot_unpickle("the called function", error) from error
         return what, args, kwargs
 
+    def tidy(self) -> None:
+        """Let go of what the program's functions do not use any more. In the mailbox thread."""
+        gone = self._library.tidy()
+        if gone:
+            self._core.chores.submit(gone.clear)
+
     def _forget(self, dead: tuple[WorkerId, ...]) -> None:
         """The namespaces of dead senders go; their values' finalizers are user code."""
         gone = self._spaces.forget(dead)

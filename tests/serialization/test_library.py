@@ -153,6 +153,42 @@ def test_nothing_keeps_a_function_or_its_objects_alive(library: Library) -> None
     assert not library._known
 
 
+def test_a_list_that_was_sent_is_let_go_of_when_the_program_does(
+    library: Library, names: dict[str, Any]
+) -> None:
+    class Thing:
+        pass
+
+    exec("refs = []\ndef g(): return refs", names)
+    assert library.define(names["g"]) is not None
+    thing = Thing()
+    names["refs"].append(thing)
+    gone = weakref.ref(thing)
+    del thing
+    assert not library.tidy()
+    names["refs"] = None
+    assert gone() is not None
+    assert library.tidy()
+    assert gone() is None
+    definition = library.define(names["g"])
+    assert definition is not None
+    assert Spaces().make(there(definition))() is None
+
+
+def test_globals_of_no_module_are_not_kept_alive(library: Library) -> None:
+    class Thing:
+        pass
+
+    space: dict[str, Any] = {"__name__": "__main__", "thing": Thing(), "list": [Thing()]}
+    exec("def f(): return list, thing", space)
+    gone: list[Any] = [weakref.ref(space["thing"]), weakref.ref(space["list"][0])]
+    assert library.define(space["f"]) is not None
+    del space
+    gc.collect()
+    library.tidy()
+    assert [ref() for ref in gone] == [None, None]
+
+
 def test_what_is_remembered_is_bounded(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_KNOWN", 10)
     monkeypatch.setattr(module, "MOST_SPACES", 5)

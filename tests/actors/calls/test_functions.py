@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref import RRef, SerializationError, remote, rpc_async, rpc_sync
+from farref import RRef, SerializationError, remote, rpc_async, rpc_sync, wait
 
 if TYPE_CHECKING:
     from farref import System
@@ -203,14 +203,20 @@ def apart(system: System) -> System:
 
 def test_classes(apart: System) -> None:
     it = main(CLASS)
-    refs = [remote("B", it.Child, (n,)) for n in range(3)]
+
+    def make(n: int) -> RRef[Any]:
+        made = remote("B", it.Child, (n,))
+        wait([made])
+        return made
+
+    refs = [make(n) for n in range(3)]
     assert [ref.rpc_sync().get() for ref in refs] == [(1, 1, 3), (2, 1, 3), (3, 1, 3)]
     it.n = 2
-    assert refs[0].rpc_sync().get() == (1, 1, 3), "an object there has the methods of its creation"
-    refs.append(remote("B", it.Child, (7,)))
+    assert refs[0].rpc_sync().get() == (1, 1, 3), "nothing has been sent since"
+    refs.append(make(7))
     assert refs[0].rpc_sync().get() == (1, 2, 4)
     it.Base.get = lambda self: "new"
-    refs.append(remote("B", it.Child, (8,)))
+    refs.append(make(8))
     assert refs[0].rpc_sync().get() == "new"
 
 
