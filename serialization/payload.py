@@ -9,11 +9,12 @@ the framework translates in its own way.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from .definitions import Definition, Placed
 from .shared import Segment
 
 Buffer = bytes | bytearray | Segment
@@ -44,7 +45,7 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     frozen: bool = False
     """Its value never changes."""
     origin: Origin | None = None
-    functions: tuple[Any, ...] = ()
+    functions: tuple[Definition | Placed, ...] = ()
     """The `Definition`s of functions and classes in it; in a message on the wire, each as
     `Placed`."""
 

@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     """Shares one reference; called under the endpoint's lock."""
 
 
+TIDY_SECONDS = 1.0
+"""A list that functions were sent with, and that the program has dropped, lives at most so much
+longer."""
+
+
 class Pack(NamedTuple):
     """The content of a message, pickled. No reference in it is shared so far."""
 
@@ -66,6 +71,7 @@ class Packer(Internal):
         self._registry = registry
         self._library = Library(core.me, (Reference, ActorAddress))
         self._spaces = Spaces()
+        self._tidy_at = 0.0
         core.on_deaths.append(self._forget)
 
     def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
@@ -165,8 +171,14 @@ class Packer(Internal):
                 raise cannot_unpickle("the called function", error) from error
         return what, args, kwargs
 
-    def tidy(self) -> None:
-        """Let go of what the program's functions do not use any more. In the mailbox thread."""
+    def tidy(self, now: float) -> None:
+        """Now and then: let go of what the program's functions do not use any more.
+
+        In the mailbox thread.
+        """
+        if now < self._tidy_at:
+            return
+        self._tidy_at = now + TIDY_SECONDS
         gone = self._library.tidy()
         if gone:
             self._core.chores.submit(gone.clear)
