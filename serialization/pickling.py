@@ -38,7 +38,7 @@ from . import shared
 from .cached import REDUCERS, CachedFunction
 from .failures import CAUGHT, text_of
 from .payload import Payload
-from .plain import NAMED, is_by_name
+from .plain import BY_NAME, NAMED, is_by_name
 from .shared import Segment
 
 if TYPE_CHECKING:
@@ -171,13 +171,16 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, bytes | bytearray):
             return self._bytes_id(obj)
         if self._library is not None and isinstance(obj, DEFINABLE):
+            if type(obj) in NAMED and obj in BY_NAME:  # nearly always
+                return None
             return self._function_id(obj, self._library)
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
 
     def _function_id(self, obj: Any, library: Library) -> tuple[object, ...] | None:
-        named = type(obj) in NAMED and is_by_name(obj)
-        definition = None if named else library.define(obj)
+        if type(obj) in NAMED and is_by_name(obj):
+            return None
+        definition = library.define(obj)
         if definition is None:
             return None
         number = self._defined.setdefault(id(definition), len(self.functions))

@@ -23,7 +23,7 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.plain import NAMED, dumps_plain, is_by_name
+from ...serialization.plain import BY_NAME, dumps_plain
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
@@ -118,10 +118,11 @@ class Packer(Internal):
         A function apart costs as little as one that is pickled by its name.
         """
         function, args, kwargs = call
-        if type(function) in DEFINABLE and not (type(function) in NAMED and is_by_name(function)):
-            definition = self._library.define(function)
-            if definition is not None:
-                return (None, args, kwargs), (definition,)
+        if type(function) not in DEFINABLE or function in BY_NAME:
+            return call, ()
+        definition = self._library.define(function)
+        if definition is not None:
+            return (None, args, kwargs), (definition,)
         return call, ()
 
     def _share(self, pickled: Pickled, tag: object, frozen: bool, fork: Share) -> Cargo:
