@@ -34,11 +34,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import cloudpickle
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
-from . import shared
+from . import plain, shared
 from .cached import REDUCERS, CachedFunction
 from .failures import CAUGHT, text_of
 from .payload import Payload
-from .plain import BY_NAME, NAMED, is_by_name
+from .plain import NAMED, is_by_name
 from .shared import Segment
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, bytes | bytearray):
             return self._bytes_id(obj)
         if self._library is not None and isinstance(obj, DEFINABLE):
-            if type(obj) in NAMED and obj in BY_NAME:  # nearly always
+            if type(obj) in NAMED and obj in plain.BY_NAME:  # nearly always
                 return None
             return self._function_id(obj, self._library)
         self.inert.append(obj)

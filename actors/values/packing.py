@@ -10,6 +10,7 @@ from thespian.actors import ActorAddress
 
 from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
+from ...serialization import plain
 from ...serialization.failures import CAUGHT, Failure
 from ...serialization.frozen import Frozen
 from ...serialization.library import Library
@@ -23,7 +24,7 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.plain import BY_NAME, dumps_plain
+from ...serialization.plain import dumps_plain
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
@@ -81,16 +82,16 @@ class Packer(Internal):
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
-        plain = dumps_plain(value)
+        simple = dumps_plain(value)
         near = partial(self._registry.near, to)
         functions: tuple[Definition, ...] = ()
         apart = 0
-        if plain is None and call:
+        if simple is None and call:
             value, functions = self._apart(value)
             if functions:
-                plain, apart = dumps_plain(value), len(functions[0].data)
-        if plain is not None:
-            data, views = plain
+                simple, apart = dumps_plain(value), len(functions[0].data)
+        if simple is not None:
+            data, views = simple
             buffers = placed(views, near) if views else ()
             cargo = Cargo(payload=Payload(data, buffers, tag=tag, functions=functions))
             if views or len(data) + apart + HEAD >= self._core.port.largest():
@@ -118,7 +119,7 @@ class Packer(Internal):
         A function apart costs as little as one that is pickled by its name.
         """
         function, args, kwargs = call
-        if type(function) not in DEFINABLE or function in BY_NAME:
+        if type(function) not in DEFINABLE or function in plain.BY_NAME:
             return call, ()
         definition = self._library.define(function)
         if definition is not None:
