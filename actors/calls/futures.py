@@ -112,6 +112,11 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         if self._begin():
             super().set_result(None)
 
+    def there(self) -> None:
+        """The value is here already, and need not be sent."""
+        if self._begin():
+            super().set_result(None)
+
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
         if self._begin():
@@ -129,7 +134,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     def _begin(self) -> bool:
         """Whether the outcome is still wanted; nobody can cancel after this."""
         with self._deciding:
-            return not self.done() and self.set_running_or_notify_cancel()
+            # Another thread may have begun, and not ended.
+            return self._state == "PENDING" and self.set_running_or_notify_cancel()
 
     # ---- used by the program
 

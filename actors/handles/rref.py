@@ -7,6 +7,7 @@ lock-free; the endpoint does the rest in its own thread.
 
 from __future__ import annotations
 
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId
     from ..calls.futures import Future
     from ..core.discards import Hold
+    from ..values.objects import Stored
     from ..wire.messages import WorkerInfo
     from .front import Front
 
@@ -157,14 +159,51 @@ class RRef(Reference, Generic[T]):
                 future.cancel()
             del future, self  # an error's traceback holds this frame
 
-    def local_value(self) -> T:
+    def local_value(self, timeout: float | None = None) -> T:
         """The object itself, not a copy, at its owner; of a frozen object the read-only value.
 
+        While the value is being made, blocks for at most *timeout* seconds (default: the handle's,
+        or else the system's). Does not wait for requests that are queued on the object.
+
         Raises:
-            ValueError: this endpoint is not the owner; use `to_here`.
+            ValueError: this endpoint is not the owner; use `to_here`, or `farref.wait`.
+            FetchTimeoutError: the value was not made in time.
+            WouldBlockError: it is being made, and this is a handler, or the actor's loop.
+            SelfWaitError: it is being made, and the code that makes it has called this.
+            Exception: the creating function's error, with the remote traceback.
         """
-        value: T = self._front.objects.local_value(self._id)
-        return value
+        try:
+            stored = self._front.objects.local(self._id) or self._made_here(timeout)
+            value: T = stored.get()
+            return value
+        finally:
+            del self  # an error's traceback holds this frame
+
+    def _made_here(self, timeout: float | None) -> Stored:
+        """Wait for the value that is being made here, or for that of which it is an alias."""
+        front = self._front
+        core, objects = front.core, front.objects
+        left = check_timeout(self._seconds(timeout), core.settings.timeout)
+        end = time.monotonic() + left
+        instead = "`await` the reference before, or call a plain function on this endpoint"
+        core.check_may_block(f"the value of {self._id}", instead)
+        while True:
+            # The fetch finds waits in a circle, and follows aliases. But it is queued behind the
+            # requests on the object, and only the value is wanted here.
+            future = front.calls.fetch(self._id, left, chain_in(core), copy=False)
+            there = future.there
+            objects.when_there(self._id, there)
+            try:
+                future.result()
+            finally:
+                objects.wait_no_more(self._id, there)
+                if not future.done():
+                    future.cancel()
+                del future, there
+            stored = objects.local(self._id)
+            if stored is not None:
+                return stored
+            left = max(1e-3, end - time.monotonic())  # it is the value of another object here
 
     def future(self, timeout: float | None = None) -> Future[T]:
         """A future for a copy of the value. Does not block.

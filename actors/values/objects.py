@@ -45,6 +45,12 @@ class Stored(msgspec.Struct):
     value: object
     on_delete: Callable[[Any], object] | None = None
 
+    def get(self) -> Any:
+        """The object itself; of a frozen object the read-only value. Raises the failure."""
+        if isinstance(self.value, Failure):
+            raise self.value.rebuild()
+        return self.value.thaw() if isinstance(self.value, Frozen) else self.value
+
 
 class Objects(Internal):
     """The values of one endpoint's objects."""
@@ -53,6 +59,8 @@ class Objects(Internal):
         self._core = core
         core.handlers |= {Lose: self._lose, Free: self._free}
         self._values: dict[RRefId, Stored] = {}
+        self._awaited: dict[RRefId, list[Callable[[], None]]] = {}
+        """Objects whose value is being made, and the code that `when_there` is to call."""
 
     def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
         """Own *value*; the caller makes the handle that is counted here, `undisturbed`."""
@@ -69,12 +77,16 @@ class Objects(Internal):
 
     def resolve(self, rref: RRefId, box: Box) -> None:
         """The value of a creation, or its `Failure`, has come; it is in *box*."""
+        awaited: list[Callable[[], None]] = []
 
         def move() -> list[Effect]:
             self._values[rref] = Stored(box.take())
+            awaited.extend(self._awaited.pop(rref, ()))
             return self._core.context.resolve(rref)
 
         self._core.step(move)
+        for tell in awaited:
+            tell()
 
     def stand_for(self, rref: RRefId, box: Box) -> None:
         """The result of a creation is a reference, in *box*: *rref* is an alias of its object."""
@@ -91,6 +103,7 @@ class Objects(Internal):
         error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
         stored = Failure.of(error, self._core.me.name, "its creation", str(rref))
         self._values[rref] = Stored(stored)
+        later.extend(self._awaited.pop(rref, ()))
         self._core.carry_out(self._core.context.resolve(rref), later)
 
     def _free(self, effect: Free, later: Later) -> None:
@@ -131,10 +144,10 @@ class Objects(Internal):
         """The stored value of *rref*; None at a user, and before its creation is over."""
         return self._values.get(rref)
 
-    def local_value(self, rref: RRefId) -> Any:
-        """The object itself, if it is not frozen.
+    def local(self, rref: RRefId) -> Stored | None:
+        """The stored value of an object that lives here; None while it is being made.
 
-        Raises the error of its creation; `ValueError` at a user.
+        Raises `ValueError` at a user.
         """
         core = self._core
         with core.lock:
@@ -142,11 +155,25 @@ class Objects(Internal):
             if rref not in core.context.owners:
                 owner = core.context.owner_of(rref)
                 raise ValueError(
-                    f"{rref} is owned by {owner}, not by {core.me}; use to_here() for a copy"
+                    f"{rref} is owned by {owner}, not by {core.me}; use to_here() for a copy, or "
+                    "farref.wait to wait for the value without one"
                 )
-            stored = self._values.get(rref)
-        if stored is None:
-            raise ValueError(f"{rref} has no value yet; wait for it with to_here() or await")
-        if isinstance(stored.value, Failure):
-            raise stored.value.rebuild()
-        return stored.value.thaw() if isinstance(stored.value, Frozen) else stored.value
+            return self._values.get(rref)
+
+    def when_there(self, rref: RRefId, tell: Callable[[], None]) -> None:
+        """Call *tell* once the value is here, maybe at once, in any thread. It must not wait."""
+        with self._core.lock:
+            rref = self._core.context.whereabouts(rref)
+            if rref not in self._values:
+                self._awaited.setdefault(rref, []).append(tell)
+                return
+        tell()
+
+    def wait_no_more(self, rref: RRefId, tell: Callable[[], None]) -> None:
+        """Nobody waits for the call of *tell* any more."""
+        with self._core.lock:
+            left = self._awaited.get(rref, [])
+            if tell in left:
+                left.remove(tell)
+            if not left:
+                self._awaited.pop(rref, None)
