@@ -11,12 +11,15 @@ import asyncio
 import concurrent.futures
 import contextlib
 import operator
+import os
 import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
+from ...serialization.failures import Failure
+from ..core import notices, sites
 from ..core.current import chain_in
 from ..wire.settings import check_timeout
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from ...serialization.frozen import Frozen
     from ..core.core import Core
     from ..core.discards import Hold
+    from ..core.sites import Place
     from ..values.packing import Packer
     from .waits import Waits
 
@@ -43,6 +47,18 @@ class Keeper(Protocol):
 
     _frozen: Frozen | None
     """A frozen value that it keeps."""
+
+
+def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future[T]) -> None:
+    """Give *chained* the outcome of *callback* with the future that is *done*."""
+    try:
+        chained.after = None
+        if chained._begin():  # or else it was cancelled
+            chained.set_result(callback(done))
+    except BaseException as error:
+        chained.set_exception(error)
+    finally:
+        del chained
 
 
 class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
@@ -77,7 +93,12 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self.what = what
         self._rref = rref
         self._timeout = timeout
-        self._deadline = time.monotonic() + timeout
+        self.deadline = time.monotonic() + timeout
+        """When the call's own timeout is over."""
+        self.place: Place | None = None
+        """The line of the program that made the call."""
+        self.overlooked = False
+        """It is the library's own: nobody will miss its error."""
         self._deciding = threading.RLock()
         """Decides between an outcome and a cancel. Reentrant, as a callback of a cancel may cancel
         again."""
@@ -183,25 +204,28 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         what = f"what follows {self.what}"
         chained: Future[U] = Future(self._core, self._packer, self._waits, what, self._timeout)
         chained.after = self
+        chained.place = sites.caller(1)
 
-        def run(_: object) -> None:
-            chained.after = None
-            if not chained._begin():
-                return  # it was cancelled
-            try:
-                chained.set_result(callback(self))
-            except BaseException as error:
-                chained.set_exception(error)
-
-        self.add_done_callback(run)
+        # The frames of this function and of `_follow` will be in an error's traceback. The new
+        # future will hold the error, so they must not hold the future.
+        once = [chained]
+        self.add_done_callback(lambda done: _follow(once.pop(), callback, done))
         return chained
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there."""
+        callbacks, mark = self._core.callbacks, object()
+
+        def call() -> None:
+            try:
+                fn(self)
+            finally:
+                callbacks.discard(mark)
 
         def run(_: object) -> None:
-            if not self._core.pool.submit(fn, self):
-                fn(self)  # at the system's end a chain must end too (G6)
+            callbacks.add(mark)
+            if not self._core.pool.submit(call):
+                call()  # at the system's end a chain must end too (G6)
 
         super().add_done_callback(run)
 
@@ -247,7 +271,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 loop.call_soon_threadsafe(wake)
 
         super().add_done_callback(done)
-        left = max(0.0, self._deadline - time.monotonic())
+        left = max(0.0, self.deadline - time.monotonic())
         run = self._waits.suspend(self)
         try:
             yield from self._come(waiter, left).__await__()
@@ -269,7 +293,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         if self.done():
             return
         self._core.check_process()
-        left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
+        left = check_timeout(timeout, max(1e-3, self.deadline - time.monotonic()), poll=True)
         self._core.check_may_block(self.what)
         self._check_self_wait()
         run = self._waits.block(self)
@@ -348,3 +372,18 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         hold = getattr(self, "_hold", None)
         if hold is not None:
             self._core.discards.gone(hold)
+        if not getattr(self, "_taken", True) and self._state == "FINISHED":
+            self._drop()
+
+    def _drop(self) -> None:
+        """Nobody has looked at the outcome: have it logged, if it is an error. Takes no lock."""
+        payload = self._cargo.payload if self._cargo is not None else None
+        error = payload if type(payload) is Failure else self._exception
+        core = self._core
+        if error is None or self.overlooked or os.getpid() != core.pid:
+            return
+        if core.closed:  # no turn will come
+            notices.dropped(self.what, self.place, error)
+        else:
+            core.dropped.append((self.what, self.place, error))
+            core.wake()

@@ -16,6 +16,7 @@ from thespian.actors import ActorAddress
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
 from ..base.interrupts import undisturbed
+from ..core import sites
 from ..core.current import chain_in, frame
 from ..wire.settings import check_timeout
 from .proxies import Proxy
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from .front import Front
 
 T = TypeVar("T")
+
+LATE = 1.0
+"""Seconds for a wait that begins when the value should have been made already."""
 
 
 class RRef(Reference, Generic[T]):
@@ -55,7 +59,7 @@ class RRef(Reference, Generic[T]):
         SharedMemoryFullError: *value* is to be frozen and there is no memory for that.
     """
 
-    __slots__ = ("__weakref__", "_front", "_frozen", "_hold", "_id", "_timeout")
+    __slots__ = ("__weakref__", "_due", "_front", "_frozen", "_hold", "_id")
 
     _id: RRefId
     _frozen: Frozen | None
@@ -64,8 +68,8 @@ class RRef(Reference, Generic[T]):
     """The endpoint that the handle belongs to."""
     _hold: Hold
     """The handle's count."""
-    _timeout: float | None
-    """The default timeout of waits for the value, in seconds; None for the system's."""
+    _due: float | None
+    """The time by which the value is to be made; None for no limit, and once there is a value."""
 
     def __init__(
         self,
@@ -89,7 +93,7 @@ class RRef(Reference, Generic[T]):
     def _attach(self, front: Front, rref: RRefId) -> None:
         self._front = front
         self._id = rref
-        self._timeout = None
+        self._due = None
         self._frozen = None
         self._hold = front.core.discards.handle(self, rref)
 
@@ -138,7 +142,9 @@ class RRef(Reference, Generic[T]):
     # ---- the value
 
     def to_here(self, timeout: float | None = None) -> T:
-        """A fresh copy of the value, waiting at most *timeout* seconds (default: the system's).
+        """A fresh copy of the value, waiting at most *timeout* seconds.
+
+        By default it waits for the creation's own timeout, or else for the system's.
 
         Raises:
             FetchTimeoutError: the value did not come in time. The reference stays usable.
@@ -162,8 +168,8 @@ class RRef(Reference, Generic[T]):
     def local_value(self, timeout: float | None = None) -> T:
         """The object itself, not a copy, at its owner; of a frozen object the read-only value.
 
-        While the value is being made, blocks for at most *timeout* seconds (default: the handle's,
-        or else the system's). Does not wait for requests that are queued on the object.
+        While the value is being made, blocks for at most *timeout* seconds (default: as `to_here`).
+        Does not wait for requests that are queued on the object.
 
         Raises:
             ValueError: this endpoint is not the owner; use `to_here`, or `farref.wait`.
@@ -191,6 +197,7 @@ class RRef(Reference, Generic[T]):
             # The fetch finds waits in a circle, and follows aliases. But it is queued behind the
             # requests on the object, and only the value is wanted here.
             future = front.calls.fetch(self._id, left, chain_in(core), copy=False)
+            future.overlooked = True
             there = future.there
             objects.when_there(self._id, there)
             try:
@@ -211,7 +218,9 @@ class RRef(Reference, Generic[T]):
         *timeout* is in seconds, for every wait on the future (default: the system's). Raises
         `ValueError` for 0 or less; the wait raises all other errors.
         """
-        return self._fetch(timeout, ())
+        future = self._fetch(timeout, ())
+        future.place = sites.caller(1)
+        return future
 
     def __await__(self) -> Generator[Any, None, T]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
@@ -237,8 +246,20 @@ class RRef(Reference, Generic[T]):
         future.asker = weakref.ref(self)
         return future
 
+    def _expect(self, timeout: float | None) -> None:
+        """The value is to be made within *timeout* seconds from now."""
+        if timeout is not None:
+            self._due = time.monotonic() + timeout
+
     def _seconds(self, timeout: float | None) -> float | None:
-        return self._timeout if timeout is None else timeout
+        """The seconds that a wait for the value may take; None for the system's default."""
+        if timeout is not None or self._due is None:
+            return timeout
+        if self._front.core.canonical(self._id) is not None:
+            self._due = None  # it has been made
+            return None
+        left = round(self._due - time.monotonic(), 3)
+        return left if left > 0 else LATE
 
     # ---- methods of the value
 
@@ -265,9 +286,8 @@ class RRef(Reference, Generic[T]):
     def remote(self, timeout: float | None = None, *, frozen: bool = False) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
-        Does not block, and does not wait for the value of this reference. *timeout* is in seconds:
-        the default of every wait for the value through the new handle. *frozen* is as in
-        `farref.remote`.
+        Does not block, and does not wait for the value of this reference. *timeout* (in seconds)
+        and *frozen* are as in `farref.remote`.
         """
         check_timeout(timeout, self._front.core.settings.timeout)
         return Proxy(self, "remote", timeout, frozen=frozen)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol.effects import Effect
-    from ...protocol.ids import RRefId
+    from ...protocol.ids import RRefId, WorkerId
     from ..core.brief import Later
     from ..core.core import Core
     from .box import Box
@@ -44,10 +44,13 @@ class Stored(msgspec.Struct):
 
     value: object
     on_delete: Callable[[Any], object] | None = None
+    fetched: bool = False
+    """Of a failure: whether it has been sent to somebody, or raised here."""
 
     def get(self) -> Any:
         """The object itself; of a frozen object the read-only value. Raises the failure."""
         if isinstance(self.value, Failure):
+            self.fetched = True
             raise self.value.rebuild()
         return self.value.thaw() if isinstance(self.value, Frozen) else self.value
 
@@ -61,6 +64,8 @@ class Objects(Internal):
         self._values: dict[RRefId, Stored] = {}
         self._awaited: dict[RRefId, list[Callable[[], None]]] = {}
         """Objects whose value is being made, and the code that `when_there` is to call."""
+        self.unfetched: Callable[[RRefId, Failure, Later], None]
+        """Told of each failure that is freed, and that nobody has fetched. Under the lock."""
 
     def own(self, value: object, on_delete: Callable[[Any], object] | None) -> RRefId:
         """Own *value*; the caller makes the handle that is counted here, `undisturbed`."""
@@ -102,7 +107,7 @@ class Objects(Internal):
         rref, why = effect.rref, effect.why
         error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
         stored = Failure.of(error, self._core.me.name, "its creation", str(rref))
-        self._values[rref] = Stored(stored)
+        self._values[rref] = Stored(stored, fetched=True)  # it is no error of the user's code
         later.extend(self._awaited.pop(rref, ()))
         self._core.carry_out(self._core.context.resolve(rref), later)
 
@@ -115,6 +120,9 @@ class Objects(Internal):
         stored = self._values.pop(effect.rref, None)
         if stored is not None and stored.on_delete is not None:
             self._run_on_delete(effect.rref, stored.on_delete, stored.value)
+        elif stored is not None and type(stored.value) is Failure:
+            if not stored.fetched:
+                self.unfetched(effect.rref, stored.value, later)
         elif stored is not None:  # its __del__ is user code
             core.brief.submit(core.chores, Stored, self._let_go, [stored], later=later)
 
@@ -139,6 +147,21 @@ class Objects(Internal):
     def values(self) -> list[tuple[RRefId, object]]:
         """All objects that have a value, each with it. Under the lock."""
         return [(rref, stored.value) for rref, stored in self._values.items()]
+
+    def unfetched_of(self, creator: WorkerId, most: int) -> list[tuple[RRefId, Failure]]:
+        """Failures of objects that *creator* asked for and nobody has fetched.
+
+        Each is given out once, *most* of them at a time. Under the lock.
+        """
+        found: list[tuple[RRefId, Failure]] = []
+        for rref, stored in self._values.items():
+            failure = stored.value
+            if type(failure) is Failure and not stored.fetched and rref.creator == creator:
+                stored.fetched = True
+                found.append((rref, failure))
+                if len(found) == most:
+                    break
+        return found
 
     def stored(self, rref: RRefId) -> Stored | None:
         """The stored value of *rref*; None at a user, and before its creation is over."""

@@ -53,17 +53,20 @@ def test_the_program_waits_for_its_own_object(system: System, gate: Path) -> Non
     assert ref.local_value() == 1
 
 
-def local_within(ref: RRef[Any], seconds: float) -> Any:
-    ref._timeout = seconds
-    return ref.local_value()
-
-
-def test_the_handles_timeout_ends_the_wait(system: System, gate: Path) -> None:
+def test_a_timeout_ends_the_wait(system: System, gate: Path) -> None:
     ref = farref.remote("B", hold, (gate, 1))
     with pytest.raises(FetchTimeoutError, match=r"0\.1 s"):
-        farref.rpc_sync("B", local_within, (ref, 0.1))
+        farref.rpc_sync("B", RRef.local_value, (ref, 0.1))
     gate.touch()
     assert farref.rpc_sync("B", RRef.local_value, (ref,)) == 1
+
+
+def test_the_timeout_of_the_creation_ends_the_wait(system: System, gate: Path) -> None:
+    ref = farref.remote(farref.get_worker_info(), hold, (gate, 1), timeout=0.2)
+    with pytest.raises(FetchTimeoutError, match=r"0\.\d+ s"):
+        ref.local_value()
+    gate.touch()
+    assert ref.local_value() == 1
 
 
 def fail(gate: Path) -> None:
