@@ -46,7 +46,7 @@ REPORT = 50_000
 """Bytes of a reported error; a longer one loses its middle."""
 
 
-class Asked(NamedTuple):
+class CreationSite(NamedTuple):
     """A creation that this endpoint asked for."""
 
     name: str
@@ -66,7 +66,7 @@ class Outcomes(Internal):
         self._calls = calls
         core.takers |= {Unfetched: self._told, Unfinished: self._answer}
         objects.unfetched = self._freed
-        self._asked: dict[RRefId, Asked] = {}
+        self._asked: dict[RRefId, CreationSite] = {}
         """The latest creations of this endpoint."""
 
     # ---- the user's thread
@@ -74,7 +74,7 @@ class Outcomes(Internal):
     def asked(self, rref: RRefId, function: object, place: Place) -> None:
         """The user's code at *place* has asked for *rref*, to be made by *function*."""
         name = function if isinstance(function, str) else getattr(function, "__name__", "?")
-        self._asked[rref] = Asked(name, place)
+        self._asked[rref] = CreationSite(name, place)
         if len(self._asked) > MOST_PLACES:
             self._asked.pop(next(iter(self._asked)), None)
 
