@@ -177,7 +177,7 @@ def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System)
         chained = future.then(lambda _: "the end of the chain")
         future.arrived(Cargo())
         assert not chained.done()
-        alone.shutdown()
+        alone.shutdown(timeout=0)
         assert chained.result() == "the end of the chain"
     finally:
         release.set()
