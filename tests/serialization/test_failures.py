@@ -89,11 +89,11 @@ def test_a_group_keeps_its_type_whatever_its_members_constructors_want() -> None
     inner = ExceptionGroup("inner", [TwoArguments(1, 2)])
     missing = FileNotFoundError(2, "no file", "name")  # C keeps its attributes elsewhere
     members = [Strict(code=2), missing, inner, Plain("one")]
-    group = failure_of(ExceptionGroup("four", members)).rebuild()
+    group: Any = failure_of(ExceptionGroup("four", members)).rebuild()
     assert type(group) is ExceptionGroup
     strict, file, again, plain = group.exceptions
-    assert (type(strict), str(strict), strict.code) == (Strict, "code 2", 2)  # type: ignore[attr-defined]  # the next assertions too
-    assert (type(file), file.filename) == (FileNotFoundError, "name")  # type: ignore[attr-defined]  # see above
+    assert (type(strict), str(strict), strict.code) == (Strict, "code 2", 2)
+    assert (type(file), file.filename) == (FileNotFoundError, "name")
     assert type(again) is ExceptionGroup
     assert [str(each) for each in again.exceptions] == ["1 and 2"]
     assert plain.args == ("one",)
