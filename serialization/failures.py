@@ -153,9 +153,11 @@ class _Bare(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no ty
 
 
 def _bare(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
-    # A group has its members from its arguments.
-    group = issubclass(kind, BaseExceptionGroup)
-    error = BaseExceptionGroup.__new__(kind, *args) if group else BaseException.__new__(kind)
+    error: BaseException
+    if issubclass(kind, BaseExceptionGroup):  # it has its members from its arguments
+        error = BaseExceptionGroup.__new__(kind, *args)
+    else:
+        error = BaseException.__new__(kind)
     error.args = args
     vars(error).update(state)
     return error

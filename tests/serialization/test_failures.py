@@ -9,7 +9,7 @@ import sys
 import traceback
 import weakref
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -90,8 +90,8 @@ def test_a_group_keeps_its_type_whatever_its_members_constructors_want() -> None
     missing = FileNotFoundError(2, "no file", "name")  # C keeps its attributes elsewhere
     members = [Strict(code=2), missing, inner, Plain("one")]
     group: Any = failure_of(ExceptionGroup("four", members)).rebuild()
-    assert type(group) is ExceptionGroup
-    strict, file, again, plain = group.exceptions
+    assert isinstance(group, ExceptionGroup)
+    strict, file, again, plain = cast("tuple[Any, ...]", group.exceptions)
     assert (type(strict), str(strict), strict.code) == (Strict, "code 2", 2)
     assert (type(file), file.filename) == (FileNotFoundError, "name")
     assert type(again) is ExceptionGroup
