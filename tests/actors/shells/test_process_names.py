@@ -13,13 +13,14 @@ import pytest
 
 import farref
 from farref.actors.base import titles
+from farref.features import has
 
 if TYPE_CHECKING:
     from farref import System
 
 pytestmark = [
     pytest.mark.processes,
-    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes keep their names"),
+    pytest.mark.skipif(not has("procfs"), reason="without a /proc processes keep their names"),
 ]
 
 
