@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import cloudpickle
 import psutil
-from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
+from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
@@ -55,6 +55,7 @@ from .ending import Ending, named
 if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import Callable, Iterator
+    from datetime import timedelta
 
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
@@ -67,6 +68,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+MOST_NAMES = 8
+"""Workers that the `repr` of a system names."""
 START_PATIENCE = 30.0
 DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
@@ -88,7 +91,7 @@ class System:
             per actor. ``"simpleSystemBase"`` runs actors in this process, during the program's
             calls. ``"multiprocTCPBase"`` runs a process per actor, too, but anybody who reaches
             its ports can run code in them. Or a base object, made with its capabilities; such a
-            system cannot be attached to by name.
+            system cannot be attached to by name. Thespian's other bases are refused.
         name: for `System.attach`; random by default.
         capabilities: of the Thespian system, for actors that require some.
         sharing: the cost of references in the arguments of calls. ``"lend"``: nothing, unless
@@ -115,7 +118,8 @@ class System:
             Without a key only loopback addresses are allowed.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, or farref does not run on *base*.
+        TypeError: *base* is a running `ActorSystem`, which no system can take over.
         ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed.
         SystemDownError: the system cannot be started, or a system of that name runs already.
     """
@@ -162,6 +166,7 @@ class System:
             faults=faults,
         )
         base = base or bases.default()
+        bases.check(base)
         if host is None and (port is not None or key is not None):
             raise ValueError("port= and key= need host= too, the address for other hosts to dial")
         entry = {
@@ -176,6 +181,7 @@ class System:
                 reach = hosts.reach_of(base, host, port, key) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
+            self._base = entry["base"]
             self._enter(asys, settings, attached=False)
             self._prepare(settings, telemetry)
         except BaseException:
@@ -200,6 +206,7 @@ class System:
         with _start_errors(name, entry["base"]):
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
+        self._base = entry["base"]
         self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
         return self
 
@@ -238,10 +245,12 @@ class System:
         """
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         base = base or bases.default()
+        bases.check(base)
         directory.sweep()
         with _start_errors(first, base):
             asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
         self = cls.__new__(cls)
+        self._base = base
         settings = Settings(system=first, timeout=timeout)
         self._enter(asys, settings, attached=not bases.started(asys), place=place)
         return self
@@ -364,23 +373,43 @@ class System:
     ) -> ActorAddress:
         """Create an actor of a `RefActor` class and wait until it runs. Returns its address.
 
+        A plain Thespian actor class is taken too. It has no name here, holds no references, and
+        must be importable, as in Thespian; *requirements* and *on* are for `RefActor` classes.
+
         The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
         are Thespian's: passed to the class's capability check. *on* is as for `worker`. If it is
         None, the actor is created on this program's host if that passes the class's check, else
         on another host that does.
 
         Raises:
-            TypeError: it is no `RefActor`.
+            TypeError: it is no class of actors, or an argument is given that a plain one has not.
             ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
             NameTakenError: the name belongs to another one.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
         if not hasattr(actor_class, "_is_ref_actor"):
-            raise TypeError(f"system.create needs a class of RefActors, not {actor_class!r}")
+            if name is not None or requirements is not None or on is not None:
+                raise TypeError(
+                    f"{actor_class!r} is no class of RefActors: only these take name=, "
+                    "requirements= and on="
+                )
+            return self._create_plain(actor_class)
         if name is None:
             name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
         return self._spawn(actor_class, name, requirements, None, on).address
+
+    def _create_plain(self, actor_class: object) -> ActorAddress:
+        if not (isinstance(actor_class, type) and issubclass(actor_class, Actor)):
+            raise TypeError(f"system.create needs a class of actors, not {actor_class!r}")
+        self._check_up()
+        address: ActorAddress
+        if isinstance(self._port, CallInPort):
+            address = self._asys.createActor(actor_class)
+        else:
+            with self._asys.private() as context:
+                address = context.createActor(actor_class)
+        return address
 
     def _spawn(
         self,
@@ -421,6 +450,18 @@ class System:
         return self.endpoint.registry.workers()
 
     # ---- looking at it
+
+    def __repr__(self) -> str:
+        """The name, the base, the state, and the workers that this program has used so far."""
+        where, down = f"{self.name!r} on {self._base}", self._down
+        endpoint = self._port.endpoint
+        if down or endpoint is None:
+            return f"<System {where}: {'shut down' if down else 'starting'}>"
+        state = "ended" if endpoint.core.closed else "attached" if self._attached else "running"
+        known = sorted(endpoint.core.peers.named.copy())
+        more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+        workers = f", with {', '.join(known[:MOST_NAMES])}{more}" if known else ""
+        return f"<System {where}: {state}{workers}>"
 
     @property
     def is_attached(self) -> bool:
@@ -491,14 +532,17 @@ class System:
             self._port.post(info, message)
 
     def ask(
-        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
+        self,
+        to: str | WorkerInfo | ActorAddress,
+        message: Any,
+        timeout: float | timedelta | None = None,
     ) -> Any:
         """Send *message* and return the answer of the actor, or of another one for it. Blocks.
 
         Args:
             to: a worker's name, its info, or any actor's address.
             message: may contain references unless the actor is a plain one.
-            timeout: seconds; the system's default for None.
+            timeout: seconds, or a `timedelta` as in Thespian; the system's default for None.
 
         Raises:
             WorkerNotFoundError, WorkerDiedError: there is no such actor, or it died meanwhile.
@@ -530,13 +574,14 @@ class System:
             raise FetchTimeoutError(f"the plain actor at {address} did not answer in {seconds:g} s")
         return answer
 
-    def listen(self, timeout: float | None = None) -> Any:
+    def listen(self, timeout: float | timedelta | None = None) -> Any:
         """The next message that an actor sent to this program, answers to asks excepted.
 
         Blocks. Messages that are not listened for keep holding their references.
 
         Raises:
-            FetchTimeoutError: none came within *timeout* seconds (default: the system's).
+            FetchTimeoutError: none came within *timeout* (seconds or a `timedelta`;
+                default: the system's).
         """
         self._check_up()
         seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)

@@ -231,6 +231,16 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 f"nobody but its reply sets {self.what}; make a `farref.Future()` to set"
             )
 
+    def __repr__(self) -> str:
+        error = self._exception if self.done() else None
+        if self.cancelled():
+            state = "cancelled"
+        elif error is not None:
+            state = f"failed with {type(error).__name__}"
+        else:
+            state = "done" if self.done() else "pending"
+        return f"<Future of {self.what}: {state}>"
+
     def done(self) -> bool:
         """Whether the outcome is there, or the future was cancelled. Does not block."""
         return self._state in _OVER  # reading one attribute needs no lock

@@ -332,6 +332,11 @@ class Core(Internal):
             raise ProtocolError(f"{self.me} has no address of {owner}, the owner of {rref}")
         return WorkerInfo(owner, address)
 
+    def owner_id(self, rref: RRefId) -> WorkerId:
+        """The id of the owner of *rref*."""
+        with self.lock:
+            return self.context.owner_of(rref)
+
     def is_owner(self, rref: RRefId) -> bool:
         """Whether the object lives here."""
         with self.lock:

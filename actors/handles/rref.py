@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from thespian.actors import ActorAddress
 
+from ...protocol.errors import OwnerDiedError
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
 from ..base.interrupts import undisturbed
@@ -307,4 +308,9 @@ class RRef(Reference, Generic[T]):
         return hash(self._id)
 
     def __repr__(self) -> str:
-        return f"RRef({self._id})"
+        if getattr(self, "_hold", None) is None:
+            return "RRef(not made)"  # the constructor has failed
+        try:
+            return f"RRef({self._id} at {self._front.core.owner_id(self._id)})"
+        except OwnerDiedError:
+            return f"RRef({self._id}, whose owner is dead)"

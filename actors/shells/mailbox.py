@@ -33,7 +33,7 @@ from thespian.actors import (
 from ...protocol.errors import FarrefError
 from ...protocol.ids import WorkerId
 from ...serialization.failures import details_of
-from ..base import signals
+from ..base import signals, titles
 from ..base.framing import Raw
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import enter_program
@@ -204,6 +204,7 @@ class Mailbox:
         endpoint.core.address = self._actor.myAddress
         endpoint.core.actor = self._actor
         if self.port.runs_by_itself:
+            titles.name_process(str(me), settings.system)
             enter_program(endpoint.core)  # threads that users start find it
             # When the actor ends, functions that wait get an error, and some time to end. A waiting
             # function may lead the loop, and so handle the exit itself: it cannot wait for its own

@@ -24,6 +24,7 @@ from .actors.rendezvous.group import (
 )
 from .actors.rendezvous.handler import (
     RendezvousHandler,
+    RendezvousHandlerCreator,
     RendezvousHandlerRegistry,
     RendezvousParameters,
 )
@@ -101,6 +102,7 @@ __all__ = [
     "RendezvousError",
     "RendezvousGracefulExitError",
     "RendezvousHandler",
+    "RendezvousHandlerCreator",
     "RendezvousHandlerRegistry",
     "RendezvousParameters",
     "RendezvousStateError",

@@ -49,6 +49,7 @@ PUBLIC_NAMES = [
     "RendezvousError",
     "RendezvousGracefulExitError",
     "RendezvousHandler",
+    "RendezvousHandlerCreator",
     "RendezvousHandlerRegistry",
     "RendezvousParameters",
     "RendezvousStateError",

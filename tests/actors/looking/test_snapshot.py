@@ -563,3 +563,17 @@ def test_counters_of_a_bad_link() -> None:
         assert found["B"].retransmissions >= 1
         assert found["B"].duplicates >= 1
         assert found["program"].duplicates == 0
+
+
+def test_the_report_of_what_is_left_explains_it(system: System) -> None:
+    ref = farref.remote("B", list)
+    farref.rpc_sync("C", keep, args=([ref],))
+    name = str(ref.id)
+    del ref
+    with pytest.raises(AssertionError, match="references are left") as failure:
+        assert_nothing_held(system, 0.2)
+    report = str(failure.value)
+    assert f"why {name}, list of" in report
+    assert "C has fork" in report
+    assert "KEPT['refs'][0]" in report
+    farref.rpc_sync("C", forget)
