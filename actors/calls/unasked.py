@@ -140,9 +140,9 @@ class Unasked(Internal):
             self._log_creation(report)
 
     def unanswered(self) -> list[Future[object]]:
-        """The calls of this endpoint that may still be answered in time."""
+        """The program's calls that may still be answered in time."""
         with self._core.lock:
-            waiting = list(self._calls.waiting.values())
+            waiting = [each for each in self._calls.waiting.values() if not each.overlooked]
         return [future for future in waiting if not future.done() and future.left() > 0]
 
     def arriving(self) -> bool:

@@ -103,6 +103,8 @@ class Registrar(Actor):
         self._settings = Settings()
         self._owner: processes.Watched | None = None
         self._opened = False
+        self._early: list[tuple[EndpointJoin, ActorAddress]] = []
+        """The joins that came before `Open`."""
         self._ending = False
         """The system is orphaned, and the others have been told."""
         self._members: dict[WorkerId, RegisteredEndpoint] = {}
@@ -149,7 +151,10 @@ class Registrar(Actor):
             case Open():
                 self._open(message)
             case EndpointJoin():
-                self._join(message, sender)
+                if self._opened:
+                    self._join(message, sender)
+                else:  # a program attaches to a system that is just being started
+                    self._early.append((message, sender))
             case (versions.ASK, theirs):
                 reason = versions.conflict(theirs, "the joining host")
                 if reason:
@@ -211,6 +216,9 @@ class Registrar(Actor):
         if self._here.address:
             self.notifyOnSystemRegistrationChanges(True)
         self._watch()
+        early, self._early = self._early, []
+        for join, sender in early:
+            self._join(join, sender)
 
     def _exit(self) -> None:
         if self._orphaned():

@@ -237,6 +237,7 @@ class Client:
 
     async def _call(self, to: WorkerInfo, seconds: float, function: Any, *args: Any) -> Any:
         future = self.front.calls.call(to, (function, args, {}), LONGEST, ())
+        future.overlooked = True  # the end of a program does not wait for it
         limit = asyncio.timeout(seconds)
         try:
             async with limit:

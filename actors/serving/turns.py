@@ -209,7 +209,15 @@ def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -
         name, box = coroutine.__qualname__, Box(coroutine)
         coroutine = _in_steps(box, turn)
         coroutine.__qualname__ = name
-    return asyncio.Task(coroutine, loop=loop, **options)
+    return NamedTask(coroutine, loop=loop, **options)
+
+
+class NamedTask(asyncio.Task[Any]):
+    """A task that keeps its own name. Python 3.12 and 3.13 name a factory's task None, "None"."""
+
+    def set_name(self, value: object) -> None:
+        if value is not None:
+            super().set_name(value)
 
 
 def no_turn() -> None:
