@@ -6,13 +6,15 @@ import concurrent.futures
 import itertools
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ...protocol.errors import ReferenceLostError
 from ..core.current import chain_in, frame
+from ..handles.parts import parts_of
 from ..handles.rref import RRef
-from ..serving.resolving import ByValue
 from ..values.freezing import Freezing
+from ..values.several import Several, check_number
+from ..values.wrapper import ByValue
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ MOST_KEPT = 1000
 """Frozen values that one wait maps at most: a process has a limited number of mappings."""
 
 
+@overload
 def remote(
     to: To,
     fn: Callable[..., Any],
@@ -41,7 +44,34 @@ def remote(
     *,
     resolve: bool = False,
     frozen: bool = False,
-) -> RRef[Any]:
+) -> RRef[Any]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    num_returns: int,
+) -> Any: ...
+
+
+def remote(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    num_returns: int = 1,
+) -> Any:
     """Run ``fn(*args, **kwargs)`` on *to*, which owns the result. Returns its reference at once.
 
     An exception in *fn* takes the place of the value and is raised by every fetch.
@@ -58,18 +88,27 @@ def remote(
             the place of the result.
         frozen: make the result immutable, as ``RRef(value, frozen=True)`` does: then fetches on
             the same host copy no large buffer. Ignored if *fn* returns an `RRef`.
+        num_returns: if more than 1, *fn* returns a tuple or list of that many values, or is a
+            generator of them. Then `remote` returns a list with a reference to each, as in Ray.
+            *fn* runs once; *to* owns each value, and frees each by itself. If *fn* raises, or
+            returns another number of values, every one of the references has that error.
 
     Raises:
-        ValueError: the timeout is 0 or less.
+        ValueError: the timeout is 0 or less, or *num_returns* less than 1.
         WorkerNotFoundError, WorkerDiedError: there is no such worker any more.
         SerializationError: the function or an argument cannot be pickled.
     """
     front: Front = frame().core.front
     check_timeout(timeout, front.core.settings.timeout)
-    what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen)
-    ref: RRef[Any] = front.calls.remote(front.registry.find(to), what)
-    ref._timeout = timeout
-    return ref
+    if check_number(num_returns) == 1:
+        what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen)
+        ref: RRef[Any] = front.calls.remote(front.registry.find(to), what)
+        ref._timeout = timeout
+        return ref
+    fn, args, kwargs = _invocation(fn, args, kwargs, resolve=False)
+    what = _invocation(Several(fn, num_returns), args, kwargs, resolve=resolve)
+    run = front.calls.remote(front.registry.find(to), what)
+    return parts_of(run, str(getattr(fn, "__name__", fn)), num_returns, timeout, frozen=frozen)
 
 
 def rpc_async(

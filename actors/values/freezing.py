@@ -12,18 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .box import Box
+from .wrapper import Wrapper
 
 
-@dataclass(frozen=True)
-class Freezing:
+class Freezing(Wrapper):
     """A function, or the name of a method, with a result to freeze."""
-
-    function: Any
-
-    @property
-    def __name__(self) -> str:
-        """The function's name, for labels and errors."""
-        return str(getattr(self.function, "__name__", self.function))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result as `ToFreeze`; or its coroutine, which will give that."""
