@@ -325,10 +325,10 @@ class Registrar(Actor):
             self.send(sender, Spawned(message.token, None, reason))
             return
         me = self._mint(message.name)
-        self._creating[me] = Creating(message, sender, self._places(message))
+        self._creating[me] = Creating(message, sender, self._places(message, sender))
         self._create(me, "the chosen host is not in the system, or not any more")
 
-    def _places(self, message: Spawn) -> list[str]:
+    def _places(self, message: Spawn, asker: ActorAddress) -> list[str]:
         """The hosts to try, best first: the asker's, this one, then the least busy."""
         infos = [self._here, *(host.info for host in self._hosts.values())]
         if message.on is not None:
@@ -336,11 +336,13 @@ class Registrar(Actor):
         busy = [member.place for member in self._members.values()]
         busy += [creating.place for creating in self._creating.values()]
 
+        near = {m.place for m in self._members.values() if m.address == asker}
+
         def rank(info: HostInfo) -> tuple[bool, bool, int]:
             place = info.address
             if message.on is not None:
                 return False, False, busy.count(place)
-            return place != message.near, info is not self._here, busy.count(place)
+            return place not in near, info is not self._here, busy.count(place)
 
         return [info.address for info in sorted(infos, key=rank)]
 

@@ -6,6 +6,7 @@ The façade: everything public is importable from here, and only re-exported her
 import logging
 
 from . import features as _features  # noqa: F401 - first: it says what is missing here
+from .actors.api.creating import create, worker
 from .actors.api.rpc import get, get_worker_info, remote, rpc_async, rpc_sync, wait
 from .actors.api.system import System
 from .actors.calls.futures import Future
@@ -115,6 +116,7 @@ __all__ = [
     "WorkerNotFoundError",
     "WouldBlockError",
     "counters",
+    "create",
     "get",
     "get_worker_info",
     "references",
@@ -124,4 +126,5 @@ __all__ = [
     "rpc_async",
     "rpc_sync",
     "wait",
+    "worker",
 ]
