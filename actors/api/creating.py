@@ -77,7 +77,9 @@ def create_worker(
     front: Front, name: str, threads: int, on: str | dict[str, Any] | None
 ) -> WorkerInfo:
     """Create a worker, asked for by the endpoint of *front*."""
-    return _spawn(front, Worker, name, threads=threads, on=on)
+    made = _spawn(front, Worker, name, threads=threads, on=on)
+    front.placing.renew()
+    return made
 
 
 def create_actor(

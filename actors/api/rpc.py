@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
 
-To: TypeAlias = "str | WorkerInfo | ActorAddress"
-"""A worker's name, its `WorkerInfo`, or the address of a `RefActor`."""
+To: TypeAlias = "str | WorkerInfo | ActorAddress | None"
+"""A worker's name, its `WorkerInfo`, the address of a `RefActor`, or `ANY`."""
+ANY = None
+"""In place of a worker: the least loaded one. See `remote`."""
 MOST_KEPT = 1000
 """Frozen values that one wait maps at most: a process has a limited number of mappings."""
 
@@ -77,7 +79,10 @@ def remote(
     An exception in *fn* takes the place of the value and is raised by every fetch.
 
     Args:
-        to: a worker's name, its `WorkerInfo`, or the address of a `RefActor`.
+        to: a worker's name, its `WorkerInfo`, or the address of a `RefActor`. `farref.ANY` (or
+            None) is the least loaded worker: that with the fewest unfinished requests which this
+            endpoint has placed in this way. Programs and `RefActor`s do not count as workers, and a
+            worker that another endpoint creates counts after a second at the latest.
         fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
@@ -102,12 +107,12 @@ def remote(
     check_timeout(timeout, front.core.settings.timeout)
     if check_number(num_returns) == 1:
         what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen)
-        ref: RRef[Any] = front.calls.remote(front.registry.find(to), what)
+        ref = _create(front, to, what)
         ref._timeout = timeout
         return ref
     fn, args, kwargs = _invocation(fn, args, kwargs, resolve=False)
     what = _invocation(Several(fn, num_returns), args, kwargs, resolve=resolve)
-    run = front.calls.remote(front.registry.find(to), what)
+    run = _create(front, to, what)
     return parts_of(run, str(getattr(fn, "__name__", fn)), num_returns, timeout, frozen=frozen)
 
 
@@ -159,11 +164,26 @@ def rpc_sync(
     return _call(here.core.front, to, what, timeout, here.chain).result()
 
 
+def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:
+    if to is not None:
+        made: RRef[Any] = front.calls.remote(front.registry.find(to), what)
+        return made
+    with front.placing.place() as placed:
+        made = front.calls.remote(placed.to, what)
+        placed.future = front.calls.fetch(made.id, None, (), copy=False)
+        placed.future.on_answer(keep=False)
+    return made
+
+
 def _call(
     front: Front, to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
 ) -> Future[Any]:
     check_timeout(timeout, front.core.settings.timeout)
-    return front.calls.call(front.registry.find(to), call, timeout, chain)
+    if to is not None:
+        return front.calls.call(front.registry.find(to), call, timeout, chain)
+    with front.placing.place() as placed:
+        placed.future = future = front.calls.call(placed.to, call, timeout, chain)
+    return future
 
 
 def _invocation(

@@ -265,6 +265,7 @@ class Registrar(Actor):
         created = self._creating.pop(me, None)
         if created is not None:
             info = WorkerInfo(me, sender)
+            self._members[me].worker = created.order.threads is not None
             self.send(created.asker, Spawned(created.order.token, info))
 
     def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
@@ -298,6 +299,8 @@ class Registrar(Actor):
         elif message.address is not None:
             infos = [info for info in infos if info.address == message.address]
             dead = not infos and any(a == message.address for _, a in self._remembered)
+        elif message.workers:
+            infos = [info for info in infos if self._members[info.id].worker]
         host = self._members[infos[0].id].host if len(infos) == 1 else ""
         return Found(message.token, tuple(infos), dead, host=host)
 

@@ -212,13 +212,14 @@ class Spawned:
 class Lookup:
     """Endpoint -> registrar: find an endpoint by its name or address; None asks for all.
 
-    *hosts*: list the hosts instead.
+    *hosts*: list the hosts instead. *workers*: of all endpoints, list the workers only.
     """
 
     token: int
     name: str | None = None
     address: ActorAddress | None = None
     hosts: bool = False
+    workers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import logging
 
 from . import features as _features  # noqa: F401 - first: it says what is missing here
 from .actors.api.creating import create, worker
-from .actors.api.rpc import get, get_worker_info, remote, rpc_async, rpc_sync, wait
+from .actors.api.rpc import ANY, get, get_worker_info, remote, rpc_async, rpc_sync, wait
 from .actors.api.system import System
 from .actors.calls.futures import Future
 from .actors.core.counters import Counters
@@ -67,6 +67,7 @@ from .protocol.rendezvous import Timeouts as RendezvousTimeouts
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides what is shown
 
 __all__ = [
+    "ANY",
     "ActorRendezvous",
     "AliasCycleError",
     "AwaitableStore",
