@@ -130,12 +130,13 @@ def _without_init(actor_class: type) -> type:
 
     def fill(body: dict[str, Any]) -> None:
         body |= {
-            "__module__": actor_class.__module__,
+            # Its name is for errors. In the class's own module it would take the class's place.
+            "__module__": f"{actor_class.__module__}.to_construct",
             "__slots__": (),  # so an instance can become one of *actor_class*
             "__init__": wait_for_arguments,
         }
 
-    return types.new_class(f"{actor_class.__name__}_to_construct", (actor_class,), {}, fill)
+    return types.new_class(actor_class.__name__, (actor_class,), {}, fill)
 
 
 def _spawn(

@@ -213,7 +213,8 @@ class RRef(Reference, Generic[T]):
         would wait for itself.
 
         With *resolve* the method gets the values of those references that are themselves arguments.
-        The owner fetches them when the call's turn has come; later calls on the object wait.
+        The owner fetches them when the call's turn has come. Until they are there, later calls on
+        the object wait, and the call counts as started: no `Future.cancel` takes it back.
 
         Besides methods: ``rref.rpc_sync()(*args)``; ``rref.rpc_sync()[key]``, also to set or delete
         it; ``rref.rpc_sync().name.get()``, and ``rref.rpc_sync().name = value``. The same with

@@ -265,3 +265,20 @@ def test_an_argument_that_is_the_object_itself_is_no_deadlock(system: System) ->
     ref = farref.remote("B", Counter)
     with pytest.raises(SelfWaitError):
         ref.rpc_sync(resolve=True).add(ref)
+
+
+def test_a_ring_through_an_argument_is_found(system: System, gate: Path) -> None:
+    ref = farref.remote("B", Counter)
+    late = farref.remote("C", _add_when_open, (gate, ref))
+    first = ref.rpc_async(resolve=True).add(late)  # it has the turn that `late` waits for
+    gate.touch()
+    with pytest.raises(SelfWaitError, match="ring"):
+        first.result()
+    assert ref.rpc_sync().add(0) in {0, 1}
+
+
+def _add_when_open(gate: Path, ref: RRef[Counter]) -> int:
+    hold(gate)
+    time.sleep(0.2)  # the method of the test has its turn by now
+    added: int = ref.rpc_sync().add(1)
+    return added
