@@ -87,6 +87,8 @@ def test_without_a_worker_it_is_an_error(own_system: System) -> None:
             call(ANY, who)
     own_system.worker("B")
     assert farref.rpc_sync(ANY, who) == "B"
+    own_system.worker("C")  # this endpoint's own creations count at once
+    assert {farref.rpc_sync(ANY, who) for _ in range(2)} == {"B", "C"}
 
 
 def test_a_worker_places_its_calls_on_others_first(system: System) -> None:
