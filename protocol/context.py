@@ -111,11 +111,12 @@ class Context:
 
     # ---- handles, and references on the way
 
-    def own(self) -> RRefId:
+    def own(self, *, serial: bool = True) -> RRefId:
         """Make a new object here, with its value and one handle: ``RRef(value)``."""
         rref = self.entries.mint_rref()
         owner = self.entries.begin(rref)
         owner.created = owner.resolved = True
+        owner.serial = serial
         owner.handles = 1
         return rref
 
@@ -132,9 +133,13 @@ class Context:
         drop = self.entries.drop
         return self._finish([effect for rref in rrefs for effect in drop(rref)])
 
-    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
-        """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
-        return self._references.fork(rref, to)
+    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
+        """Fork a child for *to*; the parent is pinned until it is confirmed (G2).
+
+        Raises `OwnerDiedError` if the object is lost; with *lost*, for answers, it does not. So a
+        value comes although a reference in it is lost. The use of that reference raises the error.
+        """
+        return self._references.fork(rref, to, lost=lost)
 
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
         """Share for a call on *to*, as the discipline says; a creation has no reply."""
@@ -214,11 +219,11 @@ class Context:
         """Answer *call*, which was not run, with the error in *cargo*."""
         return self._finish(self._requests.reply(call, cargo, refused=True))
 
-    def resolve(self, rref: RRefId) -> list[Effect]:
-        """The value of *rref*, or the error in its place, is there."""
+    def resolve(self, rref: RRefId, *, serial: bool = True) -> list[Effect]:
+        """The value of *rref*, or the error in its place, is there; see `Owner.serial`."""
         owner = self.owners[rref]
         effects = self.loans.made(rref)
-        effects += self.entries.after(owner, owner.resolve())
+        effects += self.entries.after(owner, owner.resolve(serial=serial))
         return self._finish(effects + self.aliases.answer_asking(owner))
 
     def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
@@ -229,10 +234,18 @@ class Context:
         effects = self.loans.made(rref)
         return self._finish(effects + self.aliases.stand_for(rref, target))
 
-    def done(self, rref: RRefId) -> list[Effect]:
-        """The request that ran on *rref* has ended."""
+    def pause(self, rref: RRefId, call: CallId) -> list[Effect]:
+        """The code of *call*, which has the turn on *rref*, awaits: it gives the turn away."""
+        return self.owners[rref].pause(call)
+
+    def resume(self, rref: RRefId, call: CallId) -> list[Effect]:
+        """The code of *call*, which paused on *rref*, can go on: `Resume` gives it a turn."""
+        return self.owners[rref].resume(call)
+
+    def done(self, rref: RRefId, call: CallId) -> list[Effect]:
+        """Request *call*, which ran on *rref*, has ended."""
         owner = self.owners[rref]
-        return self.entries.after(owner, owner.done())
+        return self.entries.after(owner, owner.done(call))
 
     def suspect(self, rref: RRefId) -> list[Effect]:
         """Requests have been queued on *rref* for some time: check whether they wait in a ring."""

@@ -24,12 +24,19 @@ class Send(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True):
     """Start *request* of *sender* now. Its references are held for it already.
 
-    A request for an object (`Invoke`, `Fetch`, a `Create` with a target) occupies that
-    object until the shell says `Context.done`.
+    A request for an object (`Invoke`, `Fetch`, a `Create` with a target) has that object's turn
+    until the shell says `Context.pause` or `Context.done`. If the object is not serial, the request
+    has no turn and lasts until `Context.done`.
     """
 
     sender: WorkerId
     request: Request
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """*call*, which had paused, has its object's turn again: let its code go on."""
+
+    call: CallId
 
 
 class Refusal(Enum):
@@ -114,4 +121,4 @@ class Free(msgspec.Struct, frozen=True):
     rref: RRefId
 
 
-Effect = Send | Run | Refuse | Hand | Settle | Fail | Stop | Look | Confirmed | Lose | Free
+Effect = Send | Run | Resume | Refuse | Hand | Settle | Fail | Stop | Look | Confirmed | Lose | Free

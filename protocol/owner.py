@@ -24,11 +24,21 @@ remains along the fork tree, or the creation itself is still outstanding.
 Invariants:
 
 * the object is freed exactly when it is resolved, or an alias, and ``handles``, ``messages``,
-  ``forks``, ``pending``, ``asking``, the queue and the running request are all empty (G4, G5);
-* at most one request (fetches included) runs on an object at a time, in the order of arrival: an
-  object behind a reference behaves like an actor;
+  ``forks``, ``pending``, ``asking``, the queue, the running request and ``aside`` are all empty
+  (G4, G5);
+* at most one request (fetches included) runs on an object at a time, and requests start in the
+  order of arrival: an object behind a reference behaves like an actor;
+* the code of a request may await. Then the request *pauses*: it gives its turn away, and stands
+  *aside* until it can go on. To go on it takes a new turn. It lines up for that behind everything
+  that has come before, as a new request does. So there is one line for the new and the resumed,
+  none of them overtakes another, and neither kind can starve the other (as on an asyncio loop). A
+  resumed request is never refused. Therefore requests start in order, interleave only where their
+  code awaits, and end in any order;
+* an object that is not ``serial`` gives no turns: its requests run at once, beside each other;
 * a request is refused, never queued, if its chain shows that it would wait for itself (G6); a
-  request in a ring with requests of other chains is taken out of the queue later (see `rings`).
+  request in a ring with requests of other chains is taken out of the queue later (see `rings`). A
+  chain names the objects with a method that keeps the turn while it waits. A method that awaits
+  does not, so its object is not in the chains of the calls that it makes.
 
 An owner entry of this class shares in calls by forking; `lending` and `borrowing` have their own
 entries (see `sharing`).
@@ -39,7 +49,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from .effects import Effect, Free, Refusal, Refuse, Run, Send
+from .effects import Effect, Free, Refusal, Refuse, Resume, Run, Send
 from .errors import ProtocolError
 from .messages import Ack, ChildAck, Passing
 
@@ -50,9 +60,11 @@ if TYPE_CHECKING:
 
 MAX_QUEUED = 100_000
 """The most requests that may wait for their turn on one object; a further one is refused."""
-NO_QUEUE: deque[tuple[WorkerId, ObjectRequest]] = deque(maxlen=0)
+NO_QUEUE: deque[tuple[WorkerId, ObjectRequest | Resume]] = deque(maxlen=0)
 """The queue of an object where no request waits, as on most objects: an empty deque of its own
 takes 760 bytes."""
+NOBODY: set[CallId] = set()
+"""The set of requests that stand aside, where there are none; it is never changed."""
 
 
 class Owner:
@@ -61,6 +73,7 @@ class Owner:
     __slots__ = (
         "alias",
         "aliases",
+        "aside",
         "asking",
         "born",
         "created",
@@ -73,6 +86,7 @@ class Owner:
         "resolved",
         "rref",
         "running",
+        "serial",
         "target",
     )
 
@@ -93,8 +107,14 @@ class Owner:
         self.pending: set[CallId] = set()
         """This endpoint's own unanswered requests on the object."""
         self.queue = NO_QUEUE
+        """The requests that wait for their turn: new ones, and those that can go on."""
         self.running: CallId | None = None
-        """The request that runs on the object."""
+        """The request that has the object's turn."""
+        self.aside = NOBODY
+        """The requests that have begun and have no turn: they await, or line up to go on. If the
+        object is not serial, all that run."""
+        self.serial = True
+        """Whether requests take turns."""
         self.alias: Alias | None = None
         """The object's target, if its function returned a reference (see `aliases`)."""
         self.aliases: dict[RRefId, WorkerId] = {}
@@ -179,8 +199,7 @@ class Owner:
     def _refuse_self_waits(self) -> list[Effect]:
         """Check again the requests that overtook the creation: only now the target is known."""
         effects: list[Effect] = []
-        queue, self.queue = self.queue, NO_QUEUE
-        for sender, request in queue:
+        for sender, request in self.vacate():
             if self._waits_for_itself(request):
                 effects.append(Refuse(sender, request, Refusal.SELF_WAIT))
             else:
@@ -202,7 +221,12 @@ class Owner:
         self._line_up(sender, request)
         return self._next()
 
-    def _line_up(self, sender: WorkerId, request: ObjectRequest) -> None:
+    def vacate(self) -> list[tuple[WorkerId, ObjectRequest]]:
+        """Take all requests out of a queue in which none has begun."""
+        queue, self.queue = self.queue, NO_QUEUE
+        return [each for each in queue if not isinstance(each[1], Resume)]  # type: ignore[misc]  # mypy does not narrow a part of a tuple
+
+    def _line_up(self, sender: WorkerId, request: ObjectRequest | Resume) -> None:
         if self.queue.maxlen == 0:  # a snapshot may hold a copy of `NO_QUEUE`
             self.queue = deque()
         self.queue.append((sender, request))
@@ -215,11 +239,12 @@ class Owner:
             return True
         return not self.resolved and self.target is not None and self.target in chain
 
-    def resolve(self) -> list[Effect]:
+    def resolve(self, *, serial: bool = True) -> list[Effect]:
         """created -> resolved: the value, or the error in its place, is there."""
         if self.resolved:
             raise AssertionError(f"{self.rref} was resolved twice")
         self.created = self.resolved = True
+        self.serial = serial
         self.target = None
         return self._next() or self.settle()
 
@@ -234,12 +259,38 @@ class Owner:
         """The place of its value is known and may be told: here, or at its canonical object."""
         return self.resolved or (self.alias is not None and self.alias.shown is not None)
 
-    def done(self) -> list[Effect]:
-        """The running request ended: the next one may start."""
-        if not self.running:
-            raise AssertionError(f"nothing runs on {self.rref}")
+    def pause(self, call: CallId) -> list[Effect]:
+        """The code of *call*, which runs, awaits: it stands aside, and the next one may go on."""
+        if self.running != call:
+            raise AssertionError(f"{call} has no turn on {self.rref}")
         self.running = None
+        self._step_aside(call)
+        return self._next()
+
+    def resume(self, call: CallId) -> list[Effect]:
+        """The code of *call* can go on: it lines up for a turn."""
+        if call not in self.aside:
+            raise AssertionError(f"{call} does not stand aside on {self.rref}")
+        self._line_up(call.caller, Resume(call))
+        return self._next()
+
+    def has_begun(self, call: CallId) -> bool:
+        """Whether *call* has begun on the object, and has not ended."""
+        return call == self.running or call in self.aside
+
+    def done(self, call: CallId) -> list[Effect]:
+        """Request *call*, which has begun, ended: the next one may start."""
+        if self.running == call:
+            self.running = None
+        elif call in self.aside:
+            self.aside.discard(call)
+        else:
+            raise AssertionError(f"{call} does not run on {self.rref}")
         return self._next() or self.settle()
+
+    def _step_aside(self, call: CallId) -> None:
+        self.aside = self.aside or set()
+        self.aside.add(call)
 
     def cancel(
         self,
@@ -250,6 +301,8 @@ class Owner:
     ) -> list[Effect]:
         """Take a request of *sender* out of the queue, if it has not started."""
         for index, (caller, request) in enumerate(self.queue):
+            if isinstance(request, Resume):
+                continue  # it has begun
             if caller == sender and getattr(request, "call", None) == call:
                 del self.queue[index]
                 return [Refuse(sender, request, why, ring), *self.settle()]
@@ -258,11 +311,23 @@ class Owner:
     def _next(self) -> list[Effect]:
         if self.running or not self.resolved or not self.queue:
             return []
+        if not self.serial:
+            return self._all()
         sender, request = self.queue.popleft()
         self.running = request.call
         if not self.queue:
             self.queue = NO_QUEUE
+        if isinstance(request, Resume):
+            self.aside.discard(request.call)
+            return [request]
         return [Run(sender, request)]
+
+    def _all(self) -> list[Effect]:
+        """Start all queued requests of an object that is not serial."""
+        waiting = self.vacate()
+        for _, request in waiting:
+            self._step_aside(request.call)
+        return [Run(sender, request) for sender, request in waiting]
 
     # ---- the end
 
@@ -275,7 +340,7 @@ class Owner:
 
     @property
     def unused(self) -> bool:
-        """Nobody holds the object, no message about it is on its way, and no request runs on it."""
+        """Nobody holds the object, and no message about it or request on it is under way."""
         return (
             (self.resolved or self.alias is not None)
             and not self.handles
@@ -285,6 +350,7 @@ class Owner:
             and not self.queue
             and not self.asking
             and not self.running
+            and not self.aside
         )
 
     def settle(self) -> list[Effect]:

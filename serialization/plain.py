@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle
 
 _ATOMS = frozenset({NoneType, bool, int, float, complex, str})
-_NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
+NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
 MOST_PARTS = 64
 """The most parts of a plain value; for a larger one cloudpickle costs little more."""
 SHORT = 4096
@@ -24,8 +24,9 @@ SHORT = 4096
 MOST_NAMES = 10_000
 """The most functions and classes that are remembered."""
 
-_by_name: dict[Any, bool] = {}
-"""Whether cloudpickle pickles each by its name. Its module keeps it alive anyway."""
+BY_NAME: dict[Any, bool] = {}
+"""Functions and classes that cloudpickle pickles by their names. Their modules keep them alive
+anyway."""
 
 
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
@@ -79,12 +80,12 @@ def _is_plain(value: object) -> bool:
         elif kind is bytes:
             if len(part) > SHORT:
                 return False
-        elif kind not in _NAMED:
+        elif kind not in NAMED:
             if kind.__module__ != "numpy" or not _is_numeric(part, kind):
                 return False
         elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
             return False  # a method, of an object that may be anything
-        elif not _is_by_name(part):
+        elif not is_by_name(part):
             return False
     return False
 
@@ -100,17 +101,24 @@ def _is_numeric(part: Any, kind: type) -> bool:
     return bool(part.nbytes <= SHORT or part.flags.c_contiguous or part.flags.f_contiguous)
 
 
-def _is_by_name(thing: Any) -> bool:
-    if cloudpickle.list_registry_pickle_by_value():  # a program may add to it at any time
+def is_by_name(thing: Any) -> bool:
+    """Whether cloudpickle pickles *thing*, a function or a class, by its name.
+
+    False if it has not been asked about before and there is no room left to remember it.
+    """
+    if "<" in thing.__qualname__ or thing.__module__ == "__main__":  # a lambda, or a closure
         return False
-    known = _by_name.get(thing)
+    if cloudpickle.list_registry_pickle_by_value():  # a program may add to it at any time
+        BY_NAME.clear()
+        return False
+    known = BY_NAME.get(thing)
     if known is None:
         try:
             # In this order: pickle refuses a nameless object at once, whatever its contents.
             named = pickle.dumps(thing, 5)
-            known = thing.__module__ != "__main__" and cloudpickle.dumps(thing, 5) == named
+            known = cloudpickle.dumps(thing, 5) == named
         except Exception:  # cloudpickle will report the error
             return False
-        if known and len(_by_name) < MOST_NAMES:
-            _by_name[thing] = known
+        if known and len(BY_NAME) < MOST_NAMES:
+            BY_NAME[thing] = known
     return known

@@ -94,7 +94,10 @@ def create_actor(
 ) -> ActorAddress:
     """Create an actor, asked for by the endpoint of *front*."""
     if not hasattr(actor_class, "_is_ref_actor"):
-        raise TypeError(f"system.create needs a class of RefActors, not {actor_class!r}")
+        raise TypeError(
+            f"farref.create needs a class of RefActors, not {actor_class!r}; a plain actor is "
+            "created by System.create, or by the createActor of another actor"
+        )
     _check_arguments(actor_class, args, kwargs)
     if name is None:
         name = f"{actor_class.__name__}-{secrets.token_hex(3)}"

@@ -9,10 +9,11 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ...protocol.errors import ReferenceLostError
+from ..core import sites
 from ..core.current import chain_in, frame
 from ..handles.parts import parts_of
 from ..handles.rref import RRef
-from ..values.freezing import Freezing
+from ..values.making import made_as
 from ..values.several import Several, check_number
 from ..values.wrapper import ByValue
 from ..wire.settings import check_timeout
@@ -46,6 +47,7 @@ def remote(
     *,
     resolve: bool = False,
     frozen: bool = False,
+    serial: bool = True,
 ) -> RRef[Any]: ...
 
 
@@ -59,6 +61,7 @@ def remote(
     *,
     resolve: bool = False,
     frozen: bool = False,
+    serial: bool = True,
     num_returns: int,
 ) -> Any: ...
 
@@ -72,6 +75,7 @@ def remote(
     *,
     resolve: bool = False,
     frozen: bool = False,
+    serial: bool = True,
     num_returns: int = 1,
 ) -> Any:
     """Run ``fn(*args, **kwargs)`` on *to*, which owns the result. Returns its reference at once.
@@ -86,13 +90,17 @@ def remote(
         fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
-        timeout: seconds; the default of every wait for the value through the returned handle.
+        timeout: seconds in which the value is to be made. Until it is known to be there, waits
+            through the returned handle end then, with `FetchTimeoutError`; one that begins later
+            has a second. Later waits have the system's timeout. The function is not stopped.
         resolve: pass references by value: *fn* gets the values of those references that are
             themselves arguments (not of references deeper inside). *to* fetches the values before
             the task runs; the task occupies no thread meanwhile. An error of such a value takes
             the place of the result.
         frozen: make the result immutable, as ``RRef(value, frozen=True)`` does: then fetches on
             the same host copy no large buffer. Ignored if *fn* returns an `RRef`.
+        serial: false lets the methods of the result run in several threads at once, as
+            ``RRef(value, serial=False)`` does. Ignored if *fn* returns an `RRef`.
         num_returns: if more than 1, *fn* returns a tuple or list of that many values, or is a
             generator of them. Then `remote` returns a list with a reference to each, as in Ray.
             *fn* runs once; *to* owns each value, and frees each by itself. If *fn* raises, or
@@ -106,14 +114,16 @@ def remote(
     front: Front = frame().core.front
     check_timeout(timeout, front.core.settings.timeout)
     if check_number(num_returns) == 1:
-        what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen)
+        what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
         ref = _create(front, to, what)
-        ref._timeout = timeout
+        ref._expect(timeout)
+        front.unasked.asked(ref.id, fn, sites.caller(1))
         return ref
     fn, args, kwargs = _invocation(fn, args, kwargs, resolve=False)
     what = _invocation(Several(fn, num_returns), args, kwargs, resolve=resolve)
-    run = _create(front, to, what)
-    return parts_of(run, str(getattr(fn, "__name__", fn)), num_returns, timeout, frozen=frozen)
+    name, run = str(getattr(fn, "__name__", fn)), _create(front, to, what)
+    place = sites.caller(1)
+    return parts_of(run, name, num_returns, timeout, place, frozen=frozen, serial=serial)
 
 
 def rpc_async(
@@ -132,7 +142,9 @@ def rpc_async(
     errors of `remote`, and `ValueError` for a timeout of 0 or less.
     """
     what = _invocation(fn, args, kwargs, resolve=resolve)
-    return _call(frame().core.front, to, what, timeout, ())
+    future = _call(frame().core.front, to, what, timeout, ())
+    future.place = sites.caller(1)
+    return future
 
 
 def rpc_sync(
@@ -171,6 +183,7 @@ def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:
     with front.placing.place() as placed:
         made = front.calls.remote(placed.to, what)
         placed.future = front.calls.fetch(made.id, None, (), copy=False)
+        placed.future.overlooked = True  # the program did not ask for it
         placed.future.on_answer(keep=False)
     return made
 
@@ -193,10 +206,11 @@ def _invocation(
     *,
     resolve: bool,
     frozen: bool = False,
+    serial: bool = True,
 ) -> Invocation:
     if not callable(fn):
         raise TypeError(f"a call needs a function, not {fn!r}")
-    fn = Freezing(fn) if frozen else fn
+    fn = made_as(fn, frozen=frozen, serial=serial)
     return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
 
@@ -235,9 +249,10 @@ class Fetched:
         """Ask for the value. For an alias the answer may be where the value is."""
         known = _object_of(ref)  # once only: it may be learned at any moment
         if known not in self._futures:
-            self._futures[known] = ref._fetch(
+            future = self._futures[known] = ref._fetch(
                 self._timeout, chain_in(ref._front.core), direct=True, follow=False
             )
+            future.overlooked = True  # `get` raises the first error
         return self._futures[known]
 
     def follow(self, ref: RRef[Any], future: Future[Any]) -> Future[Any]:
@@ -317,6 +332,7 @@ def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
             pass  # it has an error, so it is ready
         else:
             future.asker = weakref.ref(ref)
+            future.overlooked = True
             future.on_answer(keep=keep)
             return future
     ready: concurrent.futures.Future[None] = concurrent.futures.Future()

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psutil
-from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
+from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
-from ...protocol.errors import FetchTimeoutError, SystemDownError, VersionError
+from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId
 from ...protocol.sharing import DISCIPLINES
 from ..cluster import hosts
@@ -24,6 +24,7 @@ from ..cluster.registrar import REGISTRAR, Registrar
 from ..cluster.steward import STEWARD, Steward
 from ..core import port
 from ..core.current import enter_program, leave_program, running_in
+from ..core.notices import notice
 from ..core.sites import asked_for
 from ..hosting import bases, directory, processes, versions
 from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
@@ -45,12 +46,15 @@ from ..wire.messages import (
     Serving,
     WorkerInfo,
 )
-from ..wire.settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
+from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, Settings, check_timeout
+from . import sessions
 from .creating import create_actor, create_worker
+from .ending import Ending, named
 
 if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import Callable, Iterator
+    from datetime import timedelta
 
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
@@ -64,6 +68,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+MOST_NAMES = 8
+"""Workers that the `repr` of a system names."""
 START_PATIENCE = 30.0
 DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
@@ -85,14 +91,14 @@ class System:
             per actor. ``"simpleSystemBase"`` runs actors in this process, during the program's
             calls. ``"multiprocTCPBase"`` runs a process per actor, too, but anybody who reaches
             its ports can run code in them. Or a base object, made with its capabilities; such a
-            system cannot be attached to by name.
+            system cannot be attached to by name. Thespian's other bases are refused.
         name: for `System.attach`; random by default.
         capabilities: of the Thespian system, for actors that require some.
         sharing: the cost of references in the arguments of calls. ``"lend"``: nothing, unless
             the callee keeps them. ``"borrow"``: the same, but the borrowing protocol counts a
             reference that is kept. ``"fork"``: the remote reference protocol to the letter.
         timeout: the longest time of a wait in seconds, unless the wait has its own (G6); 60 by
-            default.
+            default. `math.inf` is no limit.
         orphan_grace: seconds between a death's notice and the release of the references that the
             dead endpoint held.
         silence: an endpoint silent for this many seconds counts as dead, unless its process is
@@ -112,7 +118,8 @@ class System:
             Without a key only loopback addresses are allowed.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, or farref does not run on *base*.
+        TypeError: *base* is a running `ActorSystem`, which no system can take over.
         ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed.
         SystemDownError: the system cannot be started, or a system of that name runs already.
     """
@@ -135,13 +142,16 @@ class System:
         port: int | None = None,
         key: bytes | str | os.PathLike[str] | None = None,
     ) -> None:
+        sessions.warn_of_another()
         if faults is not None and not isinstance(faults, Faults):
             raise TypeError(f"faults must be a farref.testing.Faults or None, not {faults!r}")
         if sharing not in list(DISCIPLINES):  # a list: *sharing* may be unhashable
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
-        check_timeout(timeout, DEFAULT_TIMEOUT)
-        check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
-        check_timeout(silence, DEFAULT_TIMEOUT)
+        timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
+        orphan_grace = check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
+        if silence is not None:
+            seconds = check_timeout(silence, DEFAULT_TIMEOUT)
+            silence = seconds if seconds < LONGEST else None
         if trace is not None:
             os.makedirs(trace, exist_ok=True)
         settings = Settings(
@@ -156,6 +166,7 @@ class System:
             faults=faults,
         )
         base = base or bases.default()
+        bases.check(base)
         if host is None and (port is not None or key is not None):
             raise ValueError("port= and key= need host= too, the address for other hosts to dial")
         entry = {
@@ -170,6 +181,7 @@ class System:
                 reach = hosts.reach_of(base, host, port, key) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
+            self._base = entry["base"]
             self._enter(asys, settings, attached=False)
             self._prepare(settings, telemetry)
         except BaseException:
@@ -188,12 +200,13 @@ class System:
             SystemDownError: no system of that name runs, or it is an in-process one.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
-        check_timeout(timeout, DEFAULT_TIMEOUT)
+        timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         entry = directory.find(name)
         versions.check(entry.get("versions"), f"system {name!r}")
         with _start_errors(name, entry["base"]):
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
+        self._base = entry["base"]
         self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
         return self
 
@@ -230,12 +243,14 @@ class System:
             SystemDownError: no such system answers, or it has another key.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
-        check_timeout(timeout, DEFAULT_TIMEOUT)
+        timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         base = base or bases.default()
+        bases.check(base)
         directory.sweep()
         with _start_errors(first, base):
             asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
         self = cls.__new__(cls)
+        self._base = base
         settings = Settings(system=first, timeout=timeout)
         self._enter(asys, settings, attached=not bases.started(asys), place=place)
         return self
@@ -253,7 +268,7 @@ class System:
         self._registrar: ActorAddress | None = None
         """The registrar, once this program has asked it to join."""
         self._port.start()
-        atexit.register(self.shutdown)
+        atexit.register(self._exit)
         try:
             serving = self._serve() if place else None
             registrar = (
@@ -280,9 +295,19 @@ class System:
                 core = self.endpoint.core
                 core.settings = replace(core.settings, timeout=settings.timeout)
         except BaseException:
-            self.shutdown()
+            self._stop(graceful=True)
             raise
         enter_program(self.endpoint.core)
+        sessions.enter(self)
+
+    @staticmethod
+    def running() -> list[System]:
+        """The systems that this program started, joined or attached to, and has not shut down.
+
+        In this order. The last one is the one that `remote` and its kin use outside of actors,
+        unless the program entered another one since. Does not block.
+        """
+        return sessions.entered()
 
     def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
         """Make the endpoint: this program has its identity. In the mailbox thread."""
@@ -296,7 +321,7 @@ class System:
         try:
             spans.prepare(settings.telemetry, telemetry)
         except BaseException:
-            self.shutdown()
+            self._stop(graceful=True)
             raise
 
     def _serve(self) -> Serving:
@@ -333,7 +358,8 @@ class System:
         Raises:
             ValueError: the name is empty or no text, *threads* less than 1, or *on* no address.
             FetchTimeoutError: no such host joined within the system's timeout.
-            SystemDownError: it could not be created, or the name is taken.
+            NameTakenError: the name belongs to another one.
+            CreationError: it could not be created, or ended before it had started; says the cause.
         """
         self._check_up()
         return create_worker(self._front, name, threads, on)
@@ -350,6 +376,9 @@ class System:
     ) -> ActorAddress:
         """Create an actor of a `RefActor` class and wait until it runs. Returns its address.
 
+        A plain Thespian actor class is taken too. It has no name here, holds no references, and
+        must be importable, as in Thespian; *requirements* and *on* are for `RefActor` classes.
+
         The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
         are Thespian's: passed to the class's capability check. *on* is as for `worker`. If it is
         None, the actor is created on this program's host if that passes the class's check, else
@@ -360,12 +389,21 @@ class System:
         references. Without arguments Thespian itself runs it, before the actor is an endpoint.
 
         Raises:
-            TypeError: it is no `RefActor`, or ``__init__`` takes other arguments.
+            TypeError: it is no class of actors, ``__init__`` takes other arguments, or an argument
+                is given that a plain one has not.
             Exception: the error of ``__init__``, with the remote traceback. The actor is ended.
             ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
-            SystemDownError: it could not be created, or the name is taken.
+            NameTakenError: the name belongs to another one.
+            CreationError: it could not be created, or ended before it had started; says the cause.
         """
+        if not hasattr(actor_class, "_is_ref_actor"):
+            if name is not None or args or kwargs or requirements is not None or on is not None:
+                raise TypeError(
+                    f"{actor_class!r} is no class of RefActors: only these take name=, args=, "
+                    "kwargs=, requirements= and on="
+                )
+            return self._create_plain(actor_class)
         self._check_up()
         return create_actor(
             self._front,
@@ -376,6 +414,18 @@ class System:
             requirements=requirements,
             on=on,
         )
+
+    def _create_plain(self, actor_class: object) -> ActorAddress:
+        if not (isinstance(actor_class, type) and issubclass(actor_class, Actor)):
+            raise TypeError(f"system.create needs a class of actors, not {actor_class!r}")
+        self._check_up()
+        address: ActorAddress
+        if isinstance(self._port, CallInPort):
+            address = self._asys.createActor(actor_class)
+        else:
+            with self._asys.private() as context:
+                address = context.createActor(actor_class)
+        return address
 
     @property
     def _front(self) -> Front:
@@ -397,6 +447,18 @@ class System:
         return self.endpoint.registry.workers()
 
     # ---- looking at it
+
+    def __repr__(self) -> str:
+        """The name, the base, the state, and the workers that this program has used so far."""
+        where, down = f"{self.name!r} on {self._base}", self._down
+        endpoint = self._port.endpoint
+        if down or endpoint is None:
+            return f"<System {where}: {'shut down' if down else 'starting'}>"
+        state = "ended" if endpoint.core.closed else "attached" if self._attached else "running"
+        known = sorted(endpoint.core.peers.named.copy())
+        more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+        workers = f", with {', '.join(known[:MOST_NAMES])}{more}" if known else ""
+        return f"<System {where}: {state}{workers}>"
 
     @property
     def is_attached(self) -> bool:
@@ -467,14 +529,17 @@ class System:
             self._port.post(info, message)
 
     def ask(
-        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
+        self,
+        to: str | WorkerInfo | ActorAddress,
+        message: Any,
+        timeout: float | timedelta | None = None,
     ) -> Any:
         """Send *message* and return the answer of the actor, or of another one for it. Blocks.
 
         Args:
             to: a worker's name, its info, or any actor's address.
             message: may contain references unless the actor is a plain one.
-            timeout: seconds; the system's default for None.
+            timeout: seconds, or a `timedelta` as in Thespian; the system's default for None.
 
         Raises:
             WorkerNotFoundError, WorkerDiedError: there is no such actor, or it died meanwhile.
@@ -506,13 +571,14 @@ class System:
             raise FetchTimeoutError(f"the plain actor at {address} did not answer in {seconds:g} s")
         return answer
 
-    def listen(self, timeout: float | None = None) -> Any:
+    def listen(self, timeout: float | timedelta | None = None) -> Any:
         """The next message that an actor sent to this program, answers to asks excepted.
 
         Blocks. Messages that are not listened for keep holding their references.
 
         Raises:
-            FetchTimeoutError: none came within *timeout* seconds (default: the system's).
+            FetchTimeoutError: none came within *timeout* (seconds or a `timedelta`;
+                default: the system's).
         """
         self._check_up()
         seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
@@ -557,26 +623,60 @@ class System:
         if not endpoint.deaths.in_order:
             endpoint.core.check_open()
 
-    def shutdown(self, graceful: bool = True) -> list[str]:
-        """End the system (or, if attached, leave it). Safe to call again.
+    def shutdown(self, graceful: bool = True, timeout: float | None = None) -> list[str]:
+        """End the system (or, if attached, leave it). Safe to call again. Blocks.
 
         Args:
-            graceful: settle the references that this program dropped, and let actors finish
-                their current handler; otherwise kill them.
+            graceful: first wait for the work that this program has asked for: its unanswered calls,
+                the objects that others make for it, and the callbacks of its futures. A warning
+                names the work that is given up. Then settle the references that this program
+                dropped, and let actors finish their current handler. Otherwise kill them at once.
+            timeout: seconds to wait for the work, at most (default: the system's timeout); 0 gives
+                it up. A call is given up sooner if its own timeout ends.
 
         Returns:
             A line for each process that outlived its system and was killed.
+
+        Raises:
+            ValueError: the timeout is negative.
+            KeyboardInterrupt: the user pressed Ctrl-C during the wait. The system has ended.
         """
+        seconds = check_timeout(timeout, self._patience(), poll=True)
+        try:
+            if graceful:
+                self._finish(seconds)
+        finally:
+            survivors = self._stop(graceful=graceful)
+        return survivors
+
+    def _patience(self) -> float:
+        endpoint = self._port.endpoint
+        return DEFAULT_TIMEOUT if endpoint is None else endpoint.core.settings.timeout
+
+    def _finish(self, seconds: float) -> None:
+        """Wait at most *seconds* for the work that this program has asked for."""
+        endpoint = self._port.endpoint
+        if self._down or self._pid != os.getpid() or endpoint is None or not seconds:
+            return
+        with contextlib.suppress(FarrefError):  # the system has ended otherwise
+            left = Ending(endpoint, last=not self._attached).wait(seconds)
+            if left:
+                notice(log, logging.WARNING, f"system {self.name!r} ends without {named(left)}")
+
+    def _stop(self, *, graceful: bool) -> list[str]:
+        """End now."""
         if self._down or self._pid != os.getpid():
             return []  # a forked child inherits the system, and ends nothing when it exits
         endpoint = self._port.endpoint
         if graceful and endpoint is not None and not endpoint.core.closed:
             with contextlib.suppress(Exception):
+                endpoint.unasked.log_dropped()
                 endpoint.turn()
                 # Or the news of our end may overtake our messages.
                 endpoint.delivery.drain(DRAIN)
         self._down = True
-        atexit.unregister(self.shutdown)
+        sessions.leave(self)
+        atexit.unregister(self._exit)
         try:
             if endpoint is not None:
                 leave_program(endpoint.core)
@@ -589,6 +689,10 @@ class System:
             survivors = [] if self._attached else self._end(graceful=graceful)
             self._port.end()
         return survivors
+
+    def _exit(self) -> None:
+        """End at the program's exit, without a wait: maybe an exception ends the program."""
+        self._stop(graceful=True)
 
     def _end(self, *, graceful: bool) -> list[str]:
         if not self._place:
@@ -615,8 +719,11 @@ class System:
         enter_program(self.endpoint.core)  # the innermost from here on
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if error is None:
+            self.shutdown()
+        else:  # at once: the user wants to see the error
+            self._stop(graceful=True)
 
 
 @contextlib.contextmanager

@@ -76,14 +76,19 @@ class Calls(Internal):
     def __init__(self, core: Core, delivery: Delivery, packer: Packer, waits: Waits) -> None:
         self._core = core
         self._delivery = delivery
-        self._packer = packer
+        self.packer = self._packer = packer
         self._waits = waits
         core.handlers |= {Settle: self._settle, Fail: self._fail}
-        self._waiting: dict[CallId, Future[Any]] = {}
+        self.waiting: dict[CallId, Future[Any]] = {}
+        """The calls and fetches without an answer."""
+        self.owners: dict[WorkerId, WorkerInfo] = {}
+        """The endpoints that were asked for objects."""
         self._asks: dict[int, tuple[WorkerId, weakref.ref[Future[Any]]]] = {}
         """Weak references: an interrupt may take a question's future from the code about to wait
         for it."""
         self._ask_numbers = itertools.count(1)
+        self._made: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
+        """The futures that the program is to set."""
         self._unfetched = delivery.intakes["results"]
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
         """For each thread: a peer and a flow. Its next message there is sent even without room."""
@@ -110,6 +115,7 @@ class Calls(Internal):
 
         with undisturbed:
             self._send(pack, self._lend(to, replies=False), move)
+            self.owners[to.id] = to
             core.check_open()  # it may have closed after the message was packed
             return core.handle(made[0])
 
@@ -138,7 +144,7 @@ class Calls(Internal):
         """Run a method of the object."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        label = f"the reply of {what[0]}() of {rref}"
+        label = f"the reply of {_label(what)}() of {rref}"
         future = self._future(label, timeout, rref)
         while True:
             to = self._core.owner(rref)
@@ -219,6 +225,12 @@ class Calls(Internal):
             raise
         return future
 
+    def made(self, future: Future[Any]) -> None:
+        """The program is to set *future*; its waits end with the endpoint."""
+        with self._core.lock:
+            self._core.check_open()
+            self._made.add(future)
+
     def forget(self, ask: Future[Any]) -> None:
         """Nobody waits for this answer any more: drop it if it comes."""
         for number, (_, noted) in self._asks.copy().items():
@@ -228,13 +240,13 @@ class Calls(Internal):
     @property
     def in_flight(self) -> int:
         """The number of calls, fetches and questions without an answer."""
-        return len(self._waiting) + len(self._asks)
+        return len(self.waiting) + len(self._asks)
 
     # ---- completed by the endpoint
 
     def _settle(self, effect: Settle, later: Later) -> None:
         reply = effect.reply
-        future = self._waiting.pop(reply.call, None)
+        future = self.waiting.pop(reply.call, None)
         if future is None:
             self._core.discards.message(reply.cargo.descriptors)
         elif reply.moved is not None and reply.cargo.payload is None:
@@ -243,7 +255,7 @@ class Calls(Internal):
             later.append(partial(future.arrived, reply.cargo))
 
     def _fail(self, effect: Fail, later: Later) -> None:
-        future = self._waiting.pop(effect.call, None)
+        future = self.waiting.pop(effect.call, None)
         if future is not None:
             how = self._core.context.entries.how(effect.worker)
             later.append(partial(future.failed, _death_of(effect.worker, effect.rref, how)))
@@ -266,15 +278,16 @@ class Calls(Internal):
     def end(self) -> list[Future[Any]]:
         """The futures that will never be completed, as the endpoint closes. Under its lock."""
         asked = [noted() for _, noted in self._asks.copy().values()]
-        left = [*self._waiting.values(), *(future for future in asked if future is not None)]
-        self._waiting.clear()
+        left = [*self.waiting.values(), *(future for future in asked if future is not None)]
+        left += list(self._made)
+        self.waiting.clear()
         self._asks.clear()
         return left
 
     # ---- inside
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        return Future(
+        return Future.of(
             self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
         )
 
@@ -290,7 +303,7 @@ class Calls(Internal):
     def _pack_request(self, to: WorkerInfo, what: Invocation) -> Pack:
         """Pickle a request."""
         self._admit(to, "requests")
-        return self._packer.pack(what, to.id, _label(what))
+        return self._packer.pack(what, to.id, _label(what), call=True)
 
     def _lend(self, to: WorkerInfo, *, replies: bool = True) -> Share:
         """The way to share a request's references: they are lent."""
@@ -311,7 +324,7 @@ class Calls(Internal):
     def _mine(self, future: Future[Any], call: CallId, effects: list[Effect]) -> list[Effect]:
         """*future* belongs to *call*."""
         future.call = call
-        self._waiting[call] = future
+        self.waiting[call] = future
         return effects
 
     def _send(self, pack: Pack, share: Share, move: Callable[[Cargo], list[Effect]]) -> None:

@@ -1,4 +1,4 @@
-"""The future that a call returns: it blocks, awaits, chains and cancels.
+"""The future that a call returns: it blocks, awaits, chains and cancels. Programs make some, too.
 
 The first thread that asks for the result unpickles the reply: the mailbox thread never runs user
 code. Until then the reply's own hold keeps the references in it alive. A future that is dropped
@@ -11,23 +11,28 @@ import asyncio
 import concurrent.futures
 import contextlib
 import operator
+import os
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
-from ..core.current import chain_in
+from ...serialization.failures import Failure
+from ..core import notices, sites
+from ..core.current import chain_in, frame
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from typing import Self
 
     from ...protocol.ids import CallId, RRefId
     from ...protocol.messages import Cargo
     from ...serialization.frozen import Frozen
     from ..core.core import Core
     from ..core.discards import Hold
+    from ..core.sites import Place
     from ..values.packing import Packer
     from .waits import Waits
 
@@ -45,15 +50,64 @@ class Keeper(Protocol):
     """A frozen value that it keeps."""
 
 
+def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future[T]) -> None:
+    """Give *chained* the outcome of *callback* with the future that is *done*."""
+    try:
+        chained.after = None
+        if chained._begin():  # or else it was cancelled
+            concurrent.futures.Future.set_result(chained, callback(done))
+    except BaseException as error:
+        concurrent.futures.Future.set_exception(chained, error)
+    finally:
+        del chained
+
+
 class Future(concurrent.futures.Future[Any], Generic[T]):
-    """The outcome of a call on another endpoint. Thread-safe.
+    """The outcome of a call on another endpoint, or of the program's own work. Thread-safe.
 
     `rpc_async`, `RRef.future` and similar methods make it. It is a `concurrent.futures.Future`:
     `done` and `cancelled` do not wait, and a handler can ``await`` it. Every wait ends with the
     call's own *timeout* (in seconds from the call) unless the wait names another (G6).
+
+    ``Future()`` makes one that the program sets, by `set_result` or `set_exception`, as
+    ``torch.futures.Future()``. A function or method that returns it answers its caller when it is
+    set; no thread waits. (It may return the future of a call, too: that call's outcome is the
+    answer.) A wait for it ends after the system's timeout unless the wait names another. If it is
+    returned, and then forgotten without being set, the caller gets a `FarrefError`. It stays in
+    its endpoint: it cannot be sent.
+
+    Raises:
+        SystemDownError: outside any system.
     """
 
-    def __init__(
+    deadline: float | None
+    """When waits end that name no timeout; None: `_timeout` seconds after they began."""
+
+    def __init__(self) -> None:
+        front = frame().core.front
+        timeout = front.core.settings.timeout
+        self._fill(front.core, front.calls.packer, front.waits, "a Future", timeout)
+        self.deadline, self._mine = None, True
+        front.calls.made(self)
+
+    @classmethod
+    def of(
+        cls,
+        core: Core,
+        packer: Packer,
+        waits: Waits,
+        what: str,
+        timeout: float,
+        *,
+        rref: RRefId | None = None,
+    ) -> Self:
+        """The future of a request; *what* is the awaited thing in words."""
+        self = cls.__new__(cls)
+        self._fill(core, packer, waits, what, timeout, rref=rref)
+        self.deadline = time.monotonic() + timeout
+        return self
+
+    def _fill(
         self,
         core: Core,
         packer: Packer,
@@ -77,7 +131,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         self.what = what
         self._rref = rref
         self._timeout = timeout
-        self._deadline = time.monotonic() + timeout
+        self.place: Place | None = None
+        """The line of the program that made the call."""
+        self.overlooked = False
+        """It is the library's own: nobody will miss its error."""
         self._deciding = threading.RLock()
         """Decides between an outcome and a cancel. Reentrant, as a callback of a cancel may cancel
         again."""
@@ -88,6 +145,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         """The hold of the references that came with the reply."""
         self._told = False
         """Whether `tell` has registered its callback."""
+        self._mine = False
+        """Whether the program sets it."""
 
     # ---- filled by the endpoint, in the mailbox thread
 
@@ -112,6 +171,11 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         if self._begin():
             super().set_result(None)
 
+    def there(self) -> None:
+        """The value is here already, and need not be sent."""
+        if self._begin():
+            super().set_result(None)
+
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
         if self._begin():
@@ -129,9 +193,53 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def _begin(self) -> bool:
         """Whether the outcome is still wanted; nobody can cancel after this."""
         with self._deciding:
-            return not self.done() and self.set_running_or_notify_cancel()
+            return self._state == "PENDING" and self.set_running_or_notify_cancel()
+
+    def _claim(self) -> None:
+        """Only the calling thread may now set the outcome. Raises `InvalidStateError`."""
+        if not self._begin():
+            done = "was cancelled" if self.cancelled() else "is set already"
+            raise concurrent.futures.InvalidStateError(f"{self.what} {done}")
 
     # ---- used by the program
+
+    def set_result(self, result: T) -> None:
+        """Set the outcome of a ``Future()`` to the value *result*. Does not block.
+
+        Raises `concurrent.futures.InvalidStateError` if it is set or cancelled, or is the future of
+        a call, which the reply sets.
+        """
+        self._check_settable()
+        self._claim()
+        super().set_result(result)
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Set the outcome of a ``Future()`` to the error *exception*. Does not block.
+
+        Raises `TypeError` if *exception* is none, and `concurrent.futures.InvalidStateError` as
+        `set_result` does.
+        """
+        if not isinstance(exception, BaseException):
+            raise TypeError(f"an exception is needed, not {exception!r}")
+        self._check_settable()
+        self._claim()
+        super().set_exception(exception)
+
+    def _check_settable(self) -> None:
+        if not self._mine:
+            raise concurrent.futures.InvalidStateError(
+                f"nobody but its reply sets {self.what}; make a `farref.Future()` to set"
+            )
+
+    def __repr__(self) -> str:
+        error = self._exception if self.done() else None
+        if self.cancelled():
+            state = "cancelled"
+        elif error is not None:
+            state = f"failed with {type(error).__name__}"
+        else:
+            state = "done" if self.done() else "pending"
+        return f"<Future of {self.what}: {state}>"
 
     def done(self) -> bool:
         """Whether the outcome is there, or the future was cancelled. Does not block."""
@@ -169,6 +277,17 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         """PyTorch's name for `result`; *timeout* is in seconds. Blocks."""
         return self.result(timeout)
 
+    def value(self) -> T:
+        """The value of a future that is done, as in PyTorch; raises its error. Does not block.
+
+        Raises `concurrent.futures.InvalidStateError` if it is not done: `wait` waits.
+        """
+        if not self.done():
+            raise concurrent.futures.InvalidStateError(
+                f"{self.what} is not done; wait() waits for it"
+            )
+        return self.result()
+
     def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
         """A future for ``callback(self)``, which runs in a thread of the endpoint's pool.
 
@@ -176,27 +295,32 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         has the timeout of this one. Does not block.
         """
         what = f"what follows {self.what}"
-        chained: Future[U] = Future(self._core, self._packer, self._waits, what, self._timeout)
+        chained: Future[U] = Future.of(self._core, self._packer, self._waits, what, self._timeout)
         chained.after = self
+        if self.deadline is None:
+            chained.deadline = None
+        chained.place = sites.caller(1)
 
-        def run(_: object) -> None:
-            chained.after = None
-            if not chained._begin():
-                return  # it was cancelled
-            try:
-                chained.set_result(callback(self))
-            except BaseException as error:
-                chained.set_exception(error)
-
-        self.add_done_callback(run)
+        # The frames of this function and of `_follow` will be in an error's traceback. The new
+        # future will hold the error, so they must not hold the future.
+        once = [chained]
+        self.add_done_callback(lambda done: _follow(once.pop(), callback, done))
         return chained
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there."""
+        callbacks, mark = self._core.callbacks, object()
+
+        def call() -> None:
+            try:
+                fn(self)
+            finally:
+                callbacks.discard(mark)
 
         def run(_: object) -> None:
-            if not self._core.pool.submit(fn, self):
-                fn(self)  # at the system's end a chain must end too (G6)
+            callbacks.add(mark)
+            if not self._core.pool.submit(call):
+                call()  # at the system's end a chain must end too (G6)
 
         super().add_done_callback(run)
 
@@ -243,7 +367,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 loop.call_soon_threadsafe(wake)
 
         super().add_done_callback(done)
-        left = max(0.0, self._deadline - time.monotonic())
+        left = max(0.0, self.left())
         run = self._waits.suspend(self)
         try:
             yield from self._come(waiter, left).__await__()
@@ -265,7 +389,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         if self.done():
             return
         self._core.check_process()
-        left = check_timeout(timeout, max(1e-3, self._deadline - time.monotonic()), poll=True)
+        left = check_timeout(timeout, max(1e-3, self.left()), poll=True)
         self._core.check_may_block(self.what)
         self._check_self_wait()
         run = self._waits.block(self)
@@ -276,6 +400,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self._waits.unblock(run)
         if not came:
             raise self._late(self._timeout if timeout is None else timeout)
+
+    def left(self) -> float:
+        """The seconds that a wait may take which begins now and names no timeout."""
+        return self._timeout if self.deadline is None else self.deadline - time.monotonic()
 
     def _check_self_wait(self) -> None:
         chain = chain_in(self._core)
@@ -289,8 +417,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def _late(self, seconds: float) -> FetchTimeoutError:
         return FetchTimeoutError(
-            f"{self.what} did not come within {seconds:g} s; it may come later: wait again, or "
-            "set a longer timeout"
+            f"{self.what} did not come within {seconds:g} s; it may still: wait again, or with "
+            "a longer timeout"
         )
 
     def _take(self) -> None:
@@ -340,7 +468,28 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         self._cargo = None
         self._core.discards.settle(self._hold)
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a Future stays where it was made ({self.what}); return it alone from a function, and "
+            "its outcome will be the answer; or send its value"
+        )
+
     def __del__(self) -> None:
         hold = getattr(self, "_hold", None)
         if hold is not None:
             self._core.discards.gone(hold)
+        if not getattr(self, "_taken", True) and self._state == "FINISHED":
+            self._drop()
+
+    def _drop(self) -> None:
+        """Nobody has looked at the outcome: have it logged, if it is an error. Takes no lock."""
+        payload = self._cargo.payload if self._cargo is not None else None
+        error = payload if type(payload) is Failure else self._exception
+        core = self._core
+        if error is None or self.overlooked or os.getpid() != core.pid:
+            return
+        if core.closed:  # no turn will come
+            notices.dropped(self.what, self.place, error)
+        else:
+            core.dropped.append((self.what, self.place, error))
+            core.wake()

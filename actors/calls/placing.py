@@ -36,7 +36,7 @@ BELIEVED = 1.0
 
 
 @dataclass(slots=True)
-class Placed:
+class PlacedRequest:
     """A request that is being placed: its worker, and the future that tells its end."""
 
     to: WorkerInfo
@@ -67,14 +67,14 @@ class Placing(Internal):
         self._numbers = itertools.count(1)
 
     @contextmanager
-    def place(self) -> Iterator[Placed]:
+    def place(self) -> Iterator[PlacedRequest]:
         """The least loaded worker, for one request that is sent inside.
 
-        Set the `Placed.future` inside: the request is under way until that future is done. Blocks
-        for one answer of the registrar now and then. Raises `WorkerNotFoundError`.
+        Set the `PlacedRequest.future` inside: the request is under way until that future is done.
+        Blocks for one answer of the registrar now and then. Raises `WorkerNotFoundError`.
         """
         to, load = self._choose()
-        placed = Placed(to)
+        placed = PlacedRequest(to)
         try:
             yield placed
         except BaseException:

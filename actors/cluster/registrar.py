@@ -46,6 +46,7 @@ from ...serialization.failures import details_of
 from ..base import signals
 from ..hosting import bases, directory, events, processes, simple, versions
 from ..hosting.children import LEFT, ORDERLY, Children
+from ..hosting.modules import Modules
 from ..wire.messages import (
     TO_REGISTRAR,
     CheckProcess,
@@ -98,6 +99,7 @@ class Registrar(Actor):
 
     def __init__(self) -> None:
         super().__init__()
+        self._modules = Modules()
         self._settings = Settings()
         self._owner: processes.Watched | None = None
         self._opened = False
@@ -324,8 +326,8 @@ class Registrar(Actor):
     def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
         taken = {worker.name for worker in (*self._members, *self._creating)}
         if message.name in taken:
-            reason = f"the name {message.name!r} is taken in this system; choose another"
-            self.send(sender, Spawned(message.token, None, reason))
+            reason = "the name is taken in this system; choose another"
+            self.send(sender, Spawned(message.token, None, reason, taken=True))
             return
         me = self._mint(message.name)
         self._creating[me] = Creating(message, sender, self._places(message, sender))
@@ -364,7 +366,13 @@ class Registrar(Actor):
                 # With one host, a system of the convention that is not farref's may fit, too.
                 here = bool(self._hosts) or order.on is not None
                 try:
-                    address = make(self, order.actor_class, order.requirements, here=here)
+                    address = make(
+                        self,
+                        order.actor_class,
+                        order.requirements,
+                        here=here,
+                        modules=self._modules,
+                    )
                 except UnmadeError as error:
                     otherwise = str(error)
                     if isinstance(error, UnfitError):

@@ -53,11 +53,13 @@ if TYPE_CHECKING:
     from ...protocol.errors import FarrefError
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Cargo, Descriptor, Message
+    from ...serialization.failures import Failure
     from ...serialization.payload import Payload
     from ..wire.settings import Settings
     from .brief import Later
     from .links import Outgoing
     from .port import Port
+    from .sites import Place
 
     Handler = Callable[[Any, Later], None]
     """Carries out one kind of effect, now or later."""
@@ -89,6 +91,9 @@ class Outlet(Protocol):
 
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
         """Count the *payload* of a message that came. Under the lock."""
+
+    def unshelve(self, sender: WorkerId, message: Message) -> Message:
+        """*message*, which came with functions, with their definitions. Under the lock."""
 
 
 class Core(Internal):
@@ -129,6 +134,11 @@ class Core(Internal):
         """Makes the handle (`RRef`) of an object that was counted in the same step."""
         self.on_deaths: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died. Called in the mailbox thread."""
+        self.dropped: deque[tuple[str, Place | None, Failure | BaseException]] = deque()
+        """Calls whose futures were dropped before any code had looked at their errors: each call
+        in words, its line, and its error. The next turn logs them."""
+        self.callbacks: set[object] = set()
+        """Callbacks of futures that are to run, or run."""
         self.refused = 0
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None
@@ -253,6 +263,9 @@ class Core(Internal):
             raise ProtocolError(f"the message is malformed: {message.why}")
         payload = payload_of(message)
         if payload is not None:
+            if payload.functions and sender != self.me:  # first: a refused message counts, too
+                message = self.outlet.unshelve(sender, message)
+                payload = cast("Payload", payload_of(message))
             self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
             payload.take()  # it is opened already, or will be refused
             if payload.buffers or len(payload.data) >= NOTED:
@@ -318,6 +331,11 @@ class Core(Internal):
         if address is None:
             raise ProtocolError(f"{self.me} has no address of {owner}, the owner of {rref}")
         return WorkerInfo(owner, address)
+
+    def owner_id(self, rref: RRefId) -> WorkerId:
+        """The id of the owner of *rref*."""
+        with self.lock:
+            return self.context.owner_of(rref)
 
     def is_owner(self, rref: RRefId) -> bool:
         """Whether the object lives here."""

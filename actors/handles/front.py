@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ..calls.calls import Calls
     from ..calls.placing import Placing
+    from ..calls.unasked import Unasked
     from ..calls.waits import Waits
     from ..core.core import Core
     from ..core.counters import Counters
@@ -30,6 +31,7 @@ class Front(Internal):
         waits: Waits,
         calls: Calls,
         placing: Placing,
+        unasked: Unasked,
         count: Callable[[], Counters],
     ) -> None:
         self.core = core
@@ -38,6 +40,7 @@ class Front(Internal):
         self.waits = waits
         self.calls = calls
         self.placing = placing
+        self.unasked = unasked
         self.count = count
         """Reads the counters of the endpoint."""
         core.front = self

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..core import sites
 from ..core.current import chain_in
-from ..values.freezing import Freezing
+from ..values.making import made_as
 from ..values.several import Several
 from ..values.wrapper import ByValue
 from .parts import parts_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...protocol.ids import RRefId
+    from ..core.sites import Place
     from .front import Front
 
 
@@ -165,33 +167,37 @@ class Way:
     """Whether the references among the arguments are resolved first."""
     frozen: bool = False
     """Whether to freeze the resulting object."""
+    serial: bool = True
+    """Whether requests on the resulting object take turns."""
     number: int = 1
     """The number of resulting objects."""
 
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have the object carry out the operation *name*."""
         if self.how == "remote":
-            return self._make(name, args, kwargs)
+            return self._make(name, args, kwargs, sites.caller(2))
         front, what = self.rref._front, (ByValue(name) if self.resolve else name, args, kwargs)
         if self.how == "async":
-            return front.calls.invoke(self.rref.id, what, self.timeout, ())
+            future = front.calls.invoke(self.rref.id, what, self.timeout, ())
+            future.place = sites.caller(2)
+            return future
         core = front.core
         core.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
         return front.calls.invoke(self.rref.id, what, self.timeout, chain_in(core)).result()
 
-    def _make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Any:
         """Have the object make new objects; returns their references."""
-        function: Any = name
-        if self.number > 1:
-            function = Several(function, self.number)
-        elif self.frozen:
-            function = Freezing(function)
+        front, timeout, frozen, serial = self.rref._front, self.timeout, self.frozen, self.serial
+        function: Any = made_as(name, frozen=frozen, serial=serial)
+        if self.number > 1:  # the parts are frozen, and not the run
+            function = Several(name, self.number)
         if self.resolve:
             function = ByValue(function)
-        made = self.rref._front.calls.remote_method(self.rref.id, (function, args, kwargs))
+        made = front.calls.remote_method(self.rref.id, (function, args, kwargs))
         if self.number > 1:
-            return parts_of(made, name, self.number, self.timeout, frozen=self.frozen)
-        made._timeout = self.timeout
+            return parts_of(made, name, self.number, timeout, place, frozen=frozen, serial=serial)
+        made._expect(timeout)
+        front.unasked.asked(made.id, name, place)
         return made
 
     def __repr__(self) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import pickle
 import secrets
 import socket
 import sys
@@ -25,11 +24,10 @@ from thespian.system.addressManager import CannotPickleAddress
 from thespian.system.messages.admin import PendingActor
 from thespian.system.transport import TransmitIntent
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
-from thespian.system.transport.UDPTransport import UDPTransport
 from thespian.system.utilis import thesplog_control
 
 from ...features import knows_peers
-from ...protocol.errors import OverloadedError, SerializationError, SystemDownError
+from ...protocol.errors import OverloadedError, SystemDownError
 from ..base import places, system_base, tcp
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
@@ -63,11 +61,14 @@ BASES = {
     )
 }
 DEFAULT = "farrefBase"
+REFUSED = {
+    "multiprocUDPBase": "a datagram may be lost, and holds no message of more than 65,507 bytes",
+    "multiprocQueueBase": "a thread of an actor cannot wake its queues",
+}
+"""Bases of Thespian's on which farref does not run, and the reason for each."""
 
 MOST_BYTES = Limits().max_message_bytes
 """The most bytes of one message, on a base that sets no limit of its own."""
-UDP_BYTES = 65_000
-"""The same on Thespian's UDP base: a datagram's 65,507 bytes, less Thespian's own."""
 
 HOST = HOST_CAPABILITY
 """The capability with the address of a host that others can reach."""
@@ -127,6 +128,28 @@ def default() -> str:
             "by a firewall"
         )
     return DEFAULT
+
+
+def check(base: object) -> None:
+    """Refuse a *base* on which no system can run, before anything starts.
+
+    Raises:
+        ValueError: farref does not run on it.
+        TypeError: it is a running `ActorSystem`.
+    """
+    fit = ", ".join(BASES)
+    if isinstance(base, ActorSystem):
+        raise TypeError(
+            "System starts an actor system of its own, and cannot take over a running "
+            "ActorSystem. Call System('multiprocTCPBase', capabilities=...) in the place of "
+            f"ActorSystem(...); base is one of {fit}. Its `create`, `tell`, `ask` and `listen` "
+            "take plain Thespian actors too"
+        )
+    # Thespian loads a base by the name of its module.
+    name = base if isinstance(base, str) else type(base).__module__
+    name = name.rpartition(".")[2]
+    if name in REFUSED:
+        raise ValueError(f"farref does not run on {name}: {REFUSED[name]}. Choose one of {fit}")
 
 
 def start(
@@ -254,11 +277,11 @@ def largest(transport: object) -> int:
     """The most bytes of a message on *transport*; a stock transport drops a larger one."""
     if isinstance(transport, Transport):
         return transport.settings.limits.max_message_bytes
-    return UDP_BYTES if isinstance(transport, UDPTransport) else MOST_BYTES
+    return MOST_BYTES
 
 
-def check_plain(transport: object, address: ActorAddress, message: object) -> None:
-    """Raise an error if a stock *transport* would silently drop a plain *message*.
+def check_plain(transport: object, address: ActorAddress) -> None:
+    """Raise an error if a stock *transport* would silently drop a plain message.
 
     Messages between endpoints are not plain: they are numbered, and sent again.
     """
@@ -268,11 +291,6 @@ def check_plain(transport: object, address: ActorAddress, message: object) -> No
             f"this message to {address} was not sent: {len(queue)} messages wait already, and "
             f"Thespian drops all others after {DROP_TRANSMITS_LEVEL}; let the handler end before "
             "it sends more, or raise THESPIAN_DROP_TRANSMITS_LEVEL"
-        )
-    if isinstance(transport, UDPTransport) and len(pickle.dumps(message)) > UDP_BYTES:
-        raise SerializationError(
-            f"this message to {address} has more than {UDP_BYTES} bytes, too many for one UDP "
-            "datagram; use another base, or send it in parts"
         )
 
 

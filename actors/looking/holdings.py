@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.borrowing import BorrowingUser
+from ...protocol.effects import Resume
 from ...protocol.messages import Ack, AliasGone, AliasRef, Canonical, ChildAck, Delete, ForkRequest
 from ...protocol.owner import Owner
 from ..recording.tracing import spell
@@ -126,7 +127,12 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
     if isinstance(entry, Owner):
         if entry.running:
             yield Holding("request", "runs on it")
+        for call in entry.aside:
+            what = "awaits" if entry.serial else "runs on it"
+            yield Holding("request", what, worker=spell(call.caller))
         for sender, request in entry.queue:
+            if isinstance(request, Resume):
+                continue  # it is one of those that await
             yield Holding(
                 "request", f"{type(request).__name__} waits for its turn", "", spell(sender)
             )

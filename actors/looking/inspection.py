@@ -246,7 +246,8 @@ def _row(
         role = "owner" if alias is None else "alias"
         state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
         state = state if alias is None else "alias"
-        waiting = len(entry.pending) + len(entry.queue) + (entry.running is not None)
+        requests = {each.call for _, each in entry.queue} | entry.aside  # some can go on
+        waiting = len(entry.pending) + len(requests) + (entry.running is not None)
         forks, pins = entry.forks, entry.lent if isinstance(entry, LendingOwner) else {}
     else:
         home, role = entry.owner, "user" if entry.confirmed or not loans else "borrower"

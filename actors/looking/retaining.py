@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.core import Internal
 from ..core.sites import is_ours
 from ..handles.rref import RRef
+from ..serving.turns import method_of
 from . import paths
 
 if TYPE_CHECKING:
@@ -251,7 +252,7 @@ def _variables(*, ours: bool) -> Iterator[Root]:
             if _is_library(frame.f_globals) == ours:
                 where = f"{paths.place_of(frame)}, waiting in {task.get_name()}"
                 yield from _locals("internal" if ours else "task", frame, where)
-            coroutine = coroutine.cr_await
+            coroutine = method_of(coroutine.cr_await)
 
 
 def _is_of_module(frame: FrameType) -> bool:

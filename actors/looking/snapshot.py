@@ -42,7 +42,7 @@ Key = tuple[str, str]
 """An endpoint and a reference: one row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     """All rows. The rows of one reference are together, its owner's first. Iterates over them.
 
@@ -66,6 +66,19 @@ class Snapshot:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        """How many of each: the rows themselves would fill screens."""
+        counts = {
+            "references": len({row.rref for row in self.rows}),
+            "rows": len(self.rows),
+            "endpoints": len(self.counters),
+            "silent": len(self.silent),
+            "cycles": len(self.cycles),
+            "leaks": len({row.rref for row in self.rows if "leak" in row.marks}),
+        }
+        said = "".join(f", {name}={number}" for name, number in counts.items())
+        return f"Snapshot(system={self.system!r}{said})"
 
     def of(self, rref: str) -> list[ReferenceInfo]:
         """The rows of the reference *rref*; its owner's row first, if there is one."""

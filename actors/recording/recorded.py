@@ -35,9 +35,9 @@ class Recorded(Context):
 
     # ---- actions of the user's code
 
-    def own(self) -> RRefId:
-        rref = self.plain.own()
-        self._tracer.did("own", rref)
+    def own(self, *, serial: bool = True) -> RRefId:
+        rref = self.plain.own(serial=serial)
+        self._tracer.did("own", rref, *_unusual(serial))
         self._tracer.flush()  # this is no part of a step, and neither is the next row
         return rref
 
@@ -54,8 +54,8 @@ class Recorded(Context):
         self._tracer.did("drop", rrefs)
         return self.plain.drop(*rrefs)
 
-    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
-        made = self.plain.fork(rref, to)
+    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
+        made = self.plain.fork(rref, to, lost=lost)
         self._tracer.did("fork", rref, to)
         return made
 
@@ -134,17 +134,25 @@ class Recorded(Context):
         self._tracer.told(effects, True, "refuse", call, cargo.descriptors)
         return effects
 
-    def resolve(self, rref: RRefId) -> list[Effect]:
-        self._tracer.did("resolve", rref)
-        return self.plain.resolve(rref)
+    def resolve(self, rref: RRefId, *, serial: bool = True) -> list[Effect]:
+        self._tracer.did("resolve", rref, *_unusual(serial))
+        return self.plain.resolve(rref, serial=serial)
 
     def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
         self._tracer.did("stand_for", rref, target)
         return self.plain.stand_for(rref, target)
 
-    def done(self, rref: RRefId) -> list[Effect]:
-        self._tracer.did("done", rref)
-        return self.plain.done(rref)
+    def pause(self, rref: RRefId, call: CallId) -> list[Effect]:
+        self._tracer.did("pause", rref, call)
+        return self.plain.pause(rref, call)
+
+    def resume(self, rref: RRefId, call: CallId) -> list[Effect]:
+        self._tracer.did("resume", rref, call)
+        return self.plain.resume(rref, call)
+
+    def done(self, rref: RRefId, call: CallId) -> list[Effect]:
+        self._tracer.did("done", rref, call)
+        return self.plain.done(rref, call)
 
     def suspect(self, rref: RRefId) -> list[Effect]:
         self._tracer.did("suspect", rref)
@@ -167,6 +175,11 @@ class Recorded(Context):
     def bury(self, worker: WorkerId) -> list[Effect]:
         self._tracer.buried(worker)
         return self.plain.bury(worker)
+
+
+def _unusual(serial: bool) -> tuple[bool, ...]:
+    """The field *serial* of a row, which is left out if it is true."""
+    return () if serial else (False,)
 
 
 def _names(effects: list[Effect], field: str, rref: RRefId | None) -> bool:

@@ -32,7 +32,7 @@ import msgspec
 from ...protocol.ids import CallId, Number, RRefId, WorkerId
 from ...protocol.messages import Descriptor, Message, Report
 
-FORMAT = 6
+FORMAT = 7
 """The version of the rows, written with each `JoinStep`. Up to format 4 endpoints wrote JSON
 objects."""
 
@@ -145,8 +145,9 @@ _CARRIES = {"carries": tuple[Descriptor, ...]}
 _CHAIN = {"chain": tuple[RRefId, ...]}
 _TO = {"to": WorkerId}
 _CALL = {"call": CallId}
+_SERIAL = {"serial": (bool, True)}
 INPUTS: dict[str, dict[str, Any]] = {
-    "own": _RREF,
+    "own": _RREF | _SERIAL,
     "hold": _RREF,
     "take_up": _CARRIES,
     "drop": {"rrefs": tuple[RRefId, ...]},
@@ -162,17 +163,26 @@ INPUTS: dict[str, dict[str, Any]] = {
     "tell": _TO | _CARRIES,
     "reply": _CALL | _CARRIES,
     "refuse": _CALL | _CARRIES,
-    "resolve": _RREF,
+    "resolve": _RREF | _SERIAL,
     "stand_for": _RREF | {"target": RRefId},
-    "done": _RREF,
+    "pause": _RREF | _CALL,
+    "resume": _RREF | _CALL,
+    "done": _RREF | {"call": (CallId | None, None)},
     "suspect": _RREF,
     "waits": {"run": CallId, "call": CallId | None, "nth": Number, "what": str},
 }
-"""The inputs, and the fields of each."""
+"""The inputs, and the fields of each: a type, or a type and a default.
+
+Up to format 6 "done" had no *call*: it was the one that ran."""
 KINDS: tuple[type[Step], ...] = (
     *(kind for kind in Step.__subclasses__() if kind is not Input),
     *(  # type: ignore[arg-type] # defstruct does not tell that they are `Input`s
-        msgspec.defstruct(name, [*fields.items()], bases=(Input,), tag=name)
+        msgspec.defstruct(
+            name,
+            [(each, *(of if type(of) is tuple else (of,))) for each, of in fields.items()],
+            bases=(Input,),
+            tag=name,
+        )
         for name, fields in INPUTS.items()
     ),
 )

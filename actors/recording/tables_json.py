@@ -24,7 +24,7 @@ from ...protocol.borrowing import BorrowingOwner, BorrowingUser
 from ...protocol.context import Context
 from ...protocol.creations import Asked, Seen
 from ...protocol.dead import Dead
-from ...protocol.effects import Send
+from ...protocol.effects import Resume, Send
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.lending import LendingOwner, LendingUser, Loan
 from ...protocol.messages import KINDS, Cargo, Descriptor, Hop, Moved, Passing, Report
@@ -51,7 +51,7 @@ _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUs
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send),
+        *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send, Resume),
         *(*KINDS, Descriptor, Hop, Report, Moved),
     )
 }
@@ -160,6 +160,8 @@ class _Reader:
         if kind is Alias:
             self._seen.append(made)
         given = {field: self._value(value) for field, value in items}
+        if issubclass(kind, Owner):  # up to format 6
+            given = {"aside": set(), "serial": True, **given}
         if set(given) != set(_fields(kind)):
             raise ValueError(f"a {name} with wrong fields")
         if made is None:

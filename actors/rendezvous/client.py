@@ -19,8 +19,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.errors import (
+    CreationError,
     FarrefError,
     FetchTimeoutError,
+    NameTakenError,
     RendezvousConnectionError,
     SystemDownError,
     WorkerDiedError,
@@ -281,7 +283,7 @@ class Client:
                 "the rendezvous service died, and any standby too, so the lists of members are "
                 "lost. End the members, and start them in a new system"
             ) from None
-        except (SystemDownError, FetchTimeoutError) as error:
+        except (SystemDownError, CreationError, FetchTimeoutError) as error:
             raise RendezvousConnectionError(f"no rendezvous service: {error}") from None
         return sorted(found, key=lambda info: (len(info.name), info.name))
 
@@ -291,7 +293,7 @@ class Client:
             return registry.find(NAME)
         try:
             return start_service(registry, NAME)
-        except SystemDownError:  # another endpoint starts it at this moment
+        except NameTakenError:  # another endpoint starts it at this moment
             end = time.monotonic() + TAKEOVER
             while time.monotonic() < end:
                 with contextlib.suppress(WorkerNotFoundError):

@@ -362,7 +362,7 @@ def rendezvous(
             come last.
         timeouts: the limits for waits. Two of them concern the whole run: the length of its last
             call, and the time until a silent node is given up. For these the first node of the run
-            decides.
+            decides, or the first one after everybody has left.
         standby: whether the service has a second process that takes over when the first is
             killed. The first node of any run of the system decides.
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ...protocol.rendezvous import RoundLimits, Timeouts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 _TIMES = {
@@ -157,15 +155,29 @@ class RendezvousParameters:
         return Timeouts(**known)  # type: ignore[arg-type] # mypy cannot tell them apart
 
 
+RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
+"""Makes the handlers of one backend."""
+
+_BY_HAND = (
+    "make the handler by farref.elastic.DynamicRendezvousHandler.from_backend(run_id, store, "
+    "farref.elastic.{backend}, min_nodes, max_nodes)"
+)
+_NAMES_OF_TORCH = {
+    "c10d": _BY_HAND.format(backend="c10d.C10dRendezvousBackend(store, run_id)"),
+    "etcd": _BY_HAND.format(backend="etcd.EtcdRendezvousBackend(client, run_id)"),
+    "etcd-v2": _BY_HAND.format(backend="etcd.EtcdRendezvousBackend(client, run_id)"),
+    "static": "for fixed ranks call farref.rendezvous(run_id, min_nodes=n, order=rank)",
+}
+"""For each name that torch's registry has and this one has not, the replacement."""
+
+
 class RendezvousHandlerRegistry:
     """Makes handlers by the name of their backend."""
 
     def __init__(self) -> None:
-        self._creators: dict[str, Callable[[RendezvousParameters], RendezvousHandler]] = {}
+        self._creators: dict[str, RendezvousHandlerCreator] = {}
 
-    def register(
-        self, backend: str, creator: Callable[[RendezvousParameters], RendezvousHandler]
-    ) -> None:
+    def register(self, backend: str, creator: RendezvousHandlerCreator) -> None:
         """Have *creator* make the handlers of *backend*.
 
         Raises:
@@ -182,11 +194,17 @@ class RendezvousHandlerRegistry:
 
         Raises:
             ValueError: that backend is not registered.
+            NotImplementedError: the same, for a name of torch's: the text has the replacement.
             RuntimeError: its creator made a handler of another backend.
         """
         creator = self._creators.get(params.backend)
         if creator is None:
             known = ", ".join(sorted(self._creators)) or "none"
+            if params.backend in _NAMES_OF_TORCH:
+                raise NotImplementedError(
+                    f"this registry makes no handlers of {params.backend!r} (it has: {known}); "
+                    f"{_NAMES_OF_TORCH[params.backend]}, or register a creator of your own"
+                )
             raise ValueError(
                 f"no rendezvous backend {params.backend!r} is registered; there are: {known}"
             )

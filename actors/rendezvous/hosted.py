@@ -28,7 +28,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A new run."""
+    """A new run, or one that begins again with other timeouts after everybody has left."""
 
     run: str
     state: State
@@ -260,9 +260,10 @@ class Hosted:
         self.homes, self.table = copy.homes, copy.table
         return self
 
-    def begin_anew(self) -> None:
-        """Restart the clock: the standby takes over."""
-        self.run = RendezvousRun(self.state, self.timeouts, time.monotonic())
+    def begin_anew(self, timeouts: Timeouts) -> None:
+        """Restart the clock: the standby takes over, or the first node of an empty run comes."""
+        self.timeouts = timeouts
+        self.run = RendezvousRun(self.state, timeouts, time.monotonic())
 
 
 def _count(state: State) -> int:

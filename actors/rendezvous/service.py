@@ -179,10 +179,15 @@ class Service:
     # ---- inside
 
     def _hosted(self, run: str, timeouts: Timeouts, join: Join) -> Hosted:
-        if run not in self.runs:
-            self.runs[run] = Hosted(run, State(join.limits), timeouts)
-            self.standby.note(Begun(run, State(join.limits), timeouts))
-        return self.runs[run]
+        hosted = self.runs.get(run)
+        if hosted is None:
+            hosted = self.runs[run] = Hosted(run, State(join.limits), timeouts)
+            self.standby.note(Begun(run, hosted.state, timeouts))
+        elif hosted.state.empty and hosted.timeouts != timeouts:
+            # Everybody has left: the run begins again, and its first node decides.
+            hosted.begin_anew(timeouts)
+            self.standby.note(Begun(run, hosted.state, timeouts))
+        return hosted
 
     def _known(self, run: str) -> Hosted:
         if run not in self.runs:
@@ -232,6 +237,8 @@ class Service:
     def repeat(self, entry: Entry) -> None:
         """At a standby: repeat *entry*, which the leader has done."""
         match entry:
+            case Begun(run, _, timeouts) if run in self.runs:
+                self.runs[run].begin_anew(timeouts)
             case Begun(run, state, timeouts):
                 self.runs[run] = Hosted(run, state, timeouts)
             case Done(run, command, home):
@@ -256,7 +263,7 @@ class Service:
         """Lead from now on: the leader is gone."""
         self.leads = True
         for hosted in self.runs.values():
-            hosted.begin_anew()
+            hosted.begin_anew(hosted.timeouts)
             for worker in hosted.endpoints():
                 if worker in self.core.context.dead:  # it died before the takeover
                     self.do(hosted, hosted.of_endpoint(worker))

@@ -15,17 +15,24 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..core import port
+from .turns import make_task, no_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from ..core.core import Core
 
+LAST_AWAITS = 1.0
+"""Seconds that cancelled work has to end."""
+
 
 class Loop:
     """Runs the handlers of one actor, and the `async def` functions that others call."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cancels: bool = False) -> None:
+        """With *cancels*, work that still awaits at the end is cancelled, and gets a moment."""
+        self._cancels = cancels
+        self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """None before the actor is an endpoint, and after it has ended."""
         self._core: Core | None = None
@@ -46,12 +53,14 @@ class Loop:
         self._core = core
         self._context = contextvars.copy_context()
         self._loop = asyncio.new_event_loop()
-        threading.Thread(
+        self._loop.set_task_factory(make_task)
+        self._thread = threading.Thread(
             target=self._run,
             args=(self._loop, core),
             name=f"farref loop {core.me}",
             daemon=True,
-        ).start()
+        )
+        self._thread.start()
 
     def queue(self, work: Callable[[], Any]) -> None:
         """Run *work* after everything queued before; it may return a coroutine."""
@@ -86,7 +95,7 @@ class Loop:
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(lambda: self._keep(loop.create_task(work())))
+                loop.call_soon_threadsafe(self._begin_beside, loop, work)
 
     def full(self) -> bool:
         """Whether so much work is queued that senders of more must wait."""
@@ -104,6 +113,12 @@ class Loop:
             with contextlib.suppress(RuntimeError):  # another thread was faster
                 loop.call_soon_threadsafe(loop.stop)
 
+    def end(self) -> None:
+        """Stop, and wait until the thread has ended, unless the loop itself runs this."""
+        self.stop()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(2 * LAST_AWAITS)
+
     # ---- the loop's thread
 
     def _run(self, loop: asyncio.AbstractEventLoop, core: Core) -> None:
@@ -111,6 +126,8 @@ class Loop:
         core.loop_thread = threading.get_ident()
         try:
             loop.run_forever()
+            if self._cancels:
+                self._cancel_all(loop)
         finally:
             # The remaining tasks wait for nothing any more. Python would only complain about them,
             # wherever the collector happens to run.
@@ -121,6 +138,16 @@ class Loop:
                     coroutine.close()
                     self._tasks.discard(task)  # the future that it awaits goes with it
             loop.close()
+
+    def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel what still awaits. It has a moment for its `except` and `finally`."""
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_AWAITS))
+        with contextlib.suppress(Exception):
+            loop.run_until_complete(loop.shutdown_asyncgens())
 
     def _begin(self) -> None:
         if not self._starting and self._inbox:
@@ -143,6 +170,12 @@ class Loop:
             self._starting = bool(self._inbox)
             if self._starting:
                 loop.call_soon(self._next)
+
+    def _begin_beside(
+        self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        no_turn()  # the thread that has spawned it may run a method
+        self._keep(loop.create_task(work()))
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)

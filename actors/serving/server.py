@@ -1,8 +1,9 @@
 """Running the requests of others: functions, methods of objects, copies of values.
 
-Plain functions run in the endpoint's pool of threads, `async def` ones on its loop. The payload of
-a request is unpickled there too, never in the mailbox thread. Each request gets exactly one reply,
-and with that its own hold on its references ends.
+Plain functions run in the endpoint's pool of threads, `async def` ones on its loop, and methods
+take turns on their object (`turns`). A function may return a future: then the future's outcome is
+the answer (`outcomes`). The payload of a request is unpickled in the pool too, never in the mailbox
+thread. Each request gets exactly one reply, and with that its own hold on its references ends.
 
 A reference lent for a call costs nothing if the callee does not keep it. So when the reply is made,
 no object of the library may hold the references that the call brought or made. The arguments, the
@@ -21,6 +22,7 @@ import time
 import types
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from concurrent.futures import Future as AnyFuture
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -38,12 +40,15 @@ from ..calls import calls
 from ..core.current import CurrentRun, running_in
 from ..handles.rref import RRef
 from ..values.box import Box
-from ..values.freezing import ToFreeze
+from ..values.making import Made
 from ..values.packing import Pack
 from ..values.wrapper import ByValue
 from ..wire.cargoes import HEAD
 from . import operations
+from .loop import Loop
+from .outcomes import Outcomes
 from .resolving import Resolving
+from .turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable
@@ -92,10 +97,17 @@ class Server:
         core.handlers |= {Run: self._start_it, Refuse: self._refuse, Stop: self._stop}
         self._unstarted: set[CallId] = set()
         self._stopped: set[CallId] = set()
+        self._starting = threading.Lock()
         self._resolving: dict[CallId, Resolving] = {}
         """Requests that wait while their arguments are fetched."""
-        self.spawn: Spawn | None = None
-        """Runs an `async def` function; None gives each such function a loop of its own."""
+        self._turns = Turns(core)
+        self._outcomes = Outcomes(core, waits, self._turns, self._finish, self._failure)
+        self.forgotten = self._outcomes.left
+        """Requests with answers that nobody can give any more; `end_forgotten` ends them."""
+        self.end_forgotten = self._outcomes.end_forgotten
+        self.spawn: Spawn = self._start_loop
+        """Runs an `async def` function. By default a loop is started for the first one, in one
+        thread; it ends with the endpoint."""
         self.served = 0
         """The number of requests taken up so far."""
         self.errors = 0
@@ -190,6 +202,8 @@ class Server:
             self._finish(request, Box(self._wanted(request)))
             return
         chain = chain_of(request)
+        if self._objects.beside:
+            chain = self._without_beside(chain)
         self._go_on(request, chain, self._call(request, chain, lambda: self._open(request)))
 
     def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
@@ -199,8 +213,32 @@ class Server:
             self._resolve(request, chain, box.take())
         elif kind is types.CoroutineType:
             self._await(request, box, chain)
+        elif kind is Made or issubclass(kind, AnyFuture):
+            self._returned(request, chain, box)
         else:
             self._finish(request, box)
+
+    def _returned(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
+        """The function has ended with what is in *box*: answer, at once or when a future is set."""
+        result = box.content
+        if type(result) is Made:
+            result = result.value
+        later = issubclass(type(result), AnyFuture)
+        del result
+        if later:
+            run = self._as_run(request, chain, 0)
+            self._outcomes.follow(request, self._turn_of(request), run, box)
+        else:
+            self._finish(request, box)
+
+    def _turn_of(self, request: Request) -> RRefId | None:
+        """The object on which *request*, which has begun, takes turns; None if there is none."""
+        target = target_of(request)
+        return None if target in self._objects.beside else target
+
+    def _without_beside(self, chain: tuple[RRefId, ...]) -> tuple[RRefId, ...]:
+        """*chain* without the objects here that are not serial: nothing waits for their methods."""
+        return tuple(rref for rref in chain if rref not in self._objects.beside)
 
     def _resolve(self, request: Request, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
         """Start the function when the arguments are there; no thread waits until then."""
@@ -247,7 +285,7 @@ class Server:
     def _open(self, request: Request) -> Invocation:
         """The function of *request*, and its arguments."""
         cargo = cargo_of(request)
-        what, args, kwargs = self._packer.open(cargo)
+        what, args, kwargs = self._packer.open_call(cargo)
         # Let go of the pickle: it must not stay here, and count, while the function runs.
         tag = getattr(cargo.payload, "tag", None)
         msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
@@ -266,6 +304,8 @@ class Server:
         stored = self._objects.stored(rref)
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
+        if type(stored.value) is Failure:
+            stored.fetched = True
         return stored.value
 
     def _wanted(self, fetch: Fetch) -> object:
@@ -282,13 +322,21 @@ class Server:
         return None
 
     def _await(self, request: Request, box: Box, chain: tuple[RRefId, ...]) -> None:
-        """Run an `async def` function to its end, on the endpoint's loop."""
+        """Run an `async def` function to its end, on the endpoint's loop.
+
+        While it awaits it keeps no object from other requests, so its own is in no chain.
+        """
+        on = self._turn_of(request)
+        holds = tuple(rref for rref in chain if rref != on)
 
         async def run() -> None:
             try:
                 me = self._as_run(request, chain, id(asyncio.current_task()))
-                with running_in(self._core, chain, me):
-                    box.content = await box.take()
+                with running_in(self._core, holds, me):
+                    if on is None:
+                        box.content = await box.take()
+                    else:
+                        box.content = await self._turns.run(box, on, request.call)
             except BaseException as error:
                 # No reply is possible. Maybe the collector runs this, even in a forked child.
                 # It must not format a traceback anywhere.
@@ -296,12 +344,22 @@ class Server:
                     return
                 box.content = self._failure(error, request)
             # Pickling a large result would hold up the loop, so a thread does it.
-            self._core.pool.submit(self._finish, request, box)
+            self._core.pool.submit(self._returned, request, chain, box)
 
-        if self.spawn is None:
-            asyncio.run(run())
-        else:
-            self.spawn(run)
+        self.spawn(run)
+
+    def _start_loop(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start this endpoint's loop, for *work* and all later `async def` functions."""
+        core = self._core
+        with self._starting:
+            if self.spawn == self._start_loop:
+                loop = Loop(cancels=True)
+                loop.start(core)
+                self.spawn = loop.spawn
+                core.closing.append(loop.end)
+        if core.closed:
+            return
+        self.spawn(work)
 
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store the result; then free the request's object for the next request."""
@@ -312,7 +370,7 @@ class Server:
         self._answer(request, box)
         core, target = self._core, target_of(request)
         if target is not None and target in core.context.owners:
-            core.step(lambda: self._done(target))
+            core.step(lambda: self._done(target, request.call))
 
     def _turn_down(self, request: Request, failure: Failure) -> None:
         """Answer a request that was refused: it has never occupied its object."""
@@ -326,12 +384,14 @@ class Server:
         """Reply, or store the result."""
         core = self._core
         if isinstance(request, Create):
-            self._freeze(request, box)
+            serial = self._make(request, box)
             made = box.content
             alias = issubclass(type(made), RRef) and made._front is core.front
             del made
-            store = self._objects.stand_for if alias else self._objects.resolve
-            store(request.rref, box)
+            if alias:
+                self._objects.stand_for(request.rref, box)
+            else:
+                self._objects.resolve(request.rref, box, serial=serial)
         else:
             self._reply(request, box)
 
@@ -340,28 +400,36 @@ class Server:
         if self._delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
             self._calls.wait_for_room(caller, "results")
 
-    def _freeze(self, request: Request, box: Box) -> None:
-        """Freeze the value in *box*, which will be stored, if the request asks for that."""
-        if type(box.content) is not ToFreeze:
-            return
-        value = box.take().value
-        if not issubclass(type(value), RRef):  # a reference's object stays as it is
+    def _make(self, request: Request, box: Box) -> bool:
+        """Make of the value in *box* the kind of object that the request asks for.
+
+        Returns whether the object is serial.
+        """
+        if type(box.content) is not Made:
+            return True
+        made = box.take()
+        value, frozen, serial = made.value, made.frozen, made.serial
+        del made
+        if frozen and not issubclass(type(value), RRef):  # a reference's object stays as it is
             try:
                 value = Frozen.of(value, ActorAddress)
             except BaseException as error:
                 value = self._failure(error, request)
         box.content = value
+        return bool(serial)
 
-    def _done(self, target: RRefId) -> list[Any]:
-        owner = self._core.context.owners.get(target)
-        return self._core.context.done(target) if owner is not None and owner.running else []
+    def _done(self, target: RRefId, call: CallId) -> list[Any]:
+        context, owner = self._core.context, self._core.context.owners.get(target)
+        if owner is None or (owner.running != call and call not in owner.aside):
+            return []
+        return context.done(target, call)
 
     def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
         core, call = self._core, request.call
 
         def share(rref: RRefId) -> Descriptor:
             context = core.context
-            return context.give_back(rref, call) or context.fork(rref, call.caller)
+            return context.give_back(rref, call) or context.fork(rref, call.caller, lost=True)
 
         pack = self._pack(request, box)
         if pack.large:

@@ -14,6 +14,7 @@ from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
 from ..calls.mail import Mail
 from ..calls.placing import Placing
+from ..calls.unasked import Unasked
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
 from ..core.core import Core, Internal
@@ -67,6 +68,7 @@ class Endpoint(Internal):
         self.packer = kinds.packer(core, self.registry)
         self.waits = Waits(core)
         self.calls = kinds.calls(core, self.delivery, self.packer, self.waits)
+        self.unasked = Unasked(core, self.objects, self.calls)
         self.mail = Mail(core, self.calls, hand)
         self.server = kinds.server(
             core,
@@ -88,6 +90,7 @@ class Endpoint(Internal):
             waits=self.waits,
             calls=self.calls,
             placing=Placing(core, self.registry),
+            unasked=self.unasked,
             count=self.count,
         )
         core.handle = partial(RRef._of, front)
@@ -145,8 +148,12 @@ class Endpoint(Internal):
         with undisturbed:
             core.woken = False
             self.deaths.leave()
+            if self.server.forgotten:
+                self.server.end_forgotten()
             if core.discards or self.delivery.left:  # else a step of another thread did it all
                 core.step(list, gather=False)
+            if core.dropped:
+                core.chores.submit(self.unasked.log_dropped)
 
     def tick(self) -> float | None:
         """Do everything that is due now. Returns the seconds until something is due again."""
@@ -157,6 +164,7 @@ class Endpoint(Internal):
             self.deaths.bury(now)
             self.core.step(list, gather=False)
             self.deaths.beat(now)
+            self.packer.tidy(now)
             self.waits.look(now)
             self.delivery.resend(now)
         return self.pause()

@@ -33,11 +33,11 @@ from thespian.actors import (
 from ...protocol.errors import FarrefError
 from ...protocol.ids import WorkerId
 from ...serialization.failures import details_of
-from ..base import signals
+from ..base import signals, titles
 from ..base.framing import Raw
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import enter_program
-from ..hosting import bases, processes
+from ..hosting import bases, outputs, processes
 from ..hosting.children import Children
 from ..hosting.classes import class_of, make_findable
 from ..serving.loop import Loop
@@ -114,6 +114,7 @@ class Mailbox:
                 # collection would copy every page of them.
                 gc.freeze()
                 sys.setswitchinterval(SWITCH_INTERVAL)
+                outputs.adopt()
                 if not self.port.takes_parcels:  # our own base has done it
                     signals.die_of_faults()
             self._receive(message, sender)
@@ -211,6 +212,7 @@ class Mailbox:
         endpoint.core.address = self._actor.myAddress
         endpoint.core.actor = self._actor
         if self.port.runs_by_itself:
+            titles.name_process(str(me), settings.system)
             enter_program(endpoint.core)  # threads that users start find it
             # When the actor ends, functions that wait get an error, and some time to end. A waiting
             # function may lead the loop, and so handle the exit itself: it cannot wait for its own
@@ -303,6 +305,10 @@ class Mailbox:
             return
         tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
         endpoint.calls.tell(info, message, tag)
+
+    def drop(self, message: Any, sender: ActorAddress) -> None:
+        """There is no handler for *message*."""
+        self._handlers.drop(message, sender)
 
     def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
         """Create a child. A `RefActor` gets its identity at once, so it can be sent to at once.

@@ -73,7 +73,7 @@ class PumpPort(Receiver, SelfRunning):
 
     def post(self, address: ActorAddress, message: object) -> None:
         if not isinstance(message, Envelope):
-            bases.check_plain(self._base.transport, address, message)
+            bases.check_plain(self._base.transport, address)
         self._left.append((address, message))
         self._bell.ring()
 

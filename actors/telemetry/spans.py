@@ -208,8 +208,8 @@ class FutureWithSpan(Future[Any]):
 class PackerWithSpans(Packer):
     """Records in each request the span that makes it."""
 
-    def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
-        pack = super().pack(value, to, tag)
+    def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
+        pack = super().pack(value, to, tag, call=call)
         if _asking.get() is None:
             return pack
         headers: dict[str, str] = {}
@@ -289,7 +289,7 @@ class CallsWithSpans(Calls):
         return self._core.owner(rref)
 
     def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        future = FutureWithSpan(
+        future = FutureWithSpan.of(
             self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
         )
         future.span = _asking.get()
@@ -375,9 +375,10 @@ class ServerWithSpans(Server):
         self._over(request)
         return pack
 
-    def _freeze(self, request: Request, box: Box) -> None:
-        super()._freeze(request, box)
+    def _make(self, request: Request, box: Box) -> bool:
+        serial = super()._make(request, box)
         self._over(request)
+        return serial
 
     def _over(self, request: Request) -> None:
         there = self._running.pop(request.call, None)

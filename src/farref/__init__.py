@@ -25,6 +25,7 @@ from .actors.rendezvous.group import (
 )
 from .actors.rendezvous.handler import (
     RendezvousHandler,
+    RendezvousHandlerCreator,
     RendezvousHandlerRegistry,
     RendezvousParameters,
 )
@@ -34,10 +35,13 @@ from .actors.shells.worker import Worker
 from .actors.wire.messages import HostInfo, WorkerInfo
 from .protocol.errors import (
     AliasCycleError,
+    CreationError,
     FarrefError,
     FetchTimeoutError,
     ForeignReferenceError,
     GivenUpError,
+    NameTakenError,
+    NoHandlerError,
     NotAnEndpointError,
     OutOfBandPickleError,
     OverloadedError,
@@ -72,6 +76,7 @@ __all__ = [
     "AliasCycleError",
     "AwaitableStore",
     "Counters",
+    "CreationError",
     "FarrefError",
     "FetchTimeoutError",
     "ForeignReferenceError",
@@ -80,6 +85,8 @@ __all__ = [
     "Group",
     "GroupMember",
     "HostInfo",
+    "NameTakenError",
+    "NoHandlerError",
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OverloadedError",
@@ -97,6 +104,7 @@ __all__ = [
     "RendezvousError",
     "RendezvousGracefulExitError",
     "RendezvousHandler",
+    "RendezvousHandlerCreator",
     "RendezvousHandlerRegistry",
     "RendezvousParameters",
     "RendezvousStateError",

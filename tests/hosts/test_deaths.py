@@ -15,7 +15,13 @@ import pytest
 from thespian.system.admin import convention
 
 import farref
-from farref import FarrefError, OwnerDiedError, RRef, SystemDownError, WorkerDiedError
+from farref import (
+    CreationError,
+    FarrefError,
+    OwnerDiedError,
+    RRef,
+    WorkerDiedError,
+)
 from farref.actors.cluster import registrar
 from farref.actors.hosting import directory
 from farref.testing import assert_nothing_held, until
@@ -145,7 +151,7 @@ def test_it_vanishes_while_a_worker_is_made_there(
     with first(silence=1.0) as system, joined("B"):
         system.worker("B1", on=address("B"))
         power_off(network, "B")
-        with pytest.raises(SystemDownError, match=r"its host, .* is gone"):
+        with pytest.raises(CreationError, match=r"its host, .* is gone"):
             system.worker("B2", on=address("B"))
         assert system.worker("B2").name == "B2"  # the name is free
 

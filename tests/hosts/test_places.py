@@ -10,7 +10,7 @@ import pytest
 from thespian.actors import Actor, ActorAddress, requireCapability
 
 import farref
-from farref import FetchTimeoutError, RefActor, RRef, System, SystemDownError
+from farref import CreationError, FetchTimeoutError, NameTakenError, RefActor, RRef, System
 from farref.actors.hosting.bases import BASES
 from farref.testing import until
 
@@ -83,15 +83,15 @@ def test_by_what_a_class_requires(first: Starting, joined: Joining) -> None:
         assert place_of(system, system.ask(child, "where are you?")) == address("B")
         assert place_of(system, system.create(Local)) == address("B")
         assert place_of(system, system.create(Child)) == address("A")
-        with pytest.raises(SystemDownError, match="requirements of Impossible"):
+        with pytest.raises(CreationError, match="requirements of Impossible"):
             system.create(Impossible)
-        with pytest.raises(SystemDownError, match="requirements of Demanding"):
+        with pytest.raises(CreationError, match="requirements of Demanding"):
             system.create(Demanding, on=address("A"))
-        with pytest.raises(SystemDownError, match="the name 'B' is taken"):
+        with pytest.raises(NameTakenError, match="'B' could not be created: the name is taken"):
             system.worker("B", on=address("B"))
         made = farref.rpc_sync("B", farref.worker, ("made by B",))
         assert place_of(system, made.address) == address("B"), "on the host of its creator"
-        with pytest.raises(SystemDownError, match="requirements of Greeter"):
+        with pytest.raises(CreationError, match="requirements of Greeter"):
             system.create(Greeter, args=("hello",))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.effects import Loss
-from farref.protocol.ids import ForkId, RRefId, WorkerId
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import (
     Call,
@@ -95,13 +95,36 @@ def counts_are_right(endpoint: Endpoint) -> str | None:
 
 
 def one_request_runs(endpoint: Endpoint) -> str | None:
-    """At most one request runs on an object, and the object knows it."""
+    """At most one request has the turn on an object that is serial."""
     running = Counter(task.occupies for task in endpoint.tasks if task.occupies is not None)
     for rref, number in running.items():
-        if number > 1:
-            return f"{number} requests run on {rref}"
-        if rref not in endpoint.context.owners or not endpoint.context.owners[rref].resolved:
+        owner = endpoint.context.owners.get(rref)
+        if owner is None or not owner.resolved:
             return f"a request runs on {rref}, which has no value"
+        if number > 1 and owner.serial:
+            return f"{number} requests run on {rref}"
+    return None
+
+
+def who_has_begun_is_known(endpoint: Endpoint) -> str | None:
+    """An object knows the requests that have begun on it, and is there as long as they last."""
+    aside: dict[RRefId, set[CallId]] = {}
+    running: dict[RRefId, CallId] = {}
+    owners = endpoint.context.owners
+    for task in endpoint.tasks:
+        if task.target is None or isinstance(task.message, Reply | Tell):
+            continue
+        if task.target not in owners:
+            return f"{task.message.call} has begun on {task.target}, which is gone"
+        if task.occupies and owners[task.target].serial:
+            running[task.target] = task.message.call
+        else:
+            aside.setdefault(task.target, set()).add(task.message.call)
+    for rref, owner in owners.items():
+        if owner.aside != aside.get(rref, set()):
+            return f"{owner.aside} stand aside on {rref}, and in truth {aside.get(rref)}"
+        if owner.running != running.get(rref):
+            return f"{owner.running} has the turn on {rref}, and in truth {running.get(rref)}"
     return None
 
 
@@ -143,6 +166,7 @@ def notices_end_reports(endpoint: Endpoint) -> str | None:
 ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
     "counts are right": counts_are_right,
     "one request runs per object": one_request_runs,
+    "who has begun is known": who_has_begun_is_known,
     "owner or user": one_role,
     "nothing idle is kept": nothing_idle_is_kept,
     "notices end reports": notices_end_reports,
@@ -150,6 +174,24 @@ ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
 }
 
 # ---- one step
+
+
+def nobody_jumps_the_line(taken: Taken) -> str | None:
+    """New requests, and those that can go on, line up at the end; the first one goes first."""
+    for rref, owner in taken.after.context.owners.items():
+        before = taken.before.context.owners.get(rref)
+        if before is None or not before.queue:
+            continue
+        line = [request.call for _, request in before.queue]
+        now = [request.call for _, request in owner.queue]
+        left = [call for call in line if call in now]
+        if now[: len(left)] != left:
+            return f"the line on {rref} was {line}, and is {now}"
+        if owner.running in line and owner.running != before.running:
+            passed = [call for call in line[: line.index(owner.running)] if call in now]
+            if passed:
+                return f"{owner.running} jumped the line on {rref}, before {passed}"
+    return None
 
 
 def confirmed_asks_nothing(taken: Taken) -> str | None:
@@ -284,6 +326,7 @@ def what_came_cancelled_is_not_run(taken: Taken) -> str | None:
 NOTE_5 = "note 5: a notice follows the deserialization"
 
 ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
+    "nobody jumps the line": nobody_jumps_the_line,
     "a loan that is not kept costs nothing": a_loan_costs_nothing,
     "a covered loan asks nothing": a_covered_loan_asks_nothing,
     "a death concerns its borrowers": who_asks_was_lent_by_the_dead,

@@ -15,7 +15,16 @@ from typing import assert_never
 
 from farref.protocol.context import Context
 from farref.protocol.dead import Dead
-from farref.protocol.effects import Lose, Loss, Refusal, Refuse, Send, Settle, Stop
+from farref.protocol.effects import (
+    Lose,
+    Loss,
+    Refusal,
+    Refuse,
+    Resume,
+    Send,
+    Settle,
+    Stop,
+)
 from farref.protocol.errors import ReferenceLostError, WorkerDiedError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
@@ -165,6 +174,8 @@ class Endpoint(Shell):
         relays = [each.relay for each in self.context.waiting.values() if each.relay]
         waiting += [(relay.sender, relay.request) for relay in relays]
         for sender, request in waiting:
+            if isinstance(request, Resume):
+                continue  # it has a task
             cargo = Task(sender, request).cargo
             held.update(descriptor.rref for descriptor in cargo.descriptors)
         return held
@@ -177,7 +188,7 @@ class Endpoint(Shell):
 
     def steps(self) -> list[Act]:
         """The possible next steps of this endpoint by itself."""
-        acts = [Act(task) for task in dict.fromkeys(self.tasks) if self._ready(task, task.todo)]
+        acts = [Act(task) for task in dict.fromkeys(self.tasks) if self._can_act(task)]
         if self.script and self._ready(None, self.script):
             acts.append(Act())
         return acts
@@ -224,11 +235,22 @@ class Endpoint(Shell):
             cargo = getattr(message, "cargo", None) or Cargo()
             self.borrowed.update(it.fork for it in cargo.descriptors if it.passing is Passing.LOAN)
 
+    def _can_act(self, task: Task) -> bool:
+        """Whether *task* can go one step further: it has a turn, or may line up for one."""
+        if task.stage is Stage.IN_LINE:
+            return False
+        return self._gives_way(task) or self._ready(task, task.todo)
+
+    def _gives_way(self, task: Task) -> bool:
+        """Whether *task* has a turn and is about to await."""
+        awaits = task.todo and isinstance(task.todo[0], do.Await)
+        return bool(awaits) and task.stage is Stage.BEGUN and task.target is not None
+
     def _ready(self, task: Task | None, todo: Script) -> bool:
         """Whether the first action of *todo* can begin."""
         needed: tuple[str, ...]
         match todo[0] if todo else do.Abandon():
-            case do.Wait(call=call, patient=patient):
+            case do.Wait(call=call, patient=patient) | do.Await(call=call, patient=patient):
                 return not patient or self.calls.get(call) not in self.context.waiting
             case (
                 do.Drop(name=name) | do.Keep(name=name) | do.Pickle(name=name) | do.Need(name=name)
@@ -265,6 +287,15 @@ class Endpoint(Shell):
         task = Task(sender, message)
         self._see(task)
         self._hand(task)
+
+    def resume(self, effect: Resume) -> None:
+        """The task has its turn, and its await is over."""
+        task = next(
+            each
+            for each in self.tasks
+            if each.stage is Stage.IN_LINE and getattr(each.message, "call", None) == effect.call
+        )
+        self._replace(task, replace(task, stage=Stage.BEGUN, todo=task.todo[1:]))
 
     def refuse(self, effect: Refuse) -> None:
         """Make a task that only answers with the error."""
@@ -313,7 +344,9 @@ class Endpoint(Shell):
         for task in self.tasks:
             if getattr(task.message, "call", None) == run and not isinstance(task.message, Reply):
                 match task.todo:
-                    case (do.Wait(call=name), *_) if self.calls.get(name) in self.context.waiting:
+                    case (do.Wait(call=name) | do.Await(call=name), *_) if self.calls.get(
+                        name
+                    ) in self.context.waiting and not self._gives_way(task):
                         return self.calls[name], len(task.todo), ""
         return None, 0, ""
 
@@ -353,6 +386,12 @@ class Endpoint(Shell):
             self._begin(task)
         elif task.stage is Stage.ARRIVED and not task.refused and task.code.body:
             self._replace(task, replace(task, stage=Stage.BEGUN, todo=task.code.body))
+        elif self._gives_way(task) and task.target is not None:
+            self._replace(task, replace(task, stage=Stage.ASIDE))
+            self.obey(self.context.pause(task.target, task.message.call))  # type: ignore[union-attr]  # it is a request
+        elif task.stage is Stage.ASIDE and task.target is not None:
+            self._replace(task, replace(task, stage=Stage.IN_LINE))
+            self.obey(self.context.resume(task.target, task.message.call))  # type: ignore[union-attr]  # it is a request
         elif task.todo:
             action, *rest = task.todo
             later = replace(task, todo=tuple(rest))
@@ -436,7 +475,7 @@ class Endpoint(Shell):
         context = self.context
         match action:
             case do.Own(name=name, inside=inside):
-                rref = context.own()
+                rref = context.own(serial=action.serial)
                 self.inside[rref] = tuple(self._needed(task, each) for each in inside)
                 for each in self.inside[rref]:
                     context.hold(each)
@@ -487,7 +526,7 @@ class Endpoint(Shell):
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
                 self.obey(context.abandon(undone))
-            case do.Wait() | do.Need():
+            case do.Wait() | do.Await() | do.Need():
                 pass
             case do.Take(name=name):
                 self._bind(task, name, self.variables.pop(name))
@@ -511,7 +550,7 @@ class Endpoint(Shell):
         def one(rref: RRefId) -> Descriptor:
             back = self.context.give_back(rref, call)
             if back is None or back in backs:
-                return self.context.fork(rref, call.caller)
+                return self.context.fork(rref, call.caller, lost=True)
             backs.add(back)
             return back
 
@@ -523,9 +562,14 @@ class Endpoint(Shell):
         return Cargo(payload=code, descriptors=lent)
 
     def _chain(self, task: Task | None, call: str) -> tuple[RRefId, ...]:
-        """The objects that wait for *call*: those with a task that waits."""
-        return (
-            task.chain
-            if task and any(isinstance(each, do.Wait) and each.call == call for each in task.todo)
-            else ()
-        )
+        """The objects that wait for *call*: those with a task that keeps its turn meanwhile."""
+        waits = (each for each in task.todo if getattr(each, "call", None) == call) if task else ()
+        for each in waits:
+            match each:
+                case do.Wait() if task is not None:
+                    return task.chain
+                case do.Await() if task is not None:
+                    return tuple(rref for rref in task.chain if rref != task.target)
+                case _:
+                    pass
+        return ()

@@ -9,8 +9,10 @@ endpoint, `NEVER_STATE` claims about the world.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TypeVar
 
+from farref.protocol.effects import Resume
 from farref.protocol.messages import (
     Ack,
     Call,
@@ -23,6 +25,7 @@ from farref.protocol.messages import (
     Invoke,
     Message,
     Probe,
+    Reply,
 )
 from farref.protocol.user import User
 
@@ -250,6 +253,42 @@ def _(taken: Taken) -> bool:
     return any(owner.running and owner.queue for owner in taken.after.context.owners.values())
 
 
+@claim(NEVER_STEP, "no request begins while another awaits")
+def _(taken: Taken) -> bool:
+    return any(owner.running and owner.aside for owner in taken.after.context.owners.values())
+
+
+@claim(NEVER_STEP, "no request has to wait before it goes on")
+def _(taken: Taken) -> bool:
+    stages = [task.stage for task in taken.after.tasks]
+    return Stage.IN_LINE in stages
+
+
+@claim(NEVER_STEP, "no request that can go on lines up behind a new one")
+def _(taken: Taken) -> bool:
+    lines = [[call for _, call in owner.queue] for owner in taken.after.context.owners.values()]
+    return any(
+        isinstance(later, Resume) and not isinstance(earlier, Resume)
+        for line in lines
+        for earlier, later in pairwise(line)
+    )
+
+
+@claim(NEVER_STEP, "no request awaits on an object that nobody else holds")
+def _(taken: Taken) -> bool:
+    return any(
+        owner.aside and not (owner.handles or owner.forks or owner.messages or owner.pending)
+        for owner in taken.after.context.owners.values()
+    )
+
+
+@claim(NEVER_STEP, "no two requests run beside each other")
+def _(taken: Taken) -> bool:
+    return any(
+        len(owner.aside) > 1 and not owner.serial for owner in taken.after.context.owners.values()
+    )
+
+
 @claim(NEVER_STEP, "no cancel overtakes its call")
 def _(taken: Taken) -> bool:
     match delivered(taken):
@@ -346,6 +385,16 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "nobody is sent a reference whose owner he knows to be dead")
 def _(taken: Taken) -> bool:
     return any(each.owner in taken.before.context.dead for each in arriving(taken))
+
+
+@claim(NEVER_STEP, "nobody answers with a reference that is lost")
+def _(taken: Taken) -> bool:
+    return any(
+        each.owner in taken.before.context.dead
+        for envelope in taken.sent
+        if isinstance(envelope.message, Reply)
+        for each in envelope.message.cargo.descriptors
+    )
 
 
 @claim(NEVER_STEP, "an owner's death leaves no fork outstanding")

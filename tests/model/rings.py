@@ -8,6 +8,7 @@ from farref.protocol.ids import CallId, RRefId
 from farref.protocol.messages import Create, Hop
 
 from .endpoint import Endpoint
+from .task import Stage
 
 
 def is_there(endpoints: Iterable[Endpoint], path: tuple[Hop, ...]) -> bool:
@@ -44,6 +45,10 @@ def _needs(endpoints: Iterable[Endpoint], call: CallId) -> CallId:
 def _blocks(endpoint: Endpoint, rref: RRefId) -> CallId | None:
     """The obstacle of the queue on *rref*: a task, or the open question about an alias's target."""
     for task in endpoint.tasks:
+        if task.stage is Stage.IN_LINE and getattr(task.message, "rref", None) == rref:
+            if isinstance(task.message, Create) and task.target is not None:
+                return _blocks(endpoint, task.target)
+            continue
         creates = isinstance(task.message, Create) and task.message.rref == rref
         if task.occupies == rref or creates:
             return task.message.call  # type: ignore[union-attr]  # it is a request

@@ -15,10 +15,14 @@ from farref.protocol.ids import WorkerId
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """*name* is a new object here, whose value contains the references *inside*."""
+    """*name* is a new object here, whose value contains the references *inside*.
+
+    If it is not *serial*, its requests run beside each other.
+    """
 
     name: str
     inside: tuple[str, ...] = ()
+    serial: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,14 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Await:
+    """The same in an `async` method: meanwhile other requests run on its object."""
+
+    call: str
+    patient: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Need:
     """Go on when there is a handle *name*."""
 
@@ -152,6 +164,7 @@ Action = (
     | Method
     | Get
     | Wait
+    | Await
     | Need
     | Take
     | Revoke

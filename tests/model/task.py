@@ -1,9 +1,10 @@
 """One request, reply or one-way message on its way through an endpoint's shell.
 
 A task stands for an actor's thread or coroutine. It *arrived* (the context holds its references
-already), *began* (it was unpickled, so handles exist) and does its actions one by one. Then its
-handles go, the reply leaves, the message's hold is released, and the object is free for the next
-request. The explorer lets any other step happen in between.
+already), *began* (it was unpickled, so handles exist) and does its actions one by one. Where it
+awaits, it gives its object's turn away (*aside*), then lines up for a new one (*in line*). In the
+end its handles go, the reply leaves, the message's hold is released, and the object is free for the
+next request. The explorer lets any other step happen in between.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Stage(Enum):
 
     ARRIVED = "arrived"
     BEGUN = "begun"
+    ASIDE = "aside"
+    IN_LINE = "in line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,12 @@ class Task:
 
     @property
     def occupies(self) -> RRefId | None:
-        """The object that this task occupies alone."""
+        """The object of which this task has the turn."""
+        return self.target if self.stage in {Stage.ARRIVED, Stage.BEGUN} else None
+
+    @property
+    def target(self) -> RRefId | None:
+        """The object on which this task has begun."""
         if self.refused:
             return None
         match self.message:

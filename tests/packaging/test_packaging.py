@@ -17,10 +17,12 @@ from farref.actors.hosting.versions import FARREF
 from .imports import FACADE, LAYERS, ROOT
 
 PUBLIC_NAMES = [
+    "ANY",
     "ActorRendezvous",
     "AliasCycleError",
     "AwaitableStore",
     "Counters",
+    "CreationError",
     "FarrefError",
     "FetchTimeoutError",
     "ForeignReferenceError",
@@ -29,6 +31,8 @@ PUBLIC_NAMES = [
     "Group",
     "GroupMember",
     "HostInfo",
+    "NameTakenError",
+    "NoHandlerError",
     "NotAnEndpointError",
     "OutOfBandPickleError",
     "OverloadedError",
@@ -46,6 +50,7 @@ PUBLIC_NAMES = [
     "RendezvousError",
     "RendezvousGracefulExitError",
     "RendezvousHandler",
+    "RendezvousHandlerCreator",
     "RendezvousHandlerRegistry",
     "RendezvousParameters",
     "RendezvousStateError",
@@ -66,6 +71,7 @@ PUBLIC_NAMES = [
     "WorkerNotFoundError",
     "WouldBlockError",
     "counters",
+    "create",
     "get",
     "get_worker_info",
     "references",
@@ -75,6 +81,7 @@ PUBLIC_NAMES = [
     "rpc_async",
     "rpc_sync",
     "wait",
+    "worker",
 ]
 
 

@@ -349,6 +349,31 @@ def test_a_backend_that_hangs(run_of: Callable[..., Run]) -> None:
     line.open.set()
 
 
+def test_a_backend_that_keeps_nothing(run_of: Callable[..., Run]) -> None:
+    class Forgetful(MemoryBackend):
+        def set_state(self, state: bytes, token: Any = None) -> None:
+            """Wrong on purpose: stores nothing, and answers None."""
+
+    run = run_of(1, 1)
+    run.backend = Forgetful()
+    node = run.node("a")
+    with pytest.raises(RendezvousStateError, match=r"memory keeps no state: .* answered None 20"):
+        node.next_rendezvous()
+    with pytest.raises(RendezvousStateError, match="keeps no state"):
+        node.set_closed()
+    run.nodes.clear()
+
+
+def test_a_backend_that_answers_none_although_it_stores(run_of: Callable[..., Run]) -> None:
+    class Terse(MemoryBackend):
+        def set_state(self, state: bytes, token: Any = None) -> None:
+            super().set_state(state, token)
+
+    run = run_of(1, 1)
+    run.backend = Terse()
+    assert run.node("a").next_rendezvous().world_size == 1
+
+
 def test_a_backend_that_raises_what_it_should_not(run_of: Callable[..., Run]) -> None:
     class Broken(MemoryBackend):
         def get_state(self) -> Any:

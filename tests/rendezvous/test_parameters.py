@@ -6,7 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from farref import RendezvousHandler, RendezvousHandlerRegistry, RendezvousParameters
+from farref import (
+    RendezvousHandler,
+    RendezvousHandlerCreator,
+    RendezvousHandlerRegistry,
+    RendezvousParameters,
+)
+from farref.elastic import EtcdRendezvousHandler, rendezvous_handler_registry
 
 
 def params(**more: Any) -> RendezvousParameters:
@@ -100,3 +106,26 @@ def test_a_registry_makes_handlers_by_name() -> None:
         registry.create_handler(params(backend="c"))
     with pytest.raises(RuntimeError, match="'other'"):
         registry.create_handler(params(says="other"))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("c10d", r"C10dRendezvousBackend\(store, run_id\)"),
+        ("etcd", r"EtcdRendezvousBackend\(client, run_id\)"),
+        ("etcd-v2", r"EtcdRendezvousBackend\(client, run_id\)"),
+        ("static", "order=rank"),
+    ],
+)
+def test_a_name_of_torchs_registry_has_its_replacement(name: str, says: str) -> None:
+    with pytest.raises(NotImplementedError, match=says):
+        rendezvous_handler_registry.create_handler(params(backend=name))
+    registry = RendezvousHandlerRegistry()
+    creator: RendezvousHandlerCreator = make
+    registry.register(name, creator)  # a user's own
+    assert registry.create_handler(params(backend=name)).get_backend() == name
+
+
+def test_torchs_handler_over_etcd_2_has_its_replacement() -> None:
+    with pytest.raises(NotImplementedError, match=r"DynamicRendezvousHandler.from_backend"):
+        EtcdRendezvousHandler(None, "127.0.0.1")

@@ -256,6 +256,14 @@ def test_a_step_that_did_not_happen_is_missing() -> None:
     assert "missing: 9 never (H frees F/1)" in text
 
 
+def test_a_step_that_is_left_out_counts_and_has_its_reason() -> None:
+    text = shown(forwarding(), 120, notes=f"{STEPS}\n9 never <= left out: here it is not needed")
+    found = len(STEPS.strip().splitlines())
+    assert f"{found} of {found + 1} steps of the note found" in text
+    assert "left out: 9 never (here it is not needed)" in text
+    assert "missing" not in text
+
+
 def test_a_step_stands_beside_the_lane_of_who_took_it() -> None:
     story = tell(forwarding(), notes=STEPS)
     (row,) = (row for row in story.rows if row.notes and row.notes[0].text.startswith("6b"))

@@ -34,7 +34,7 @@ BOUNDED = {
     "Mints._times",
     "Brief._long",
     "instances of Trial",
-    "farref.serialization.plain._by_name",
+    "farref.serialization.plain.BY_NAME",
     "ActorSystemBase.actorRegistry",
 }
 """Caches, and memories of ages; each has a bound of its own.

@@ -210,6 +210,7 @@ def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict
         "lost": list(said.lost),
         "left": list(said.left),
         "missing": list(said.missing),
+        "left_out": list(said.left_out),
     }
     return figures, well(story)
 

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import RendezvousConnectionError, RendezvousError
+from ..protocol.errors import RendezvousConnectionError, RendezvousError, RendezvousStateError
 from ..protocol.rendezvous import Attendant, Membership, State, decode, encode
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks of a node that is in a round."""
+
+REFUSED = 20
+"""Answers in a row that nothing is stored, to a node that wants to store the first state."""
 
 Change = Callable[["State | None"], "State | None"]
 """Returns the state to store, given the stored one; None to leave it unchanged."""
@@ -303,7 +306,7 @@ class Attendance:
     def _stored(self, change: Change) -> State:
         """Apply *change*, again while other nodes are faster. Return the state then stored."""
         found = self._backend.get_state()
-        faster = 0
+        faster = refused = 0
         while True:
             stored = None if found is None else decode(found[0])
             wanted = change(stored)
@@ -312,6 +315,15 @@ class Attendance:
             answer = self._backend.set_state(encode(wanted), found[1] if found else None)
             if answer is not None and answer[2]:
                 return wanted
-            found = None if answer is None else (answer[0], answer[1])
+            # Nothing is stored, and this did not store it. The state may have been removed just
+            # now, but not every time.
+            refused = refused + 1 if answer is None and found is None else 0
+            if refused == REFUSED:
+                raise RendezvousStateError(
+                    f"{self._backend.name} keeps no state: its set_state answered None {REFUSED} "
+                    "times in a row, when nothing was stored. It must store the state, and return "
+                    "(state, token, True)"
+                )
+            found = self._backend.get_state() if answer is None else (answer[0], answer[1])
             faster = min(faster + 1, 6)
             time.sleep(random.uniform(0, 0.001 * 2**faster))  # noqa: S311 - the same

@@ -49,7 +49,7 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
     give = _Give(fields, worker)
     match fields.get("do") or fields["by"]:
         case "own":
-            made = context.own()
+            made = context.own(serial=bool(fields.get("serial", True)))
             if "rref" in fields and made != give.rref("rref"):
                 raise TraceInputError(f"the next object would be {made}, and not {fields['rref']}")
             return []
@@ -61,7 +61,8 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "drop":
             return context.drop(*give.rrefs("rrefs"))
         case "fork":
-            context.fork(give.rref("rref"), give.worker("to"))
+            # A fork that was refused is not in the trace.
+            context.fork(give.rref("rref"), give.worker("to"), lost=True)
             return []
         case "lend":
             replies = bool(fields.get("replies", True))
@@ -96,11 +97,18 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "refuse":
             return context.refuse(give.call(), give.cargo())
         case "resolve":
-            return context.resolve(give.rref("rref"))
+            serial = bool(fields.get("serial", True))
+            return context.resolve(give.rref("rref"), serial=serial)
         case "stand_for":
             return context.stand_for(give.rref("rref"), give.rref("target"))
         case "done":
-            return context.done(give.rref("rref"))
+            rref = give.rref("rref")
+            call = give.maybe_call() or context.owners[rref].running
+            return context.done(rref, call) if call is not None else []
+        case "pause":
+            return context.pause(give.rref("rref"), give.call())
+        case "resume":
+            return context.resume(give.rref("rref"), give.call())
         case "suspect":
             return context.suspect(give.rref("rref"))
         case "waits":

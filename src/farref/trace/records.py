@@ -25,9 +25,10 @@ from .rows import fields_of, implied
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-OLDER = (1, 2, 3, 4, 5)
+OLDER = (1, 2, 3, 4, 5, 6)
 """Older formats that can be read, too. A line of format 1 (without loans), 2 (without aliases), 3
-(without inputs), 4 (without rows) or 5 (whose tables list the dead) means the same in this one."""
+(without inputs), 4 (without rows), 5 (whose tables list the dead) or 6 (without pauses) means the
+same in this one."""
 
 
 class TraceError(Exception):

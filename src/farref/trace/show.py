@@ -130,8 +130,10 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
         if named is not None and len(things) > named:
             yield Text(f"     {what}: {len(things) - named:,} more, which --all shows", style=style)
     if said.noted or said.missing:
-        steps = said.noted + len(said.missing)
+        steps = said.noted + len(said.missing) + len(said.left_out)
         yield Text(f"{said.noted:4} of {counted(steps, 'step')} of the note found", style="bold")
+    for line in said.left_out:
+        yield Text(f"     left out: {line}", style=QUIET)
     for line in said.missing:
         yield Text(f"     missing: {line}", style="color(167)")
 

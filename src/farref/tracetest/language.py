@@ -237,6 +237,20 @@ def blocked(world: World, words: Words) -> None:
         endpoint.blocked[run] = call, endpoint.waits
 
 
+def pause(world: World, words: Words) -> None:
+    """pause B CALL - the code of the method call awaits, and gives its turn on its object away."""
+    endpoint, which = words.endpoint(), words.call()
+    rref = endpoint.object_of(which)
+    endpoint.act_on(rref, lambda: endpoint.context.pause(rref, which))
+
+
+def resume(world: World, words: Words) -> None:
+    """resume B CALL - the code of the method call can go on: it lines up for a turn."""
+    endpoint, which = words.endpoint(), words.call()
+    rref = endpoint.object_of(which)
+    endpoint.act_on(rref, lambda: endpoint.context.resume(rref, which))
+
+
 def suspect(world: World, words: Words) -> None:
     """suspect B REF - requests have long been queued on REF: look for a ring."""
     endpoint, rref = words.endpoint(), words.rref()
@@ -415,7 +429,7 @@ COMMANDS: dict[str, Callable[[World, Words], None]] = {
     for command in (
         *(sharing, endpoints, given, recorded, channels),
         *(own, remote, tell, send, call, invoke, fetch, wait, cancel, pickle, abandon),
-        *(hold, drop, release, resolve, alias, reply, blocked, suspect, does),
+        *(hold, drop, release, resolve, alias, reply, pause, resume, blocked, suspect, does),
         *(deliver, settle, lose, duplicate, packet, tick, forge),
         *(kill, died, bury),
         *(tables, inflight, status, expect),

@@ -65,6 +65,8 @@ def owner_keeps(owner: Owner) -> list[str]:
         reasons.append(_unanswered(owner.pending))
     if owner.running:
         reasons.append("a request runs on it")
+    if owner.aside:
+        reasons.append("a request awaits on it" if owner.serial else "requests run on it")
     if owner.queue:
         reasons.append(f"{len(owner.queue)} more wait" if owner.running else "requests wait")
     return reasons

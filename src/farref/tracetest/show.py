@@ -23,6 +23,7 @@ from ..protocol.effects import (
     Lose,
     Loss,
     Refuse,
+    Resume,
     Run,
     Send,
     Settle,
@@ -195,9 +196,11 @@ def _table(borrowers: tuple[tuple[ForkId, WorkerId], ...]) -> str:
     return f"; borrowers {' and '.join(map(_item, borrowers))}" if borrowers else ""
 
 
-def request_name(request: Request) -> str:
+def request_name(request: Request | Resume) -> str:
     """A request under its command's name: ``fetch C/1 on A/1``."""
     match request:
+        case Resume(call=call):
+            return f"{call}, which goes on"
         case Call(call=call):
             return f"call {call}"
         case Create(rref=rref, target=None):
@@ -236,6 +239,8 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             return f"{me} -> {to}  {message_text(message)}"
         case Run(request=request):
             return f"{me} runs {request_name(request)}"
+        case Resume(call=call):
+            return f"{me} lets {call} go on"
         case Refuse(request=request, why=why, ring=ring):
             waits = f" ({listed(map(_item, ring))})" if ring else ""
             return f"{me} refuses {request_name(request)}: {why.value}{waits}"
@@ -299,6 +304,8 @@ def owner_text(me: WorkerId, owner: Owner) -> str:
         _each("lent", (f"{fork} to {to}" for fork, to in lent_by_owner(owner).items())),
         _each("unanswered", map(str, sorted(owner.pending))),
         "busy" if owner.running else "",
+        "not serial" if not owner.serial else "",
+        _each("aside", map(str, sorted(owner.aside))),
         _each("queue", (request_name(request) for _, request in owner.queue)),
         _each("aliases", (f"{alias} of {who}" for alias, who in owner.aliases.items())),
         _each("to be told", (f"{who} for {call}" for who, call in owner.asking)),

@@ -22,7 +22,7 @@ from ..protocol.delivery import Packet
 from ..protocol.effects import Free, Look, Send
 from ..protocol.errors import FarrefError, ProtocolError
 from ..protocol.ids import WorkerId
-from ..protocol.messages import Create, Delete, Fetch, RefRemoved, Tell
+from ..protocol.messages import Create, Delete, Fetch, RefRemoved, Tell, target_of
 from ..world.net import Net
 from ..world.shell import Shell
 from .errors import BadCommandError, Stopped
@@ -204,6 +204,14 @@ class WorldEndpoint(Shell):
             running = ", ".join(self.running) or "nothing"
             raise BadCommandError(f"{self.me} does not run {key}; it runs {running}")
         return self.running.pop(key)
+
+    def object_of(self, call: CallId) -> RRefId:
+        """The object on which the method call *call* has begun."""
+        request = self.running.get(f"call {call}")
+        rref = target_of(request) if request is not None else None
+        if rref is None or not self.context.owners[rref].has_begun(call):
+            raise BadCommandError(f"{self.me} runs no {call} on an object")
+        return rref
 
     def release(self) -> None:
         """The oldest handler of a message with references ends."""

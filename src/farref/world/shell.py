@@ -22,6 +22,7 @@ from ..protocol.effects import (
     Look,
     Lose,
     Refuse,
+    Resume,
     Run,
     Send,
     Settle,
@@ -83,6 +84,9 @@ class Shell(ABC):
     def fail(self, effect: Fail) -> None:  # noqa: B027 - not all programs wait
         """Take the news that no reply to a call will come."""
 
+    def resume(self, effect: Resume) -> None:  # noqa: B027 - not all programs pause
+        """Let a request that has paused go on."""
+
     def stop(self, effect: Stop) -> None:  # noqa: B027 - not all programs cancel
         """Take the cancellation of a call, which may have begun."""
 
@@ -108,6 +112,8 @@ class Shell(ABC):
                 self.post(to, message)
             case Run(sender=sender, request=message) | Hand(sender=sender, message=message):
                 self.start(sender, message)
+            case Resume():
+                self.resume(effect)
             case Settle():
                 self.settle(effect)
             case Refuse():
@@ -154,7 +160,10 @@ class Shell(ABC):
         """Share *rrefs* with the caller of *call*: give its loans back, and fork the others."""
         context = self.context
         return self._share(
-            rrefs, lambda rref: context.give_back(rref, call) or context.fork(rref, call.caller)
+            rrefs,
+            lambda rref: (
+                context.give_back(rref, call) or context.fork(rref, call.caller, lost=True)
+            ),
         )
 
     def _share(
@@ -216,7 +225,7 @@ class Shell(ABC):
                 self.obey(context.reply(message.call, cargo))
         target = target_of(message)
         if target is not None:
-            self.obey(context.done(target))
+            self.obey(context.done(target, message.call))
 
     def reject(self, request: Request, error: object) -> None:
         """Answer *request*, for which nothing has been done, with *error*."""

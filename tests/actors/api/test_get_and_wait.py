@@ -172,8 +172,16 @@ def test_wait_says_ready_of_what_is_known_to_be_lost(process_system: System) -> 
     assert farref.wait([lost, there], 2) == ([lost, there], [])
 
 
+class Slow:
+    def wait(self) -> None:
+        time.sleep(0.6)
+
+
 def test_a_remote_proxys_timeout_is_that_of_its_result(system: System) -> None:
-    ref = farref.remote("B", list)
+    ref = farref.remote("B", Slow)
     with pytest.raises(ValueError, match="timeout"):
         ref.remote(timeout=-1)
-    assert ref.remote(timeout=3).copy()._timeout == 3
+    made = ref.remote(timeout=0.1).wait()
+    with pytest.raises(FetchTimeoutError, match=r"0\.\d+ s"):
+        made.to_here()
+    assert made.to_here(timeout=20) is None

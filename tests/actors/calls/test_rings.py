@@ -36,9 +36,11 @@ if TYPE_CHECKING:
 
 WAITS = (
     *("method", "future", "function", "fetch", "aget", "chained", "every"),
-    *("by value", "creation", "await", "await function", "await value"),
+    *("by value", "creation"),
 )
 """The ways in which one object waits for the next; see `Node`."""
+AWAITS = ("await", "await function", "await value")
+"""The ways in which one object awaits the next: it takes other calls meanwhile."""
 
 
 def meet(place: Path, count: int) -> None:
@@ -124,11 +126,13 @@ def ring_of(nodes: list[RRef[Node]]) -> None:
         node.rpc_sync().join(following)
 
 
-def set_out(nodes: list[RRef[Node]], place: Path, how: str) -> list[farref.Future[Any]]:
+def set_out(nodes: list[RRef[Node]], place: Path, *ways: str) -> list[farref.Future[Any]]:
+    """Have each node call the next one, in the last way, or each in its own."""
     place.mkdir(exist_ok=True)
+    ways = ways if len(ways) == len(nodes) else (ways[-1],) * len(nodes)
     return [
-        getattr(node.rpc_async(), "go_on" if "await" in how else "go")(place, len(nodes), how)
-        for node in nodes
+        getattr(node.rpc_async(), "go_on" if how in AWAITS else "go")(place, len(nodes), how)
+        for node, how in zip(nodes, ways, strict=True)
     ]
 
 
@@ -172,7 +176,25 @@ def test_the_error_names_the_ring(system: System, tmp_path: Path) -> None:
     take_apart(nodes)
 
 
-@pytest.mark.parametrize("how", ["method", "await", "fetch"])
+@pytest.mark.parametrize("how", AWAITS)
+def test_objects_that_await_each_other_are_in_no_ring(
+    system: System, how: str, tmp_path: Path
+) -> None:
+    nodes = [farref.remote("B", make_node), farref.remote("C", make_node)]
+    ring_of(nodes)
+    assert outcomes(set_out(nodes, tmp_path / how, how)) == (["end", "end"], [])
+    take_apart(nodes)
+
+
+def test_one_that_awaits_is_enough_to_break_a_ring(system: System, tmp_path: Path) -> None:
+    nodes = [farref.remote("B", make_node), RRef(Node()), farref.remote("C", make_node)]
+    ring_of(nodes)
+    ways = ("method", "await", "fetch")
+    assert outcomes(set_out(nodes, tmp_path, *ways)) == (["end"] * 3, [])
+    take_apart(nodes)
+
+
+@pytest.mark.parametrize("how", ["method", "fetch"])
 def test_a_ring_of_three_with_the_programs_own_object(
     system: System, how: str, tmp_path: Path
 ) -> None:
@@ -349,6 +371,26 @@ def test_a_recorded_ring_can_be_replayed_and_exported(tmp_path: Path) -> None:
     story = read(folder)
     assert any(record.message == "Probe" for record in story.records)
     test = tmp_path / "ring.txt"
+    test.write_text(trace_test(story), encoding="utf-8")
+    assert differences(test) == ""
+
+
+@pytest.mark.processes
+def test_recorded_turns_can_be_replayed_and_exported(tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    with System(timeout=20, trace=str(folder)) as system:
+        first, second = (farref.remote(system.worker(name), Account) for name in "BC")
+        alone = farref.remote("B", Account, serial=False)
+        assert first.rpc_sync().visit_later([second, alone], 0.01) == 3
+        del first, second, alone
+    player = Player()
+    for record in merge(load(folder)):
+        player.take(record)
+    assert player.broken == {}
+    story = read(folder)
+    done = {str(record.fields.get("do")) for record in story.records}
+    assert {"pause", "resume", "done"} <= done
+    test = tmp_path / "turns.txt"
     test.write_text(trace_test(story), encoding="utf-8")
     assert differences(test) == ""
 

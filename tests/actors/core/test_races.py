@@ -52,7 +52,7 @@ def alone() -> Iterator[System]:
 def future_of(system: System) -> Future[Any]:
     """A future that only this program knows of."""
     endpoint = system.endpoint
-    return Future(endpoint.core, endpoint.packer, endpoint.waits, "the test's", 20)
+    return Future.of(endpoint.core, endpoint.packer, endpoint.waits, "the test's", 20)
 
 
 def test_a_call_that_is_made_while_the_system_ends_ends_too(
@@ -177,7 +177,7 @@ def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System)
         chained = future.then(lambda _: "the end of the chain")
         future.arrived(Cargo())
         assert not chained.done()
-        alone.shutdown()
+        alone.shutdown(timeout=0)
         assert chained.result() == "the end of the chain"
     finally:
         release.set()

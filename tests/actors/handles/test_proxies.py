@@ -34,10 +34,10 @@ class Counter:
         return self.value
 
     async def add_later(self, amount: int) -> int:
-        before = self.value
-        await asyncio.sleep(0.001)
-        self.value = before + amount
-        return self.value
+        self.value += amount
+        value = self.value
+        await asyncio.sleep(0.001)  # others begin meanwhile
+        return value
 
     def me(self) -> Counter:
         return self
@@ -77,7 +77,7 @@ def test_an_async_method_runs_on_the_loop(system: System) -> None:
     assert ref.rpc_sync().add_later(2) == 2
 
 
-def test_methods_run_one_at_a_time_in_the_order_sent(system: System) -> None:
+def test_methods_begin_in_the_order_sent_and_plain_ones_run_one_at_a_time(system: System) -> None:
     ref = farref.remote("B", Counter)
     futures = [ref.rpc_async().add(1) for _ in range(20)]
     futures += [ref.rpc_async().add_later(1) for _ in range(20)]

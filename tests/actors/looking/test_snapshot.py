@@ -449,6 +449,25 @@ def test_a_coroutine_that_waits(gate: Path, searched: System) -> None:
     waiting.result()
 
 
+def test_a_method_that_waits(gate: Path, searched: System) -> None:
+    ref, waiter = farref.remote("B", make_box), farref.remote("B", Waiter)
+    waiting = waiter.rpc_async().wait_with(gate, [ref])
+    name = str(ref.id)
+
+    def waits() -> bool:
+        found = [each for each in why(searched, name).walk() if each.text == "variable mine"]
+        return any("in wait_with, waiting in Task-" in each.where for each in found)
+
+    assert until(searched, waits)
+    gate.touch()
+    waiting.result()
+
+
+class Waiter:
+    async def wait_with(self, gate: Path, refs: list[RRef[Any]]) -> None:
+        await wait_with(gate, refs)
+
+
 async def wait_with(gate: Path, refs: list[RRef[Any]]) -> None:
     mine = refs.pop()
     while not gate.exists():  # noqa: ASYNC110, ASYNC240 - another process opens it
@@ -544,3 +563,17 @@ def test_counters_of_a_bad_link() -> None:
         assert found["B"].retransmissions >= 1
         assert found["B"].duplicates >= 1
         assert found["program"].duplicates == 0
+
+
+def test_the_report_of_what_is_left_explains_it(system: System) -> None:
+    ref = farref.remote("B", list)
+    farref.rpc_sync("C", keep, args=([ref],))
+    name = str(ref.id)
+    del ref
+    with pytest.raises(AssertionError, match="references are left") as failure:
+        assert_nothing_held(system, 0.2)
+    report = str(failure.value)
+    assert f"why {name}, list of" in report
+    assert "C has fork" in report
+    assert "KEPT['refs'][0]" in report
+    farref.rpc_sync("C", forget)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -581,6 +582,71 @@ def test_prefixes(group: Group) -> None:
     view.set_timeout(0.1)
     assert (view.timeout, store.timeout) == (0.1, 300)
     assert view.prefix("x").timeout == 0.1
+
+
+def test_the_keys_of_a_view_and_of_a_clone(group: Group) -> None:
+    store = group.store
+    store.multi_set(["a", "of/b"], ["1", "2"])
+    assert sorted(store.list_keys()) == ["a", "of/b"]
+    assert store.prefix("of").list_keys() == ["b"]
+    clone = store.prefix("of").clone()
+    clone.set_timeout(timedelta(milliseconds=100))
+    assert (clone.timeout, store.timeout) == (0.1, 300)
+    assert clone.get("b") == b"2"
+    with pytest.raises(FetchTimeoutError):
+        clone.get("no such key")
+    with pytest.raises(FetchTimeoutError):
+        store.wait(["no such key"], timedelta(milliseconds=100))
+
+
+def test_a_barrier_of_a_store_works_again_and_again(group: Group) -> None:
+    store, passed = group.store, list[int]()
+    for turn in range(3):
+        other = threading.Thread(target=store.barrier, args=("b", 2), daemon=True)
+        other.start()
+        store.barrier("b", 2, timedelta(seconds=20))
+        other.join(20)
+        assert not other.is_alive()
+        passed.append(turn)
+    assert passed == [0, 1, 2]
+    with pytest.raises(FetchTimeoutError):
+        store.barrier("b", 2, 0.1)
+    with pytest.raises(ValueError, match="world_size must be"):
+        store.barrier("b", 0)
+
+
+def test_queues_name_their_replacement(group: Group) -> None:
+    store = group.store
+    with pytest.raises(NotImplementedError, match="number the values"):
+        store.queue_push("q", "v")
+    with pytest.raises(NotImplementedError, match="number the values"):
+        store.queue_pop("q")
+    with pytest.raises(NotImplementedError, match="number the values"):
+        store.queue_len("q")
+    store.set(f"q/{store.add('last', 1)}", "value")
+    assert store.get(f"q/{store.add('next', 1)}") == b"value"
+
+
+def test_the_first_node_after_everybody_left_decides_anew(own_system: System) -> None:
+    slow = RendezvousTimeouts(join=20, last_call=600)
+    with farref.rendezvous("run", min_nodes=1, max_nodes=1, timeouts=slow) as meeting:
+        meeting.next_rendezvous()
+    quick = RendezvousTimeouts(join=20, last_call=0.1)
+    with farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=quick) as meeting:
+        assert meeting.next_rendezvous().world_size == 1
+
+
+def test_a_standby_has_the_timeouts_of_the_first_node_after_everybody_left(
+    processes: System,
+) -> None:
+    slow = RendezvousTimeouts(join=30, last_call=600, keep_alive=1)
+    quick = RendezvousTimeouts(join=30, last_call=0.2, keep_alive=1)
+    with farref.rendezvous("run", min_nodes=1, max_nodes=1, timeouts=slow) as meeting:
+        meeting.next_rendezvous()
+    with farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=quick) as meeting:
+        meeting.next_rendezvous()
+        os.kill(pid_of(processes, NAME), signal.SIGKILL)
+        assert meeting.next_rendezvous().world_size == 1  # the last call is the standby's
 
 
 def test_a_get_waits_and_others_go_on(group: Group) -> None:

@@ -141,3 +141,4 @@ def test_busy_functions_hold_up_no_copy_and_no_free(gate: Path) -> None:
         mine = RRef([1], on_delete=lambda _: freed.append(1))
         del mine
         assert until(system, lambda: freed)
+        gate.touch()

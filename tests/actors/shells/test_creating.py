@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import RefActor, RRef, SystemDownError, WorkerDiedError, WouldBlockError
+from farref import NameTakenError, RefActor, RRef, WorkerDiedError, WouldBlockError
 from farref.actors.core.current import frame
 
 from ..helpers import Box, make_box, until
@@ -135,7 +135,7 @@ def _create_worker(name: str) -> str:
 def test_a_worker_creates_a_worker(system: System) -> None:
     assert farref.rpc_sync("B", _create_worker, ("made by B",)) == "made by B 32"
     assert farref.rpc_sync("made by B", pow, (2, 3)) == 8
-    with pytest.raises(SystemDownError, match="taken"):
+    with pytest.raises(NameTakenError, match="taken"):
         farref.rpc_sync("C", _create_worker, ("made by B",))
 
 

@@ -277,4 +277,12 @@ ALIAS = {
     "the owner of what an alias stands for dies, with a creation on it": (
         in_context("waits for a creation on the dead", "died", "effects += self.arrived(made)"),
     ),
+    "a fetch by way of an alias, and the owner of a reference in the value dies": (
+        in_context(
+            "cannot pass back what is lost",
+            "_share_back",
+            "rref, caller, lost=True",
+            "rref, caller",
+        ),
+    ),
 }

@@ -168,4 +168,18 @@ LOANS = {
     "borrowing/rule_6_an_announcement_that_comes_too_late": (
         in_context("waits for its own objects", "_is_gone", "creator == self.state.me or", ""),
     ),
+    "a value comes although the owner of a reference in it dies": (
+        in_context(
+            "cannot answer with what is lost",
+            "_shareable",
+            "self.entries.entry(found) if lost else ",
+            "",
+        ),
+        in_context(
+            "pins what nobody will confirm",
+            "fork",
+            "if not (lost and self.entries.is_lost(entry.rref)):",
+            "if True:",
+        ),
+    ),
 }

@@ -143,4 +143,39 @@ OWNER = {
     "the end of a chain keeps its object": (
         _owner("forgets the living with the dead", "forget", "if to != worker", "if False"),
     ),
+    "others run while a method awaits": (
+        _owner("keeps its turn while it awaits", "pause", "self.running = None"),
+        _owner("forgets who awaits", "pause", "self._step_aside(call)"),
+        _owner("gives no turn to who can go on", "resume", "self._next()", "[]"),
+        _owner(
+            "lets go on without a turn",
+            "resume",
+            "self._line_up(call.caller, Resume(call))",
+            "return [Resume(call)]",
+        ),
+        _owner("takes who goes on for one who awaits", "_next", "self.aside.discard(request.call)"),
+        _owner("starts the last one first", "_next", "popleft()", "pop()"),
+    ),
+    "a method that can go on lines up behind new ones": (
+        _owner(
+            "lets who can go on jump the line",
+            "resume",
+            "self._line_up(call.caller, Resume(call))",
+            "self.queue = deque([(call.caller, Resume(call)), *self.queue])",
+        ),
+    ),
+    "a method that awaits a call of its own object": (
+        _owner("starts nothing when a request awaits", "pause", "self._next()", "[]"),
+    ),
+    "a method that awaits is not cancelled": (
+        _owner("cancels who has begun", "cancel", "continue", "pass"),
+    ),
+    "the caller dies while its method awaits": (
+        _owner("frees what awaits", "unused", "not self.aside", "True"),
+    ),
+    "an object that is not serial": (
+        _owner("gives turns where there are none", "_next", "not self.serial", "False"),
+        _owner("does not know who runs beside", "_all", "self._step_aside(request.call)"),
+        _owner("never ends who runs beside", "done", "self.aside.discard(call)"),
+    ),
 }

@@ -87,4 +87,7 @@ RINGS = {
             "False",
         ),
     ),
+    "a ring through a method that can go on, and gets no turn": (
+        in_context("refuses who has begun", "receive_probe", "call in owner.aside", "False"),
+    ),
 }

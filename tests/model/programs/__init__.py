@@ -13,6 +13,7 @@ from ..script import Ask, Method, Pickle, Remote, Script
 from ..world import Program
 from .alias_deaths import ALIAS_DEATHS
 from .aliases import ALIASES
+from .awaiting import AWAITING, RINGS_AND_AWAITS
 from .deaths import DEATHS
 from .lending import LENDING
 from .lending_deaths import LENDING_DEATHS
@@ -55,7 +56,9 @@ PROGRAMS = (
     *in_disciplines(
         (*SHARING, *REQUESTS, *LENDING, *DEATHS, *LENDING_DEATHS, *ALIASES, *ALIAS_DEATHS)
     ),
+    *in_disciplines(AWAITING),
     *RINGS,
+    *RINGS_AND_AWAITS,
 )
 
 __all__ = ["PROGRAMS"]

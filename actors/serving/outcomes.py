@@ -1,0 +1,171 @@
+"""Answers that come later: a function has returned a future, whose outcome is its answer.
+
+No thread waits for the outcome, and the method that has returned the future has no turn on its
+object. When the future is done, the request takes a turn, as the outcome may be a part of the
+object, and a thread of the pool sends it.
+
+A future that the program is to set is held by the program alone. So if all others forget it, no
+answer can come: the request ends with an error. If the caller dies, the request ends, too.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import weakref
+from collections import deque
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...protocol.errors import FarrefError
+from ...protocol.messages import Create
+from ..core.core import Internal
+from ..core.current import running_in
+from ..values.box import Box
+from ..values.making import Made
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...protocol.ids import CallId, RRefId, WorkerId
+    from ...protocol.messages import Request
+    from ...serialization.failures import Failure
+    from ..calls.waits import Waits
+    from ..core.core import Core
+    from ..core.current import CurrentRun
+    from .turns import Turns
+
+    Finish = Callable[[Request, Box], None]
+    Fail = Callable[[BaseException, Request], Failure]
+
+
+class Pending(NamedTuple):
+    """*request*, which has begun on *on*, and waits as *run* for its answer.
+
+    *kind* says what to make of the answer: None, or a `Made` without a value.
+    """
+
+    request: Request
+    on: RRefId | None
+    run: CurrentRun
+    kind: Any
+
+
+class FutureAnswer:
+    """A pending answer, until a future brings it. The future holds this, and nobody else does."""
+
+    def __init__(self, outcomes: Outcomes, pending: Pending) -> None:
+        self._outcomes = outcomes
+        self._pending: list[Pending] = [pending]
+
+    def take(self) -> Pending | None:
+        """The request, for the first who asks: it is answered once."""
+        try:
+            return self._pending.pop()
+        except IndexError:
+            return None
+
+    def __call__(self, future: concurrent.futures.Future[Any]) -> None:
+        """The future is done. In any thread."""
+        pending = self.take()
+        if pending is not None:
+            self._outcomes.came(pending, future)
+
+    def __del__(self) -> None:
+        pending = self.take()
+        if pending is not None:
+            self._outcomes.forgotten(pending)
+
+
+class Outcomes(Internal):
+    """The requests of one endpoint whose answers are futures."""
+
+    def __init__(self, core: Core, waits: Waits, turns: Turns, finish: Finish, fail: Fail) -> None:
+        self._core = core
+        self._waits = waits
+        self._turns = turns
+        self._finish = finish
+        self._fail = fail
+        self._open: weakref.WeakValueDictionary[CallId, FutureAnswer] = (
+            weakref.WeakValueDictionary()
+        )
+        """The pending answers to calls. A creation is none: others may use its object."""
+        self.left: deque[Pending] = deque()
+        """The forgotten ones, which `end_forgotten` has not ended yet."""
+        core.on_deaths.append(self._died)
+
+    def follow(self, request: Request, on: RRefId | None, run: CurrentRun, box: Box) -> None:
+        """Answer *request*, which has the turn on *on*, when the future in *box* is done."""
+        content, kind = box.take(), None
+        if type(content) is Made:
+            content, kind = content.value, replace(content, value=None)
+        future: concurrent.futures.Future[Any] = content
+        outcome = FutureAnswer(self, Pending(request, on, run, kind))
+        if not isinstance(request, Create):
+            with self._core.lock:
+                self._open[request.call] = outcome
+        if getattr(future, "call", None) or getattr(future, "after", None):
+            self._waits.begin(run, (future,))  # the record holds the future, as its call does
+        if on is not None:
+            self._turns.pause(on, request.call)
+        # Not the method of our own class, which would wait for a thread of the pool.
+        concurrent.futures.Future.add_done_callback(future, outcome)
+
+    def came(self, pending: Pending, future: concurrent.futures.Future[Any]) -> None:
+        """*future* is done, and so the answer is there."""
+        kind, content = pending.kind, Box(future)
+
+        def take() -> Box:
+            box = Box(None)
+            try:
+                with running_in(self._core, (), pending.run):
+                    value = content.take().result()
+                box.content = value if kind is None else replace(kind, value=value)
+            except BaseException as error:
+                box.content = self._fail(error, pending.request)
+            return box
+
+        self._end(pending, take)
+
+    def forgotten(self, pending: Pending) -> None:
+        """Nobody can set the future any more. A finalizer calls it: it takes no lock."""
+        self.left.append(pending)
+        if not self._core.closed:
+            self._core.wake()
+
+    def end_forgotten(self) -> None:
+        """End the requests of forgotten futures. In the mailbox thread."""
+        while self.left:
+            pending = self.left.popleft()
+            error = FarrefError(
+                "a Future was returned, and then forgotten before anybody had set it, so no answer "
+                "will come; keep the Future until set_result() or set_exception() was called"
+            )
+            self._end(pending, partial(self._failed, error, pending.request))
+
+    def _failed(self, error: FarrefError, request: Request) -> Box:
+        return Box(self._fail(error, request))
+
+    def _died(self, workers: tuple[WorkerId, ...]) -> None:
+        """The callers *workers* want no answers any more; an object may have other users."""
+        with self._core.lock:
+            answers = list(self._open.items())
+        for call, outcome in answers:
+            if call.caller in workers:
+                pending = outcome.take()
+                if pending is not None:
+                    self._end(pending, partial(Box, None))
+
+    def _end(self, pending: Pending, take: Callable[[], Box]) -> None:
+        """Answer with the content that *take* gives, as soon as the request has a turn."""
+        with self._core.lock:
+            self._open.pop(pending.request.call, None)
+        self._waits.unblock(pending.run)
+
+        def answer() -> None:
+            self._core.pool.submit(lambda: self._finish(pending.request, take()))
+
+        if pending.on is None:
+            answer()
+        else:
+            self._turns.resume(pending.on, pending.request.call, answer)

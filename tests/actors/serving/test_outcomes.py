@@ -1,0 +1,198 @@
+"""A function may return a future: its outcome is the answer, and no thread waits for it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import FarrefError, FetchTimeoutError, Future, RefActor, RRef, System
+from farref.actors.core.current import frame
+
+from ..helpers import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLACES = ("worker", "actor", "program")
+everywhere = pytest.mark.parametrize("place", PLACES)
+
+
+class Server:
+    """PyTorch's batching parameter server: the last of a batch answers all."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+        self.left = batch
+        self.sum = 0
+        self.future: Future[int] = Future()
+        self.fallen: list[str] = []
+
+    def update(self, value: int) -> Future[int]:
+        future = self.future
+        self.sum += value
+        self.left -= 1
+        if not self.left:
+            self.left, self.future = self.batch, Future()
+            future.set_result(self.sum)
+        return future
+
+    async def update_later(self, value: int) -> int:
+        return await self.update(value)
+
+    async def future_later(self, value: int) -> Future[int]:
+        return self.update(value)
+
+    def waiting(self) -> int:
+        return self.batch - self.left
+
+    def threads(self) -> int:
+        return threading.active_count()
+
+    def keep(self) -> Future[int]:
+        return self.future
+
+    def kept(self) -> int:
+        return sum(len(owner.aside) for owner in frame().core.context.owners.values())
+
+    def fail(self) -> None:
+        self.future.set_exception(KeyError("set by another call"))
+
+    def forget(self) -> Future[int]:
+        return Future()
+
+    def of_a_call(self, to: str) -> Future[int]:
+        return farref.rpc_async(to, pow, (2, 5))
+
+    def chained(self, to: str) -> Future[int]:
+        return farref.rpc_async(to, pow, (2, 5)).then(lambda future: future.value() + 1)
+
+    def of_an_executor(self) -> concurrent.futures.Future[int]:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            return pool.submit(pow, 2, 5)
+
+    def of_itself(self, me: RRef[Server]) -> Future[int]:
+        future: Future[int] = me.rpc_async().waiting()
+        return future
+
+    def in_a_list(self) -> list[Future[int]]:
+        return [self.future]
+
+
+class Owner(RefActor):
+    def receiveMsg_int(self, batch: int, sender: Any) -> None:
+        self.send(sender, RRef(Server(batch)))
+
+
+def server_at(system: System, place: str, batch: int) -> RRef[Server]:
+    ways: dict[str, Callable[[], RRef[Server]]] = {
+        "worker": lambda: farref.remote("B", Server, (batch,)),
+        "program": lambda: RRef(Server(batch)),
+        "actor": lambda: system.ask(system.create(Owner), batch),
+    }
+    return ways[place]()
+
+
+@everywhere
+@pytest.mark.parametrize("method", ["update", "update_later", "future_later"])
+def test_a_batching_parameter_server(system: System, place: str, method: str) -> None:
+    server = server_at(system, place, 4)
+    for total in (10, 20):
+        futures = [getattr(server.rpc_async(), method)(value) for value in (1, 2, 3, 4)]
+        assert [future.result() for future in futures] == [total] * 4
+
+
+@everywhere
+def test_no_thread_waits_for_it(system: System, place: str) -> None:
+    server = server_at(system, place, 1000)
+    before = server.rpc_sync().threads()
+    futures = [server.rpc_async().update(1) for _ in range(999)]
+    assert until(system, lambda: server.rpc_sync().waiting() == 999)
+    assert server.rpc_sync().threads() <= before + 20  # threads of the pool
+    assert not any(future.done() for future in futures)
+    assert server.rpc_sync().update(1) == 1000
+    assert {future.result() for future in futures} == {1000}
+
+
+@everywhere
+def test_an_error_is_the_answer_too(system: System, place: str) -> None:
+    server = server_at(system, place, 2)
+    future = server.rpc_async().keep()
+    server.rpc_sync().fail()
+    with pytest.raises(KeyError, match="set by another call"):
+        future.result()
+
+
+@everywhere
+def test_the_future_of_a_call_may_be_returned(system: System, place: str) -> None:
+    server = server_at(system, place, 2)
+    assert server.rpc_sync().of_a_call("C") == 32
+    assert server.rpc_sync().chained("C") == 33
+    assert server.rpc_sync().of_an_executor() == 32
+    assert server.rpc_sync().of_itself(server) == 0  # it has no turn any more
+
+
+@everywhere
+def test_an_answer_that_nobody_can_set_is_an_error(system: System, place: str) -> None:
+    server = server_at(system, place, 2)
+    with pytest.raises(FarrefError, match="forgotten before anybody had set it"):
+        server.rpc_sync().forget()
+    assert server.rpc_sync().waiting() == 0
+
+
+def test_a_future_that_is_never_set_ends_by_the_timeout(system: System) -> None:
+    server = RRef(Server(2))
+    with pytest.raises(FetchTimeoutError):
+        server.rpc_sync(timeout=0.2).keep()
+    server.rpc_sync().fail()
+
+
+def give_up_to(server: RRef[Server]) -> int:
+    server.rpc_async().keep()
+    while not server.rpc_sync().kept():
+        time.sleep(0.005)
+    return os.getpid()
+
+
+@pytest.mark.processes
+def test_it_does_not_keep_the_calls_of_the_dead(process_system: System) -> None:
+    for name in ("B", "C"):
+        process_system.worker(name)
+    server = farref.remote("B", Server, (2,))
+    pid = farref.rpc_sync("C", give_up_to, (server,))
+    os.kill(pid, signal.SIGKILL)
+    assert until(process_system, lambda: server.rpc_sync().kept() == 0)
+
+
+def test_the_result_of_remote_is_its_outcome(system: System) -> None:
+    server = farref.remote("B", Server, (2,))
+    first, second = server.remote().update(1), server.remote().update(2)
+    assert farref.get([first, second]) == [3, 3]
+    frozen = farref.remote("B", later_list, (5,), frozen=True)
+    assert frozen.to_here() == [0, 1, 2, 3, 4]
+    assert frozen.rpc_sync().count(3) == 1
+
+
+def later_list(count: int) -> Future[list[int]]:
+    return farref.rpc_async("C", list, (range(count),))
+
+
+def test_a_reference_may_be_the_outcome(system: System) -> None:
+    made = farref.remote("B", later_reference)
+    assert made.to_here() == "value"
+    assert farref.rpc_sync("B", later_reference).to_here() == "value"
+
+
+def later_reference() -> Future[RRef[str]]:
+    return farref.rpc_async("C", RRef, ("value",))
+
+
+def test_a_future_inside_a_value_is_refused(system: System) -> None:
+    with pytest.raises(farref.SerializationError, match="return it alone from a function"):
+        RRef(Server(2)).rpc_sync().in_a_list()
