@@ -13,12 +13,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import cloudpickle
 import psutil
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
-from ...protocol.ids import WorkerId, is_name
+from ...protocol.ids import WorkerId
 from ...protocol.sharing import DISCIPLINES
 from ..cluster import hosts
 from ..cluster.registrar import REGISTRAR, Registrar
@@ -34,7 +33,6 @@ from ..shells.endpoint import Endpoint
 from ..shells.own_port import OwnPort
 from ..shells.plain import refuse_references
 from ..shells.program import CallInPort, PumpPort, port_of
-from ..shells.worker import Worker
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
 from ..wire.messages import (
@@ -50,6 +48,7 @@ from ..wire.messages import (
 )
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, Settings, check_timeout
 from . import sessions
+from .creating import create_actor, create_worker
 from .ending import Ending, named
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
     from ..core.counters import Counters
+    from ..handles.front import Front
     from ..handles.rref import RRef
     from ..looking.snapshot import Snapshot
     from ..looking.why import Reason
@@ -361,13 +361,16 @@ class System:
             NameTakenError: the name belongs to another one.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
-        return self._spawn(Worker, name, None, threads, on)
+        self._check_up()
+        return create_worker(self._front, name, threads, on)
 
     def create(
         self,
         actor_class: type,
         name: str | None = None,
         *,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
         requirements: dict[str, Any] | None = None,
         on: str | dict[str, Any] | None = None,
     ) -> ActorAddress:
@@ -381,23 +384,36 @@ class System:
         None, the actor is created on this program's host if that passes the class's check, else
         on another host that does.
 
+        *args* and *kwargs* are for ``__init__``, and may contain references. Then ``__init__``
+        runs on the actor's loop, before its first handler: it may send messages and use
+        references. Without arguments Thespian itself runs it, before the actor is an endpoint.
+
         Raises:
-            TypeError: it is no class of actors, or an argument is given that a plain one has not.
+            TypeError: it is no class of actors, ``__init__`` takes other arguments, or an argument
+                is given that a plain one has not.
+            Exception: the error of ``__init__``, with the remote traceback. The actor is ended.
             ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
             NameTakenError: the name belongs to another one.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
         if not hasattr(actor_class, "_is_ref_actor"):
-            if name is not None or requirements is not None or on is not None:
+            if name is not None or args or kwargs or requirements is not None or on is not None:
                 raise TypeError(
-                    f"{actor_class!r} is no class of RefActors: only these take name=, "
-                    "requirements= and on="
+                    f"{actor_class!r} is no class of RefActors: only these take name=, args=, "
+                    "kwargs=, requirements= and on="
                 )
             return self._create_plain(actor_class)
-        if name is None:
-            name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
-        return self._spawn(actor_class, name, requirements, None, on).address
+        self._check_up()
+        return create_actor(
+            self._front,
+            actor_class,
+            name,
+            args=args,
+            kwargs=kwargs or {},
+            requirements=requirements,
+            on=on,
+        )
 
     def _create_plain(self, actor_class: object) -> ActorAddress:
         if not (isinstance(actor_class, type) and issubclass(actor_class, Actor)):
@@ -411,30 +427,11 @@ class System:
                 address = context.createActor(actor_class)
         return address
 
-    def _spawn(
-        self,
-        actor_class: type,
-        name: str,
-        requirements: dict[str, Any] | None,
-        threads: int | None,
-        on: str | dict[str, Any] | None,
-    ) -> WorkerInfo:
-        self._check_up()
-        if not is_name(name):
-            raise ValueError(f"a worker's name must be a non-empty text in UTF-8, not {name!r}")
-        if threads is not None and threads < 1:
-            raise ValueError(f"a worker needs at least 1 thread, not {threads}")
-        registry, seconds = self.endpoint.registry, self.endpoint.core.settings.timeout
-        if on is not None:
-            on = hosts.wait_for(registry, on, self.name, seconds)
-        return registry.spawn(
-            actor_class=cloudpickle.dumps(actor_class),
-            name=name,
-            requirements=requirements,
-            threads=threads,
-            on=on,
-            near=self._place,
-        )
+    @property
+    def _front(self) -> Front:
+        """The services of this program's endpoint."""
+        front: Front = self.endpoint.core.front
+        return front
 
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system now, the first one first. Blocks for one answer."""

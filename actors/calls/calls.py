@@ -144,7 +144,7 @@ class Calls(Internal):
         """Run a method of the object."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        label = f"the reply of {what[0]}() of {rref}"
+        label = f"the reply of {_label(what)}() of {rref}"
         future = self._future(label, timeout, rref)
         while True:
             to = self._core.owner(rref)

@@ -275,6 +275,7 @@ class Registrar(Actor):
         created = self._creating.pop(me, None)
         if created is not None:
             info = WorkerInfo(me, sender)
+            self._members[me].worker = created.order.threads is not None
             self.send(created.asker, Spawned(created.order.token, info))
 
     def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
@@ -308,6 +309,8 @@ class Registrar(Actor):
         elif message.address is not None:
             infos = [info for info in infos if info.address == message.address]
             dead = not infos and any(a == message.address for _, a in self._remembered)
+        elif message.workers:
+            infos = [info for info in infos if self._members[info.id].worker]
         host = self._members[infos[0].id].host if len(infos) == 1 else ""
         return Found(message.token, tuple(infos), dead, host=host)
 
@@ -335,10 +338,10 @@ class Registrar(Actor):
             self.send(sender, Spawned(message.token, None, reason, taken=True))
             return
         me = self._mint(message.name)
-        self._creating[me] = Creating(message, sender, self._places(message))
+        self._creating[me] = Creating(message, sender, self._places(message, sender))
         self._create(me, "the chosen host is not in the system, or not any more")
 
-    def _places(self, message: Spawn) -> list[str]:
+    def _places(self, message: Spawn, asker: ActorAddress) -> list[str]:
         """The hosts to try, best first: the asker's, this one, then the least busy."""
         infos = [self._here, *(host.info for host in self._hosts.values())]
         if message.on is not None:
@@ -346,11 +349,13 @@ class Registrar(Actor):
         busy = [member.place for member in self._members.values()]
         busy += [creating.place for creating in self._creating.values()]
 
+        near = {m.place for m in self._members.values() if m.address == asker}
+
         def rank(info: HostInfo) -> tuple[bool, bool, int]:
             place = info.address
             if message.on is not None:
                 return False, False, busy.count(place)
-            return place != message.near, info is not self._here, busy.count(place)
+            return place not in near, info is not self._here, busy.count(place)
 
         return [info.address for info in sorted(infos, key=rank)]
 

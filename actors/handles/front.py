@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..calls.calls import Calls
+    from ..calls.placing import Placing
     from ..calls.unasked import Unasked
     from ..calls.waits import Waits
     from ..core.core import Core
@@ -29,6 +30,7 @@ class Front(Internal):
         objects: Objects,
         waits: Waits,
         calls: Calls,
+        placing: Placing,
         unasked: Unasked,
         count: Callable[[], Counters],
     ) -> None:
@@ -37,6 +39,7 @@ class Front(Internal):
         self.objects = objects
         self.waits = waits
         self.calls = calls
+        self.placing = placing
         self.unasked = unasked
         self.count = count
         """Reads the counters of the endpoint."""

@@ -41,6 +41,8 @@ class Loop:
         thread may have run user functions."""
         self._inbox: deque[Callable[[], Any]] = deque()
         self._starting = False
+        self._held = False
+        """No queued work starts, until `release`. Coroutines that are spawned run."""
         self._tasks: set[asyncio.Task[Any]] = set()
         """Tasks that await; the loop itself holds tasks only weakly."""
 
@@ -67,6 +69,26 @@ class Loop:
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._begin, context=self._context.copy())
+
+    def hold(self) -> None:
+        """Start no queued work before `release`. Call it before `start`."""
+        self._held = self._starting = True
+
+    def release(self, *, drop: bool = False) -> None:
+        """Start the queued work after all. With *drop*, forget it first."""
+        loop = self._loop
+        if not self._held or loop is None:
+            return
+        if drop:
+            self._inbox.clear()
+
+        def begin() -> None:
+            if self._held:
+                self._held = self._starting = False
+                self._begin()
+
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(begin, context=self._context.copy())
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run the coroutine that *work* makes, beside all other work. After the end do nothing."""

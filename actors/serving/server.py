@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import operator
 import os
 import threading
 import time
@@ -24,7 +23,6 @@ import types
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as AnyFuture
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,12 +40,14 @@ from ..calls import calls
 from ..core.current import CurrentRun, running_in
 from ..handles.rref import RRef
 from ..values.box import Box
-from ..values.making import Made, Making
+from ..values.making import Made
 from ..values.packing import Pack
+from ..values.wrapper import ByValue
 from ..wire.cargoes import HEAD
+from . import operations
 from .loop import Loop
 from .outcomes import Outcomes
-from .resolving import ByValue, Resolving
+from .resolving import Resolving
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -69,12 +69,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
-    "__call__": lambda value: value,
-    "__getitem__": lambda value: partial(operator.getitem, value),
-    "__getattr__": lambda value: partial(getattr, value),
-}
-"""A proxy's operations besides methods: each as the function to call with the arguments."""
 MAX_WAITING = 100_000
 """The most calls and creations that wait for a thread of one endpoint; a further one is refused."""
 
@@ -300,13 +294,11 @@ class Server:
             return what, args, kwargs
         value = self._stored(target)
         if isinstance(value, Failure):
-            raise value.rebuild()
+            return operations.failed(what, value), args, kwargs
         if isinstance(value, Frozen):
+            operations.check_frozen(what)
             value = value.thaw()
-        name = what.function if isinstance(what, Making) else what
-        operation = _OPERATIONS.get(name)
-        method = getattr(value, name) if operation is None else operation(value)
-        return method if name is what else what.of(method), args, kwargs
+        return operations.bound(what, value), args, kwargs
 
     def _stored(self, rref: RRefId) -> object:
         stored = self._objects.stored(rref)

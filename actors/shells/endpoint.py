@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
 from ..calls.mail import Mail
+from ..calls.placing import Placing
 from ..calls.unasked import Unasked
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
@@ -88,6 +89,7 @@ class Endpoint(Internal):
             objects=self.objects,
             waits=self.waits,
             calls=self.calls,
+            placing=Placing(core, self.registry),
             unasked=self.unasked,
             count=self.count,
         )

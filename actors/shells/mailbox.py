@@ -185,6 +185,14 @@ class Mailbox:
 
     # ---- becoming an endpoint
 
+    def hold(self) -> None:
+        """Handle no message before `release`."""
+        self._loop.hold()
+
+    def release(self, *, drop: bool = False) -> None:
+        """Handle messages from now on; with *drop*, none of the earlier ones."""
+        self._loop.release(drop=drop)
+
     def _found(
         self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
     ) -> None:
@@ -258,6 +266,7 @@ class Mailbox:
     # ---- the end
 
     def _exit(self, message: ActorExitRequest, sender: ActorAddress) -> None:
+        self._loop.release(drop=True)  # it was not constructed
         done = self._handlers.queue_last(message, sender)
         end = time.monotonic() + LAST_HANDLERS
         while not done.wait(0.01) and time.monotonic() < end:

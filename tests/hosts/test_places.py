@@ -83,12 +83,22 @@ def test_by_what_a_class_requires(first: Starting, joined: Joining) -> None:
         assert place_of(system, system.ask(child, "where are you?")) == address("B")
         assert place_of(system, system.create(Local)) == address("B")
         assert place_of(system, system.create(Child)) == address("A")
-        with pytest.raises(CreationError, match="what Impossible needs"):
+        with pytest.raises(CreationError, match="requirements of Impossible"):
             system.create(Impossible)
-        with pytest.raises(CreationError, match="what Demanding needs"):
+        with pytest.raises(CreationError, match="requirements of Demanding"):
             system.create(Demanding, on=address("A"))
         with pytest.raises(NameTakenError, match="'B' could not be created: the name is taken"):
             system.worker("B", on=address("B"))
+        made = farref.rpc_sync("B", farref.worker, ("made by B",))
+        assert place_of(system, made.address) == address("B"), "on the host of its creator"
+        with pytest.raises(CreationError, match="requirements of Greeter"):
+            system.create(Greeter, args=("hello",))
+
+
+@requireCapability("nobody has it")
+class Greeter(RefActor):
+    def __init__(self, greeting: str) -> None:
+        self.greeting = greeting
 
 
 class Plain(Actor):

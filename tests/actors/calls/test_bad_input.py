@@ -44,10 +44,17 @@ def test_an_unknown_worker_and_who_there_is(system: System) -> None:
             send("nobody", "hello")
 
 
-@pytest.mark.parametrize("to", [None, 7, b"B", object()])
+@pytest.mark.parametrize("to", [7, b"B", object()])
 def test_whom_it_cannot_mean(system: System, to: Any) -> None:
     with pytest.raises(TypeError, match="worker's name"):
         farref.rpc_sync(to, pow, (2, 3))
+
+
+def test_a_message_is_not_for_any_worker(system: System) -> None:
+    nobody: Any = farref.ANY
+    for send in (system.tell, system.ask):
+        with pytest.raises(TypeError, match="worker's name"):
+            send(nobody, "hello")
 
 
 def test_what_cannot_be_called(system: System) -> None:
