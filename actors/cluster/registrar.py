@@ -151,10 +151,7 @@ class Registrar(Actor):
             case Open():
                 self._open(message)
             case EndpointJoin():
-                if self._opened:
-                    self._join(message, sender)
-                else:  # a program attaches to a system that is just being started
-                    self._early.append((message, sender))
+                self._join(message, sender)
             case (versions.ASK, theirs):
                 reason = versions.conflict(theirs, "the joining host")
                 if reason:
@@ -243,6 +240,9 @@ class Registrar(Actor):
     # ---- who is there
 
     def _join(self, message: EndpointJoin, sender: ActorAddress) -> None:
+        if not self._opened:  # a program attaches to a system that is just being started
+            self._early.append((message, sender))
+            return
         me = message.me if message.me.incarnation else self._mint(message.me.name)
         known = self._members.get(me)
         if known is not None and known.address != sender:

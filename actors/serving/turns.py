@@ -213,9 +213,10 @@ def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -
 
 
 class NamedTask(asyncio.Task[Any]):
-    """A task that keeps its own name. Python 3.12 and 3.13 name a factory's task None, "None"."""
+    """A task of `make_task`. A loop of Python 3.12 and later sets its name to None if none is given."""
 
     def set_name(self, value: object) -> None:
+        """Set the name, unless *value* is None."""
         if value is not None:
             super().set_name(value)
 
