@@ -213,7 +213,7 @@ def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -
 
 
 class NamedTask(asyncio.Task[Any]):
-    """A task of `make_task`. A loop of Python 3.12 and later sets its name to None if none is given."""
+    """A task of `make_task`. From Python 3.12 on, a loop sets its name to None if none is given."""
 
     def set_name(self, value: object) -> None:
         """Set the name, unless *value* is None."""
