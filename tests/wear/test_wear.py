@@ -13,6 +13,7 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest
 
 import farref
 from farref import RRef, System
+from farref.actors.calls import unasked
 from farref.actors.cluster import registrar
 from farref.actors.core import mints, pool, registry
 from farref.actors.core.current import enter_program, frame
@@ -106,6 +107,7 @@ def bounds_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the workers, too, which are forked from here."""
     monkeypatch.setattr(pool, "IDLE_SECONDS", GRACE)
     monkeypatch.setattr(mints, "MOST", 64)
+    monkeypatch.setattr(unasked, "MOST_PLACES", 8)
 
 
 def wear(base: str, warm: int, times: int) -> None:
