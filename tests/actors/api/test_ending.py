@@ -120,7 +120,7 @@ def test_it_names_what_it_gives_up(gate: Path, caplog: pytest.LogCaptureFixture)
         system.worker("B")
         farref.rpc_async("B", hold, (gate,))
         farref.remote("B", time.sleep, (30,))
-        system.shutdown(timeout=0.5)
+        system.shutdown(timeout=3)
     (line,) = lines_of(caplog)
     assert line.startswith("system 'names' ends without the reply of B to hold() (called at ")
     assert "; sleep() (called at" in line

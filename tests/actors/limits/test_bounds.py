@@ -361,7 +361,7 @@ def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, ga
                 args = gate, number, bytes(SMALL)
                 futures.append(farref.rpc_async("B", take, args, timeout=PATIENCE))
 
-        with pytest.raises(OverloadedError, match="bytes of requests, for 1 s"):
+        with pytest.raises(OverloadedError, match="bytes of requests have waited for B for 1 s"):
             call_on()
         gate.touch()
         assert [future.result() for future in futures] == list(range(len(futures)))
