@@ -150,5 +150,5 @@ def test_what_is_missing_on_windows_is_named() -> None:
 
 def test_an_unknown_feature_is_named() -> None:
     done = run("import farref", "epoll,warp drive")
-    assert "FARREF_WITHOUT knows affinity, epoll" in done.stderr
+    assert "FARREF_WITHOUT may name affinity, epoll" in done.stderr
     assert "not warp drive" in done.stderr
