@@ -182,7 +182,7 @@ class _NoDefinitionError(Exception):
     """The thing contains a reference or an address."""
 
 
-class _Definer(cloudpickle.Pickler):  # type: ignore[misc]
+class _Definer(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no types
     """Pickles one definition: the thing itself, then its globals, name by name."""
 
     dispatch_table = REDUCERS

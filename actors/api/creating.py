@@ -1,6 +1,6 @@
 """Creating workers and actors: from a program, and from functions that run on workers.
 
-The registrar creates them, whoever asks. So they end with the system, not with the asker.
+The registrar creates them for every asker. So they end with the system, not with the asker.
 
 Thespian makes an actor without arguments. An actor with arguments is made of a subclass with an
 empty ``__init__``, and holds back the messages that come. Then its creator calls `construct` there,

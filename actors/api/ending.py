@@ -141,7 +141,7 @@ class Progress:
         if time.monotonic() < self._begun + LATE or not sys.stderr or not sys.stderr.isatty():
             return
         from rich.console import Console  # noqa: PLC0415 - most programs end in time
-        from rich.markup import escape  # noqa: PLC0415
+        from rich.markup import escape  # noqa: PLC0415 - the same
 
         text = escape(f"farref waits for {named(words())} (Ctrl-C ends the system now)")
         if self._status is None:

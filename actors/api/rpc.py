@@ -116,8 +116,7 @@ def remote(
     if check_number(num_returns) == 1:
         what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
         ref = _create(front, to, what)
-        ref._expect(timeout)
-        front.unasked.asked(ref.id, fn, sites.caller(1))
+        ref._asked(fn, timeout, sites.caller(1))
         return ref
     fn, args, kwargs = _invocation(fn, args, kwargs, resolve=False)
     what = _invocation(Several(fn, num_returns), args, kwargs, resolve=resolve)

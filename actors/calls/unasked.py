@@ -49,7 +49,7 @@ class CreationSite(NamedTuple):
     """A creation that this endpoint asked for."""
 
     name: str
-    """The function's."""
+    """The name of the function that was asked to make the object."""
     place: Place
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Unasked(Internal):
     # ---- the user's thread
 
     def asked(self, rref: RRefId, function: object, place: Place) -> None:
-        """The user's code at *place* has asked for *rref*, to be made by *function*."""
+        """The user's code at *place* has asked *function* to make *rref*."""
         name = function if isinstance(function, str) else getattr(function, "__name__", "?")
         self._asked[rref] = CreationSite(name, place)
         if len(self._asked) > MOST_PLACES:
@@ -95,7 +95,7 @@ class Unasked(Internal):
         """An owner reports an error that nobody fetched. In the mailbox thread."""
         self._core.chores.submit(self._log_creation, report)
 
-    def _log_creation(self, report: Unfetched, whose: str = "") -> None:
+    def _log_creation(self, report: Unfetched, on_behalf: str = "") -> None:
         asked = self._asked.get(report.rref)
         site = self._core.sites.of(report.rref)
         at = f" (called at {site})" if site else ""
@@ -104,11 +104,11 @@ class Unasked(Internal):
             log,
             logging.ERROR,
             f"nobody fetched the error of {report.rref}, which {what} was to make on "
-            f"{report.owner}{whose}:\n{report.text}",
+            f"{report.owner}{on_behalf}:\n{report.text}",
         )
 
     def log_dropped(self) -> None:
-        """Log the errors of calls whose futures were dropped. Runs code of the errors' classes."""
+        """Log the errors of dropped futures. Code of the errors' classes runs."""
         dropped = self._core.dropped
         while dropped:
             notices.dropped(*dropped.popleft())
@@ -121,7 +121,7 @@ class Unasked(Internal):
         self._core.port.post(question.asker, answer)
 
     def making(self, token: int, creator: WorkerId, *, last: bool) -> StillMaking:
-        """What is being made here for *creator*; if *last*, the errors that nobody has fetched."""
+        """The objects that this endpoint makes for *creator*; if *last*, also unfetched errors."""
         with self._core.lock:
             state = self._core.context.state
             rrefs = [rref for rref, call in state.making.items() if call.caller == creator]

@@ -45,8 +45,7 @@ from ...protocol.liveness import Liveness
 from ...serialization.failures import details_of
 from ..base import signals
 from ..hosting import bases, directory, events, processes, simple, versions
-from ..hosting.children import LEFT, ORDERLY, Children
-from ..hosting.modules import Modules
+from ..hosting.children import LEFT, ORDERLY
 from ..wire.messages import (
     TO_REGISTRAR,
     CheckProcess,
@@ -76,7 +75,7 @@ from ..wire.messages import (
     check_wire,
 )
 from ..wire.settings import Settings
-from .making import UnfitError, UnmadeError, make
+from .making import Maker, UnfitError, UnmadeError
 from .members import Creating, Host, RegisteredEndpoint
 
 log = logging.getLogger(__name__)
@@ -99,7 +98,6 @@ class Registrar(Actor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._modules = Modules()
         self._settings = Settings()
         self._owner: processes.Watched | None = None
         self._opened = False
@@ -127,7 +125,7 @@ class Registrar(Actor):
         """The time when every endpoint will have buried the dying."""
         self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
         self._creating: dict[WorkerId, Creating] = {}
-        self._children = Children(self)
+        self._maker = Maker(self)
         self._watching = False
         self._host = processes.host()
         self._pids: tuple[int, ...] = ()
@@ -182,7 +180,7 @@ class Registrar(Actor):
             case Exited(address=address, me=child, cause=cause):
                 self._exited(address, cause, child)
             case ChildActorExited(childAddress=address):
-                self._exited(address, self._children.cause(address))
+                self._exited(address, self._maker.cause(address))
             case ActorSystemConventionUpdate():
                 self._convention(message)
             case WakeupMessage(payload=WorkerId(name=place) as worker):
@@ -374,20 +372,13 @@ class Registrar(Actor):
                 # With one host, a system of the convention that is not farref's may fit, too.
                 here = bool(self._hosts) or order.on is not None
                 try:
-                    address = make(
-                        self,
-                        order.actor_class,
-                        order.requirements,
-                        here=here,
-                        modules=self._modules,
-                    )
+                    address = self._maker.make(order.actor_class, order.requirements, here=here)
                 except UnmadeError as error:
                     otherwise = str(error)
                     if isinstance(error, UnfitError):
                         continue
                     break
                 creating.address = address
-                self._children.made(address)
                 welcome = Welcome(me, self.myAddress, self._settings, order.threads)
                 self.send(address, welcome)
                 return

@@ -135,8 +135,8 @@ class Core(Internal):
         self.on_deaths: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died. Called in the mailbox thread."""
         self.dropped: deque[tuple[str, Place | None, Failure | BaseException]] = deque()
-        """Calls whose futures were dropped before any code had looked at their errors: each call
-        in words, its line, and its error. The next turn logs them."""
+        """Failed calls with a dropped future; no code had looked at the error. Each has the call in
+        words, its line, and its error. The next turn logs them."""
         self.callbacks: set[object] = set()
         """Callbacks of futures that are to run, or run."""
         self.refused = 0

@@ -311,7 +311,7 @@ class Delivery(Internal):
         self.intakes[_flow_of(message, payload)].add(sender, payload)
 
     def unshelve(self, sender: WorkerId, message: Message) -> Message:
-        """*message*, whose payload names functions, with their definitions. Under the lock.
+        """*message* with the definitions of the functions that its payload names. Under the lock.
 
         Raises `ProtocolError`.
         """

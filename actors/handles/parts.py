@@ -32,6 +32,5 @@ def parts_of(
         for index in range(number)
     ]
     for part in made:
-        part._expect(timeout)
-        front.unasked.asked(part.id, name, place)
+        part._asked(name, timeout, place)
     return made

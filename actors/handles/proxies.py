@@ -196,8 +196,7 @@ class Way:
         made = front.calls.remote_method(self.rref.id, (function, args, kwargs))
         if self.number > 1:
             return parts_of(made, name, self.number, timeout, place, frozen=frozen, serial=serial)
-        made._expect(timeout)
-        front.unasked.asked(made.id, name, place)
+        made._asked(name, timeout, place)
         return made
 
     def __repr__(self) -> str:

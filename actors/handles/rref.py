@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId
     from ..calls.futures import Future
     from ..core.discards import Hold
+    from ..core.sites import Place
     from ..values.objects import Stored
     from ..wire.messages import WorkerInfo
     from .front import Front
@@ -252,10 +253,11 @@ class RRef(Reference, Generic[T]):
         future.asker = weakref.ref(self)
         return future
 
-    def _expect(self, timeout: float | None) -> None:
-        """The value is to be made within *timeout* seconds from now."""
+    def _asked(self, function: object, timeout: float | None, place: Place) -> None:
+        """The user's code at *place* has asked for it, by *function*, within *timeout* seconds."""
         if timeout is not None:
             self._due = time.monotonic() + timeout
+        self._front.unasked.asked(self._id, function, place)
 
     def _seconds(self, timeout: float | None) -> float | None:
         """The seconds that a wait for the value may take; None for the system's default."""

@@ -112,7 +112,7 @@ def _whole(path: Path) -> dict[str, Any]:
         door = entry.get("door", {})
         right = isinstance(entry["base"], str) and isinstance(door, dict)
         if not right or not any(set(door) <= doors for doors in DOORS):
-            raise ValueError("it is no entry of a system")  # noqa: TRY301 - the same fate
+            raise ValueError("it is no entry of a system")  # noqa: TRY301 - handled below
     except (ValueError, KeyError, TypeError) as error:
         raise SystemDownError(
             f"the file {path} is damaged, so nobody can join system {path.stem!r}; start it again"

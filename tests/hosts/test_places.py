@@ -156,7 +156,7 @@ def in_a_hurry(system: System) -> None:
 def test_hosts_that_are_not_there(first: Starting) -> None:
     with first() as system:
         in_a_hurry(system)
-        with pytest.raises(FetchTimeoutError, match=r"10\.77\.3\.1 joined.*there are: 10\.77\.1"):
+        with pytest.raises(FetchTimeoutError, match=r"10\.77\.3\.1 joined.*hosts are: 10\.77\.1"):
             system.worker("B", on=address("C"))
         with pytest.raises(FetchTimeoutError, match="gpu"):
             system.worker("B", on={"gpu": True})

@@ -102,7 +102,7 @@ def test_the_end_waits_for_everything_that_was_asked_for(base: str, tmp_path: Pa
 @pytest.mark.parametrize("end", ["shutdown(graceful=False)", "shutdown(timeout=0)", "exception"])
 def test_it_ends_at_once_if_told_so(end: str, gate: Path) -> None:
     begun = time.monotonic()
-    with pytest.raises(KeyError), System() as system:  # noqa: PT012
+    with pytest.raises(KeyError), System() as system:  # noqa: PT012 - the end of the block is tested
         system.worker("B")
         farref.rpc_async("B", hold, (gate,))
         if end != "exception":

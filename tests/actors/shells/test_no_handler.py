@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from thespian.actors import ActorAddress, ActorTypeDispatcher, WakeupMessage
@@ -12,8 +12,12 @@ from thespian.actors import ActorAddress, ActorTypeDispatcher, WakeupMessage
 import farref
 from farref import NoHandlerError, RefActor, RRef, System
 
-from ...bases import LINKS
+from ...bases import LINKS, PROCESSES
 from ..helpers import Box, until
+from ..scripts import started
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Reader(RefActor):
@@ -54,7 +58,6 @@ def test_an_ask_gets_an_error_at_once(system: System) -> None:
     assert system.ask(actor, 1) == 2
 
 
-# Under pytest the warnings of actors on Thespian's TCP base do not come to the program's stderr.
 @pytest.mark.parametrize("base", LINKS)
 def test_the_log_has_one_warning_of_each_type(
     base: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -80,6 +83,33 @@ def test_the_log_has_one_warning_of_each_type(
         "WakeupMessage",
         "float",
     ]
+
+
+WARNED = """
+import sys
+from datetime import timedelta
+from farref import RefActor, System
+
+class Reader(RefActor):
+    def receiveMsg_int(self, message, sender):
+        self.send(sender, message + 1)
+
+if __name__ == "__main__":
+    with System(sys.argv[1]) as system:
+        actor = system.create(Reader)
+        for message in (1.5, 2.5, b"bytes"):
+            system.tell(actor, message)
+        system.ask(actor, 1)
+"""
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_the_warnings_come_to_the_standard_error_of_a_program(base: str, tmp_path: Path) -> None:
+    with started(tmp_path, WARNED, base) as program:
+        _, said = program.communicate(timeout=60)
+    lines = [line for line in said.splitlines() if "dropped a message" in line]
+    kinds = sorted(line.split("handler for a ")[1].split(";")[0] for line in lines)
+    assert kinds == ["bytes", "float"]
 
 
 def test_an_actor_may_handle_them_itself(system: System) -> None:
