@@ -208,6 +208,8 @@ class Server:
 
     def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has returned: go on according to its result."""
+        if self._turns.begun:
+            self._turns.wake()
         kind = type(box.content)  # `isinstance` would ask the user's `__class__`, which may raise
         if kind is Resolving:
             self._resolve(request, chain, box.take())
