@@ -332,6 +332,7 @@ class Server:
         holds = tuple(rref for rref in chain if rref != on)
 
         async def run() -> None:
+            self._turns.begins()
             try:
                 me = self._as_run(request, chain, id(asyncio.current_task()))
                 with running_in(self._core, holds, me):
@@ -345,6 +346,8 @@ class Server:
                 if self._core.closed or os.getpid() != self._core.pid:
                     return
                 box.content = self._failure(error, request)
+            finally:
+                self._turns.begun -= 1
             # Pickling a large result would hold up the loop, so a thread does it.
             self._core.pool.submit(self._returned, request, chain, box)
 

@@ -50,8 +50,13 @@ class Turns(Internal):
         self._waiting: dict[CallId, Callable[[], object]] = {}
         """What to do when a request that lines up gets its turn."""
         self.begun = 0
-        """The number of `async` methods that have begun and not ended."""
+        """The number of `async` functions and methods that have begun and not ended."""
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def begins(self) -> None:
+        """An `async` function begins, on the running loop. At its end, count `begun` down."""
+        self._loop = asyncio.get_running_loop()
+        self.begun += 1
 
     def wake(self) -> None:
         """The loop looks what a plain function has done to asyncio's events, locks and futures."""
@@ -81,12 +86,9 @@ class Turns(Internal):
         """
         turn = SharedTurn(self, rref, call)
         _turn.set(turn)  # for the rest of this task
-        self._loop = asyncio.get_running_loop()
-        self.begun += 1
         try:
             return await StepByStep(box, turn, begun=True)
         finally:
-            self.begun -= 1
             turn.end()
 
 
