@@ -100,7 +100,8 @@ class System:
         timeout: the longest time of a wait in seconds, unless the wait has its own (G6); 60 by
             default. `math.inf` is no limit.
         orphan_grace: seconds between a death's notice and the release of the references that the
-            dead endpoint held.
+            dead endpoint held. The release comes later if packets are lost: it waits for every
+            endpoint that got its references from the dead one.
         silence: an endpoint silent for this many seconds counts as dead, unless its process is
             only busy: the process must be stopped, or cut off. None disables it, for instance in a
             debugger.
