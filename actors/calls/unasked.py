@@ -3,7 +3,8 @@
 A call's error comes to its caller. If the future is dropped and no code has looked at it, the
 caller logs the error. A creation's error stays with the owner of its object. When the object is
 freed, and nobody has fetched the error, the owner reports it to the creator by an `Unfetched`, and
-the creator logs it. If the creator is gone, the owner logs it. So each error is logged once, where
+the creator logs it. If the creator is gone, the owner logs it. Several results of one call have one
+error together: the last of them that is freed counts. So each error is logged once, where
 the user most likely looks, and with the line that asked for it.
 
 At its orderly end a program asks the owners of its creations by `Unfinished`: for the creations

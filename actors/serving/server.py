@@ -292,7 +292,7 @@ class Server:
         target = target_of(request)
         if target is None:
             return what, args, kwargs
-        value = self._stored(target)
+        value = self._stored(target, fetched=not operations.is_part(what))
         if isinstance(value, Failure):
             return operations.failed(what, value), args, kwargs
         if isinstance(value, Frozen):
@@ -300,12 +300,12 @@ class Server:
             value = value.thaw()
         return operations.bound(what, value), args, kwargs
 
-    def _stored(self, rref: RRefId) -> object:
+    def _stored(self, rref: RRefId, *, fetched: bool = True) -> object:
         stored = self._objects.stored(rref)
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
-        if type(stored.value) is Failure:
-            stored.fetched = True
+        if fetched:
+            stored.looked_at()
         return stored.value
 
     def _wanted(self, fetch: Fetch) -> object:
