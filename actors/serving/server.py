@@ -132,8 +132,13 @@ class Server:
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
 
     def _stop(self, effect: Stop, _: Later) -> None:
-        """Do not start a call that still waits for a thread or for its arguments."""
+        """Do not start a call that still waits for a thread or for its arguments.
+
+        One that has returned a future which is not set is answered now.
+        """
         call = effect.call
+        if call.caller == effect.sender and self._outcomes.waits(call):
+            self._core.chores.submit(self._outcomes.give_up, call)
         if call in self._unstarted and call.caller == effect.sender:
             self._stopped.add(call)
             resolving = self._resolving.get(call)
