@@ -78,6 +78,12 @@ class Unasked(Internal):
         if len(self._asked) > MOST_PLACES:
             self._asked.pop(next(iter(self._asked)), None)
 
+    def together(self, run: RRefId, parts: Iterable[RRefId]) -> None:
+        """One call, that for *run*, makes all of *parts*."""
+        site = self._asked.get(run)
+        if site is not None:
+            self._asked |= dict.fromkeys(parts, site)
+
     # ---- errors
 
     def _freed(self, rref: RRefId, failure: Failure, later: Later) -> None:
@@ -156,6 +162,14 @@ class Unasked(Internal):
         with self._core.lock:
             dead = self._core.context.dead
             return [info for info in self._calls.owners.values() if info.id not in dead]
+
+    def calls(self, rrefs: list[tuple[RRefId | None, WorkerInfo]]) -> list[str]:
+        """What is made at each owner, in words: one piece for each call that was made for it."""
+        words: dict[object, str] = {}
+        for rref, to in rrefs:
+            site = self._asked.get(rref) if rref is not None else None
+            words.setdefault((rref, to) if site is None else id(site), self.words(rref, to))
+        return list(words.values())
 
     def words(self, rref: RRefId | None, to: WorkerInfo) -> str:
         """The making of *rref* on *to*, in words; None: *to* has not answered."""

@@ -34,4 +34,5 @@ def parts_of(
     ]
     for part in made:
         part._asked(name, timeout, place)
+    front.unasked.together(run.id, [part.id for part in made])
     return made
