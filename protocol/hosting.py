@@ -98,9 +98,9 @@ class Hosting:
         owner = self.state.owners.get(rref)
         if owner is None:
             return []
-        if call.caller == sender and owner.has_begun(call):
-            return [Stop(sender, call)]
         cancelled = self.entries.after(owner, owner.cancel(sender, call))
+        if not cancelled and call.caller == sender and owner.has_begun(call):
+            return [Stop(sender, call)]
         if cancelled or owner.alias is None:
             return cancelled
         ours = self.state.relayed.get(call)
