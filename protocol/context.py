@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .dead import Span
-    from .ids import CallId, RRefId, WorkerId
+    from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Cargo, Descriptor
 
 
@@ -358,6 +358,13 @@ class Context:
         """*worker* is dead; it may not have received the *unacknowledged* messages."""
         return self._finish(self._death.died(worker, unacknowledged))
 
+    def uncounted(self) -> frozenset[ForkId]:
+        """The forks that owners were asked to count, and have not acknowledged.
+
+        A death is settled here when those after `died` have all left this set: see `death`.
+        """
+        return self._death.uncounted()
+
     def bury(self, worker: WorkerId) -> list[Effect]:
-        """The grace of the dead *worker* is over."""
+        """The grace of the dead *worker* is over: all endpoints have settled all deaths."""
         return self._finish(self._death.bury(worker))

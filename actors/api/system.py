@@ -100,7 +100,8 @@ class System:
         timeout: the longest time of a wait in seconds, unless the wait has its own (G6); 60 by
             default. `math.inf` is no limit.
         orphan_grace: seconds between a death's notice and the release of the references that the
-            dead endpoint held.
+            dead endpoint held. The release comes later if packets are lost: it waits for every
+            endpoint that got its references from the dead one.
         silence: an endpoint silent for this many seconds counts as dead, unless its process is
             only busy: the process must be stopped, or cut off. None disables it, for instance in a
             debugger.
@@ -386,12 +387,14 @@ class System:
 
         *args* and *kwargs* are for ``__init__``, and may contain references. Then ``__init__``
         runs on the actor's loop, before its first handler: it may send messages and use
-        references. Without arguments Thespian itself runs it, before the actor is an endpoint.
+        references. Without arguments Thespian itself runs it, before the actor is an endpoint;
+        its error is the cause of a `CreationError`.
 
         Raises:
             TypeError: it is no class of actors, ``__init__`` takes other arguments, or an argument
                 is given that a plain one has not.
-            Exception: the error of ``__init__``, with the remote traceback. The actor is ended.
+            Exception: the error of ``__init__`` with arguments, with the remote traceback. The
+                actor is ended.
             ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
             NameTakenError: the name belongs to another one.

@@ -327,7 +327,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def cancel(self) -> bool:
         """Give up waiting, and cancel the call if it has not started. False if it is done.
 
-        A function that runs already goes on, and its result is dropped. Does not block.
+        A function that runs already goes on, and its result is dropped. If it has returned a
+        `Future` that is not set, the callee no longer waits for it; that future itself is not
+        cancelled, as it may be the answer to other calls. Does not block.
         """
         with self._deciding:
             if self.cancelled():

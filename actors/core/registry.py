@@ -38,6 +38,7 @@ from ..wire.messages import (
     Mint,
     Minted,
     ReplyAddress,
+    Settled,
     Spawn,
     Spawned,
     StillMaking,
@@ -184,6 +185,10 @@ class Registry:
     def leave(self, worker: WorkerId | None = None) -> None:
         """This endpoint has ended; or *worker*, which it was to create, will never exist."""
         self._port.post(self.registrar, EndpointLeave(worker or self._core.me))
+
+    def settled(self, dead: tuple[WorkerId, ...]) -> None:
+        """This endpoint has settled these deaths."""
+        self._port.post(self.registrar, Settled(self._core.me, dead))
 
     def beat(self) -> None:
         """Send the registrar a sign of life."""

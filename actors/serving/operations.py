@@ -64,9 +64,14 @@ def failed(what: Any, failure: Failure) -> Callable[..., Any]:
 
     A part of a failed run has the failure of the run itself. Raises the error for all others.
     """
-    if unwrapped(what) == PART:
+    if is_part(what):
         return lambda *_: failure
     raise failure.rebuild()
+
+
+def is_part(what: Any) -> bool:
+    """Whether the operation *what* takes one of several results."""
+    return bool(unwrapped(what) == PART)
 
 
 def check_frozen(what: Any) -> None:

@@ -132,8 +132,13 @@ class Server:
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
 
     def _stop(self, effect: Stop, _: Later) -> None:
-        """Do not start a call that still waits for a thread or for its arguments."""
+        """Do not start a call that still waits for a thread or for its arguments.
+
+        One that has returned a future which is not set is answered now.
+        """
         call = effect.call
+        if call.caller == effect.sender and self._outcomes.waits(call):
+            self._core.chores.submit(self._outcomes.give_up, call)
         if call in self._unstarted and call.caller == effect.sender:
             self._stopped.add(call)
             resolving = self._resolving.get(call)
@@ -294,7 +299,7 @@ class Server:
         target = target_of(request)
         if target is None:
             return what, args, kwargs
-        value = self._stored(target)
+        value = self._stored(target, fetched=not operations.is_part(what))
         if isinstance(value, Failure):
             return operations.failed(what, value), args, kwargs
         if isinstance(value, Frozen):
@@ -302,12 +307,12 @@ class Server:
             value = value.thaw()
         return operations.bound(what, value), args, kwargs
 
-    def _stored(self, rref: RRefId) -> object:
+    def _stored(self, rref: RRefId, *, fetched: bool = True) -> object:
         stored = self._objects.stored(rref)
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
-        if type(stored.value) is Failure:
-            stored.fetched = True
+        if fetched:
+            stored.looked_at()
         return stored.value
 
     def _wanted(self, fetch: Fetch) -> object:

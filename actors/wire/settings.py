@@ -29,7 +29,7 @@ class Settings:
     timeout: float = DEFAULT_TIMEOUT
     """The default timeout in seconds; see `DEFAULT_TIMEOUT`."""
     orphan_grace: float = 5.0
-    """Seconds between the notice of a death and the release of the dead endpoint's holds."""
+    """The least seconds between the notice of a death and the release of the dead one's holds."""
     silence: float | None = 5.0
     """An endpoint silent for this many seconds counts as dead; None: never."""
     trace: str | None = None

@@ -16,6 +16,7 @@ import pytest
 
 from farref.protocol.aliases import Aliases
 from farref.protocol.borrowing import BorrowingUser
+from farref.protocol.death import Death
 from farref.protocol.delivery import Channel
 from farref.protocol.effects import Refusal
 from farref.protocol.entries import Entries
@@ -158,6 +159,11 @@ def _mine(user: BorrowingUser) -> tuple[Any, ...]:
     return ()
 
 
+def _impatient(death: Death) -> frozenset[Any]:
+    """An endpoint that settles deaths before it is counted."""
+    return frozenset()
+
+
 BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
     (User, "fork", _unpinned),
     (Owner, "forget", _deaf),
@@ -167,6 +173,7 @@ BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
     (Aliases, "answer_asking", _blind),
     (Channel, "receive", _twice),
     (BorrowingUser, "_take_table", _mine),
+    (Death, "uncounted", _impatient),
     (Rings, "suspect", _unsuspecting),
     (Rings, "_came_round", _rash),
 ]
@@ -304,8 +311,6 @@ def test_the_oracle_knows_where_an_error_comes_from() -> None:
     oracle.accepted(Y)
     with pytest.raises(WrongError, match="came too late"):
         oracle.got(PendingRequest(A, X), Error("CREATOR", Y))
-    oracle.too_early(Y)
-    oracle.got(PendingRequest(A, X), Error("CREATOR", Y))
 
 
 def test_the_oracle_sees_who_overtakes() -> None:

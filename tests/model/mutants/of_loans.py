@@ -144,6 +144,14 @@ LOANS = {
             "self.entries.sendable(effects)",
         ),
     ),
+    "the lender dies [borrow]": (
+        in_context(
+            "settles a death while it announces itself",
+            "uncounted",
+            "if user.requested is not None",
+            "if False",
+        ),
+    ),
     "too late: a living creator's object": (
         in_context(
             "does not see a creation",
