@@ -282,8 +282,6 @@ class Aliases:
         del self.state.relayed[call]
         if caller in self.state.dead:
             return self.loans.end(call, replies=True)[1]
-        if self._has_lost(cargo):
-            return [Refuse(caller, relay.request, Refusal.LOST)]
         shared = tuple(self._share_back(each, caller, call) for each in cargo.descriptors)
         owner = self.state.owners.get(relay.alias)
         alias = owner.alias if owner is not None else None
@@ -300,7 +298,7 @@ class Aliases:
 
     def _share_back(self, descriptor: Descriptor, caller: WorkerId, call: CallId) -> Descriptor:
         rref, references = descriptor.rref, self.references
-        back = references.give_back(rref, call) or references.fork(rref, caller)
+        back = references.give_back(rref, call) or references.fork(rref, caller, lost=True)
         return replace(back, name=descriptor.name or back.name)
 
     # ---- the end

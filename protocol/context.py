@@ -136,9 +136,13 @@ class Context:
         drop = self.entries.drop
         return self._finish([effect for rref in rrefs for effect in drop(rref)])
 
-    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
-        """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
-        return self._references.fork(rref, to)
+    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
+        """Fork a child for *to*; the parent is pinned until it is confirmed (G2).
+
+        Raises `OwnerDiedError` if the object is lost; with *lost*, for answers, it does not. So a
+        value comes although a reference in it is lost. The use of that reference raises the error.
+        """
+        return self._references.fork(rref, to, lost=lost)
 
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
         """Share for a call on *to*, as the discipline says; a creation has no reply."""

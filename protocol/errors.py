@@ -11,6 +11,8 @@
     │       └── GivenUpError    this endpoint was silent for too long, and counts as dead
     ├── WorkerDiedError         the callee died before it replied
     │   └── SenderDiedError     ... and its data is gone (an `OwnerDiedError`, too)
+    ├── CreationError           a worker or an actor could not be created; the text has the cause
+    │   └── NameTakenError      its name belongs to another one
     ├── WorkerNotFoundError     no worker of that name, id or address in this system
     ├── RemoteError             a remote exception whose own type cannot be rebuilt here
     ├── FetchTimeoutError       the wait ended first (also a `TimeoutError`)
@@ -21,6 +23,7 @@
     ├── SharedMemoryFullError   no memory to share a large value (also a `MemoryError`)
     ├── SerializationError      something in a message cannot be pickled or unpickled
     ├── NotAnEndpointError      references sent to an actor that cannot hold any
+    ├── NoHandlerError          an actor has no handler for a message (also a `TypeError`)
     ├── ForeignReferenceError   a reference used in another system than its own
     ├── RendezvousError         a group could not be formed, or is no more
     │   ├── RendezvousClosedError        the run was closed, for everybody
@@ -37,8 +40,11 @@ Every message says what happened, to which reference, and what to do.
 from __future__ import annotations
 
 
-class FarrefError(Exception):
-    """The root of every error that the library raises on purpose."""
+class FarrefError(RuntimeError):
+    """The root of every error that the library raises on purpose.
+
+    A `RuntimeError`, as PyTorch's errors are: a ported ``except RuntimeError`` catches it.
+    """
 
 
 class ProtocolError(FarrefError):
@@ -81,6 +87,17 @@ class SenderDiedError(WorkerDiedError, OwnerDiedError):
 
     The message may have been the reply of a callee, or a value from its owner.
     """
+
+
+class CreationError(FarrefError):
+    """A worker or an actor could not be created, or ended before it had started.
+
+    The text has the cause.
+    """
+
+
+class NameTakenError(CreationError):
+    """The name of a new worker or actor belongs to another one of this system."""
 
 
 class WorkerNotFoundError(FarrefError):
@@ -128,6 +145,10 @@ class SharedMemoryFullError(FarrefError, MemoryError):
 
 class NotAnEndpointError(FarrefError):
     """References were sent to an actor that is no `RefActor` and so cannot hold any."""
+
+
+class NoHandlerError(FarrefError, TypeError):
+    """The actor has no handler for a message of this type; the text names the handlers it has."""
 
 
 class ForeignReferenceError(FarrefError):

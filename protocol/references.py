@@ -44,11 +44,16 @@ class References:
 
     # ---- how they leave
 
-    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
-        """Fork a child for *to*; the parent is pinned until it is confirmed (G2)."""
-        entry = self._shareable(rref, to)
+    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
+        """Fork a child for *to*; the parent is pinned until it is confirmed (G2).
+
+        With *lost* a reference with a dead owner is passed on, too. Nobody will confirm that child,
+        so it is not pinned.
+        """
+        entry = self._shareable(rref, to, lost=lost)
         fork = self.entries.mint_fork()
-        entry.fork(fork, to)
+        if not (lost and self.entries.is_lost(entry.rref)):
+            entry.fork(fork, to)
         return self._descriptor(rref, entry, fork)
 
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool) -> Descriptor:
@@ -59,9 +64,10 @@ class References:
         passing = entry.lend(fork, to, replies=replies)
         return self._descriptor(rref, entry, fork, passing, counted=counted)
 
-    def _shareable(self, rref: RRefId, to: WorkerId) -> Owner | User:
+    def _shareable(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Owner | User:
         self.entries.check_alive(to)
-        return self.entries.living(self.names.whereabouts(rref))
+        found = self.names.whereabouts(rref)
+        return self.entries.entry(found) if lost else self.entries.living(found)
 
     def _descriptor(
         self,

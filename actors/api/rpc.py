@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...protocol.errors import ReferenceLostError
+from ..core import sites
 from ..core.current import chain_in, frame
 from ..handles.rref import RRef
 from ..serving.resolving import ByValue
@@ -52,7 +53,9 @@ def remote(
         fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
-        timeout: seconds; the default of every wait for the value through the returned handle.
+        timeout: seconds in which the value is to be made. Until it is known to be there, waits
+            through the returned handle end then, with `FetchTimeoutError`; one that begins later
+            has a second. Later waits have the system's timeout. The function is not stopped.
         resolve: pass references by value: *fn* gets the values of those references that are
             themselves arguments (not of references deeper inside). *to* fetches the values before
             the task runs; the task occupies no thread meanwhile. An error of such a value takes
@@ -71,7 +74,8 @@ def remote(
     check_timeout(timeout, front.core.settings.timeout)
     what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
     ref: RRef[Any] = front.calls.remote(front.registry.find(to), what)
-    ref._timeout = timeout
+    ref._expect(timeout)
+    front.outcomes.asked(ref.id, fn, sites.caller(1))
     return ref
 
 
@@ -91,7 +95,9 @@ def rpc_async(
     errors of `remote`, and `ValueError` for a timeout of 0 or less.
     """
     what = _invocation(fn, args, kwargs, resolve=resolve)
-    return _call(frame().core.front, to, what, timeout, ())
+    future = _call(frame().core.front, to, what, timeout, ())
+    future.place = sites.caller(1)
+    return future
 
 
 def rpc_sync(
@@ -180,9 +186,10 @@ class Fetched:
         """Ask for the value. For an alias the answer may be where the value is."""
         known = _object_of(ref)  # once only: it may be learned at any moment
         if known not in self._futures:
-            self._futures[known] = ref._fetch(
+            future = self._futures[known] = ref._fetch(
                 self._timeout, chain_in(ref._front.core), direct=True, follow=False
             )
+            future.overlooked = True  # `get` raises the first error
         return self._futures[known]
 
     def follow(self, ref: RRef[Any], future: Future[Any]) -> Future[Any]:
@@ -262,6 +269,7 @@ def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
             pass  # it has an error, so it is ready
         else:
             future.asker = weakref.ref(ref)
+            future.overlooked = True
             future.on_answer(keep=keep)
             return future
     ready: concurrent.futures.Future[None] = concurrent.futures.Future()

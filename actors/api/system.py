@@ -17,7 +17,7 @@ import cloudpickle
 import psutil
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
-from ...protocol.errors import FetchTimeoutError, SystemDownError, VersionError
+from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
 from ...protocol.sharing import DISCIPLINES
 from ..cluster import hosts
@@ -25,6 +25,7 @@ from ..cluster.registrar import REGISTRAR, Registrar
 from ..cluster.steward import STEWARD, Steward
 from ..core import port
 from ..core.current import enter_program, leave_program, running_in
+from ..core.notices import notice
 from ..core.sites import asked_for
 from ..hosting import bases, directory, processes, versions
 from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
@@ -47,7 +48,8 @@ from ..wire.messages import (
     Serving,
     WorkerInfo,
 )
-from ..wire.settings import DEFAULT_TIMEOUT, THREADS, Settings, check_timeout
+from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, Settings, check_timeout
+from .ending import Ending, named
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -92,7 +94,7 @@ class System:
             the callee keeps them. ``"borrow"``: the same, but the borrowing protocol counts a
             reference that is kept. ``"fork"``: the remote reference protocol to the letter.
         timeout: the longest time of a wait in seconds, unless the wait has its own (G6); 60 by
-            default.
+            default. `math.inf` is no limit.
         orphan_grace: seconds between a death's notice and the release of the references that the
             dead endpoint held.
         silence: an endpoint silent for this many seconds counts as dead, unless its process is
@@ -139,9 +141,11 @@ class System:
             raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
         if sharing not in list(DISCIPLINES):  # a list: *sharing* may be unhashable
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
-        check_timeout(timeout, DEFAULT_TIMEOUT)
-        check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
-        check_timeout(silence, DEFAULT_TIMEOUT)
+        timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
+        orphan_grace = check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
+        if silence is not None:
+            seconds = check_timeout(silence, DEFAULT_TIMEOUT)
+            silence = seconds if seconds < LONGEST else None
         if trace is not None:
             os.makedirs(trace, exist_ok=True)
         settings = Settings(
@@ -188,7 +192,7 @@ class System:
             SystemDownError: no system of that name runs, or it is an in-process one.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
-        check_timeout(timeout, DEFAULT_TIMEOUT)
+        timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         entry = directory.find(name)
         versions.check(entry.get("versions"), f"system {name!r}")
         with _start_errors(name, entry["base"]):
@@ -230,7 +234,7 @@ class System:
             SystemDownError: no such system answers, or it has another key.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
-        check_timeout(timeout, DEFAULT_TIMEOUT)
+        timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         base = base or bases.default()
         directory.sweep()
         with _start_errors(first, base):
@@ -253,7 +257,7 @@ class System:
         self._registrar: ActorAddress | None = None
         """The registrar, once this program has asked it to join."""
         self._port.start()
-        atexit.register(self.shutdown)
+        atexit.register(self._exit)
         try:
             serving = self._serve() if place else None
             registrar = (
@@ -280,7 +284,7 @@ class System:
                 core = self.endpoint.core
                 core.settings = replace(core.settings, timeout=settings.timeout)
         except BaseException:
-            self.shutdown()
+            self._stop(graceful=True)
             raise
         enter_program(self.endpoint.core)
 
@@ -296,7 +300,7 @@ class System:
         try:
             spans.prepare(settings.telemetry, telemetry)
         except BaseException:
-            self.shutdown()
+            self._stop(graceful=True)
             raise
 
     def _serve(self) -> Serving:
@@ -333,7 +337,8 @@ class System:
         Raises:
             ValueError: the name is empty or no text, *threads* less than 1, or *on* no address.
             FetchTimeoutError: no such host joined within the system's timeout.
-            SystemDownError: it could not be created, or the name is taken.
+            NameTakenError: the name belongs to another one.
+            CreationError: it could not be created, or ended before it had started; says the cause.
         """
         return self._spawn(Worker, name, None, threads, on)
 
@@ -356,7 +361,8 @@ class System:
             TypeError: it is no `RefActor`.
             ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
-            SystemDownError: it could not be created, or the name is taken.
+            NameTakenError: the name belongs to another one.
+            CreationError: it could not be created, or ended before it had started; says the cause.
         """
         if not hasattr(actor_class, "_is_ref_actor"):
             raise TypeError(f"system.create makes RefActors; {actor_class!r} is none")
@@ -563,26 +569,59 @@ class System:
         if not endpoint.deaths.in_order:
             endpoint.core.check_open()
 
-    def shutdown(self, graceful: bool = True) -> list[str]:
-        """End the system (or, if attached, leave it). Safe to call again.
+    def shutdown(self, graceful: bool = True, timeout: float | None = None) -> list[str]:
+        """End the system (or, if attached, leave it). Safe to call again. Blocks.
 
         Args:
-            graceful: settle the references that this program dropped, and let actors finish
-                their current handler; otherwise kill them.
+            graceful: first wait for the work that this program has asked for: its unanswered calls,
+                the objects that others make for it, and the callbacks of its futures. A warning
+                names the work that is given up. Then settle the references that this program
+                dropped, and let actors finish their current handler. Otherwise kill them at once.
+            timeout: seconds to wait for the work, at most (default: the system's timeout); 0 gives
+                it up. A call is given up sooner if its own timeout ends.
 
         Returns:
             A line for each process that outlived its system and was killed.
+
+        Raises:
+            ValueError: the timeout is negative.
+            KeyboardInterrupt: the user pressed Ctrl-C during the wait. The system has ended.
         """
+        seconds = check_timeout(timeout, self._patience(), poll=True)
+        try:
+            if graceful:
+                self._finish(seconds)
+        finally:
+            survivors = self._stop(graceful=graceful)
+        return survivors
+
+    def _patience(self) -> float:
+        endpoint = self._port.endpoint
+        return DEFAULT_TIMEOUT if endpoint is None else endpoint.core.settings.timeout
+
+    def _finish(self, seconds: float) -> None:
+        """Wait at most *seconds* for the work that this program has asked for."""
+        endpoint = self._port.endpoint
+        if self._down or self._pid != os.getpid() or endpoint is None or not seconds:
+            return
+        with contextlib.suppress(FarrefError):  # the system has ended otherwise
+            left = Ending(endpoint, last=not self._attached).wait(seconds)
+            if left:
+                notice(log, logging.WARNING, f"system {self.name!r} ends without {named(left)}")
+
+    def _stop(self, *, graceful: bool) -> list[str]:
+        """End now."""
         if self._down or self._pid != os.getpid():
             return []  # a forked child inherits the system, and ends nothing when it exits
         endpoint = self._port.endpoint
         if graceful and endpoint is not None and not endpoint.core.closed:
             with contextlib.suppress(Exception):
+                endpoint.outcomes.log_dropped()
                 endpoint.turn()
                 # Or the news of our end may overtake our messages.
                 endpoint.delivery.drain(DRAIN)
         self._down = True
-        atexit.unregister(self.shutdown)
+        atexit.unregister(self._exit)
         try:
             if endpoint is not None:
                 leave_program(endpoint.core)
@@ -595,6 +634,10 @@ class System:
             survivors = [] if self._attached else self._end(graceful=graceful)
             self._port.end()
         return survivors
+
+    def _exit(self) -> None:
+        """End at the program's exit, without a wait: maybe an exception ends the program."""
+        self._stop(graceful=True)
 
     def _end(self, *, graceful: bool) -> list[str]:
         if not self._place:
@@ -621,8 +664,11 @@ class System:
         enter_program(self.endpoint.core)  # the innermost from here on
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        if error is None:
+            self.shutdown()
+        else:  # at once: the user wants to see the error
+            self._stop(graceful=True)
 
 
 @contextlib.contextmanager

@@ -37,6 +37,7 @@ READABLE: Final = 1  # `EPOLLIN`, and `POLLIN` everywhere
 WRITABLE: Final = 4  # `EPOLLOUT` and `POLLOUT`
 INVALID: Final = 0x20  # `POLLNVAL`
 MAX_SKIPS: Final = 64
+LONGEST: Final = 1e6  # seconds; the system calls take a 32-bit number of milliseconds
 CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else wants the core
 
 
@@ -146,6 +147,8 @@ class Poller:
 
         Returns the watched descriptors that are ready.
         """
+        if timeout is not None:
+            timeout = min(timeout, LONGEST)  # who waits looks at the clock himself
         events = self._spinning(timeout)
         if not events:
             self.asleep = True

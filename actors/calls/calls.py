@@ -79,7 +79,10 @@ class Calls(Internal):
         self.packer = self._packer = packer
         self._waits = waits
         core.handlers |= {Settle: self._settle, Fail: self._fail}
-        self._waiting: dict[CallId, Future[Any]] = {}
+        self.waiting: dict[CallId, Future[Any]] = {}
+        """The calls and fetches without an answer."""
+        self.owners: dict[WorkerId, WorkerInfo] = {}
+        """The endpoints that were asked for objects."""
         self._asks: dict[int, tuple[WorkerId, weakref.ref[Future[Any]]]] = {}
         """Weak references: an interrupt may take a question's future from the code about to wait
         for it."""
@@ -113,6 +116,7 @@ class Calls(Internal):
 
         with undisturbed:
             self._send(pack, self._lend(to, replies=False), move)
+            self.owners[to.id] = to
             core.check_open()  # it may have closed after the message was packed
             return core.handle(made[0])
 
@@ -240,13 +244,13 @@ class Calls(Internal):
     @property
     def in_flight(self) -> int:
         """The number of calls, fetches and questions without an answer."""
-        return len(self._waiting) + len(self._asks)
+        return len(self.waiting) + len(self._asks)
 
     # ---- completed by the endpoint
 
     def _settle(self, effect: Settle, later: Later) -> None:
         reply = effect.reply
-        future = self._waiting.pop(reply.call, None)
+        future = self.waiting.pop(reply.call, None)
         if future is None:
             self._core.discards.message(reply.cargo.descriptors)
         elif reply.moved is not None and reply.cargo.payload is None:
@@ -255,7 +259,7 @@ class Calls(Internal):
             later.append(partial(future.arrived, reply.cargo))
 
     def _fail(self, effect: Fail, later: Later) -> None:
-        future = self._waiting.pop(effect.call, None)
+        future = self.waiting.pop(effect.call, None)
         if future is not None:
             how = self._core.context.entries.how(effect.worker)
             later.append(partial(future.failed, _death_of(effect.worker, effect.rref, how)))
@@ -278,9 +282,9 @@ class Calls(Internal):
     def end(self) -> list[Future[Any]]:
         """The futures that will never be completed, as the endpoint closes. Under its lock."""
         asked = [noted() for _, noted in self._asks.copy().values()]
-        left = [*self._waiting.values(), *(future for future in asked if future is not None)]
+        left = [*self.waiting.values(), *(future for future in asked if future is not None)]
         left += list(self._made)
-        self._waiting.clear()
+        self.waiting.clear()
         self._asks.clear()
         return left
 
@@ -324,7 +328,7 @@ class Calls(Internal):
     def _mine(self, future: Future[Any], call: CallId, effects: list[Effect]) -> list[Effect]:
         """*future* belongs to *call*."""
         future.call = call
-        self._waiting[call] = future
+        self.waiting[call] = future
         return effects
 
     def _send(self, pack: Pack, share: Share, move: Callable[[Cargo], list[Effect]]) -> None:

@@ -11,12 +11,15 @@ import asyncio
 import concurrent.futures
 import contextlib
 import operator
+import os
 import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
+from ...serialization.failures import Failure
+from ..core import notices, sites
 from ..core.current import chain_in, frame
 from ..wire.settings import check_timeout
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from ...serialization.frozen import Frozen
     from ..core.core import Core
     from ..core.discards import Hold
+    from ..core.sites import Place
     from ..values.packing import Packer
     from .waits import Waits
 
@@ -44,6 +48,18 @@ class Keeper(Protocol):
 
     _frozen: Frozen | None
     """A frozen value that it keeps."""
+
+
+def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future[T]) -> None:
+    """Give *chained* the outcome of *callback* with the future that is *done*."""
+    try:
+        chained.after = None
+        if chained._begin():  # or else it was cancelled
+            concurrent.futures.Future.set_result(chained, callback(done))
+    except BaseException as error:
+        concurrent.futures.Future.set_exception(chained, error)
+    finally:
+        del chained
 
 
 class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
@@ -64,14 +80,14 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         SystemDownError: outside any system.
     """
 
-    _deadline: float | None
+    deadline: float | None
     """When waits end that name no timeout; None: `_timeout` seconds after they began."""
 
     def __init__(self) -> None:
         front = frame().core.front
         timeout = front.core.settings.timeout
         self._fill(front.core, front.calls.packer, front.waits, "a Future", timeout)
-        self._deadline, self._mine = None, True
+        self.deadline, self._mine = None, True
         front.calls.made(self)
 
     @classmethod
@@ -88,7 +104,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         """The future of a request; *what* is the awaited thing in words."""
         self = cls.__new__(cls)
         self._fill(core, packer, waits, what, timeout, rref=rref)
-        self._deadline = time.monotonic() + timeout
+        self.deadline = time.monotonic() + timeout
         return self
 
     def _fill(
@@ -115,6 +131,10 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         self.what = what
         self._rref = rref
         self._timeout = timeout
+        self.place: Place | None = None
+        """The line of the program that made the call."""
+        self.overlooked = False
+        """It is the library's own: nobody will miss its error."""
         self._deciding = threading.RLock()
         """Decides between an outcome and a cancel. Reentrant, as a callback of a cancel may cancel
         again."""
@@ -148,6 +168,11 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
     def elsewhere(self) -> None:
         """A value exists, at the object that this one is an alias of."""
         self.moved = True
+        if self._begin():
+            super().set_result(None)
+
+    def there(self) -> None:
+        """The value is here already, and need not be sent."""
         if self._begin():
             super().set_result(None)
 
@@ -261,27 +286,30 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         what = f"what follows {self.what}"
         chained: Future[U] = Future.of(self._core, self._packer, self._waits, what, self._timeout)
         chained.after = self
-        if self._deadline is None:
-            chained._deadline = None
+        if self.deadline is None:
+            chained.deadline = None
+        chained.place = sites.caller(1)
 
-        def run(_: object) -> None:
-            chained.after = None
-            if not chained._begin():
-                return  # it was cancelled
-            try:
-                concurrent.futures.Future.set_result(chained, callback(self))
-            except BaseException as error:
-                concurrent.futures.Future.set_exception(chained, error)
-
-        self.add_done_callback(run)
+        # The frames of this function and of `_follow` will be in an error's traceback. The new
+        # future will hold the error, so they must not hold the future.
+        once = [chained]
+        self.add_done_callback(lambda done: _follow(once.pop(), callback, done))
         return chained
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there."""
+        callbacks, mark = self._core.callbacks, object()
+
+        def call() -> None:
+            try:
+                fn(self)
+            finally:
+                callbacks.discard(mark)
 
         def run(_: object) -> None:
-            if not self._core.pool.submit(fn, self):
-                fn(self)  # at the system's end a chain must end too (G6)
+            callbacks.add(mark)
+            if not self._core.pool.submit(call):
+                call()  # at the system's end a chain must end too (G6)
 
         super().add_done_callback(run)
 
@@ -363,7 +391,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
 
     def _left(self) -> float:
         """The seconds that a wait may take which begins now and names no timeout."""
-        return self._timeout if self._deadline is None else self._deadline - time.monotonic()
+        return self._timeout if self.deadline is None else self.deadline - time.monotonic()
 
     def _check_self_wait(self) -> None:
         chain = chain_in(self._core)
@@ -438,3 +466,18 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         hold = getattr(self, "_hold", None)
         if hold is not None:
             self._core.discards.gone(hold)
+        if not getattr(self, "_taken", True) and self._state == "FINISHED":
+            self._drop()
+
+    def _drop(self) -> None:
+        """Nobody has looked at the outcome: have it logged, if it is an error. Takes no lock."""
+        payload = self._cargo.payload if self._cargo is not None else None
+        error = payload if type(payload) is Failure else self._exception
+        core = self._core
+        if error is None or self.overlooked or os.getpid() != core.pid:
+            return
+        if core.closed:  # no turn will come
+            notices.dropped(self.what, self.place, error)
+        else:
+            core.dropped.append((self.what, self.place, error))
+            core.wake()

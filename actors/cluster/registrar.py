@@ -321,8 +321,8 @@ class Registrar(Actor):
     def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
         taken = {worker.name for worker in (*self._members, *self._creating)}
         if message.name in taken:
-            reason = f"the name {message.name!r} is taken in this system; choose another"
-            self.send(sender, Spawned(message.token, None, reason))
+            reason = "the name is taken in this system; choose another"
+            self.send(sender, Spawned(message.token, None, reason, taken=True))
             return
         me = self._mint(message.name)
         self._creating[me] = Creating(message, sender, self._places(message))

@@ -53,11 +53,13 @@ if TYPE_CHECKING:
     from ...protocol.errors import FarrefError
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Cargo, Descriptor, Message
+    from ...serialization.failures import Failure
     from ...serialization.payload import Payload
     from ..wire.settings import Settings
     from .brief import Later
     from .links import Outgoing
     from .port import Port
+    from .sites import Place
 
     Handler = Callable[[Any, Later], None]
     """Carries out one kind of effect, now or later."""
@@ -129,6 +131,11 @@ class Core(Internal):
         """Makes the handle (`RRef`) of an object that was counted in the same step."""
         self.on_deaths: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died. Called in the mailbox thread."""
+        self.dropped: deque[tuple[str, Place | None, Failure | BaseException]] = deque()
+        """Calls whose futures were dropped before any code had looked at their errors: each call
+        in words, its line, and its error. The next turn logs them."""
+        self.callbacks: set[object] = set()
+        """Callbacks of futures that are to run, or run."""
         self.refused = 0
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import ActorAddress
 
 from ...protocol.errors import (
+    CreationError,
     FarrefError,
     FetchTimeoutError,
+    NameTakenError,
     NotAnEndpointError,
     SystemDownError,
     WorkerDiedError,
@@ -38,6 +40,7 @@ from ..wire.messages import (
     ReplyAddress,
     Spawn,
     Spawned,
+    StillMaking,
     WorkerInfo,
 )
 
@@ -67,7 +70,7 @@ class Registry:
         """Beats since the last message of the registrar."""
         self._core = core
         self._port = core.port
-        answers = (Found, Spawned, Minted, Heard, Meddled, Inspected)
+        answers = (Found, Spawned, Minted, Heard, Meddled, Inspected, StillMaking)
         core.takers |= dict.fromkeys(answers, self.receive)
         core.on_deaths.append(self._died)
         self._tokens = itertools.count(1)
@@ -154,10 +157,14 @@ class Registry:
         return list(self.ask(Lookup, PATIENCE, hosts=True).hosts)
 
     def spawn(self, **what: Any) -> WorkerInfo:
-        """Have the registrar create an actor; returns once it has joined."""
+        """Have the registrar create an actor; returns once it has joined.
+
+        Raises `NameTakenError`, `CreationError`.
+        """
         spawned = self.ask(Spawn, CREATION_PATIENCE, **what)
         if spawned.info is None:
-            raise SystemDownError(f"worker {what['name']!r} could not be created: {spawned.reason}")
+            kind = NameTakenError if spawned.taken else CreationError
+            raise kind(f"worker {what['name']!r} could not be created: {spawned.reason}")
         return self._known(spawned.info)
 
     def mint(self, name: str) -> WorkerId:
@@ -236,7 +243,9 @@ class Registry:
 
     # ---- messages of the registrar, in the mailbox thread
 
-    def receive(self, message: Found | Spawned | Minted | Heard | Meddled | Inspected) -> None:
+    def receive(
+        self, message: Found | Spawned | Minted | Heard | Meddled | Inspected | StillMaking
+    ) -> None:
         """Take a message of the registrar, or another endpoint's answer."""
         self.unheard = 0
         if isinstance(message, Heard):

@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Container
+    from types import CodeType
 
     from ...protocol.ids import RRefId
+
+    Place = tuple[CodeType, int]
+    """A line of the program: its code, and the place in that."""
 
 VARIABLE = "FARREF_SITES"
 """The environment variable that asks for sites."""
@@ -41,6 +45,22 @@ def here() -> str:
     while frame.f_back is not None and is_ours(frame.f_globals):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+
+
+def caller(depth: int) -> Place:
+    """The user's line that called the library; the calling function is *depth* calls below it.
+
+    It costs two tenths of a microsecond: `said` makes the words, if they are needed.
+    """
+    frame = sys._getframe(depth + 1)
+    return frame.f_code, frame.f_lasti
+
+
+def said(place: Place) -> str:
+    """``file:line in function``."""
+    code, at = place
+    lines = (line for start, end, line in code.co_lines() if start <= at < end)
+    return f"{code.co_filename}:{next(lines, None) or code.co_firstlineno} in {code.co_name}"
 
 
 class Sites:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..calls.calls import Calls
+    from ..calls.outcomes import Outcomes
     from ..calls.waits import Waits
     from ..core.core import Core
     from ..core.counters import Counters
@@ -28,6 +29,7 @@ class Front(Internal):
         objects: Objects,
         waits: Waits,
         calls: Calls,
+        outcomes: Outcomes,
         count: Callable[[], Counters],
     ) -> None:
         self.core = core
@@ -35,6 +37,7 @@ class Front(Internal):
         self.objects = objects
         self.waits = waits
         self.calls = calls
+        self.outcomes = outcomes
         self.count = count
         """Reads the counters of the endpoint."""
         core.front = self

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..core import sites
 from ..core.current import chain_in
 from ..values.making import Making
 
@@ -116,10 +117,13 @@ class Way:
             special = self.frozen or not self.serial
             to_do = (Making(name, self.frozen, self.serial), args, kwargs) if special else what
             made = front.calls.remote_method(self.rref.id, to_do)
-            made._timeout = self.timeout
+            made._expect(self.timeout)
+            front.outcomes.asked(made.id, to_do[0], sites.caller(2))
             return made
         if self.how == "async":
-            return front.calls.invoke(self.rref.id, what, self.timeout, ())
+            future = front.calls.invoke(self.rref.id, what, self.timeout, ())
+            future.place = sites.caller(2)
+            return future
         core = front.core
         core.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
         return front.calls.invoke(self.rref.id, what, self.timeout, chain_in(core)).result()

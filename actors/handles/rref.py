@@ -7,6 +7,7 @@ lock-free; the endpoint does the rest in its own thread.
 
 from __future__ import annotations
 
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -15,6 +16,7 @@ from thespian.actors import ActorAddress
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
 from ..base.interrupts import undisturbed
+from ..core import sites
 from ..core.current import chain_in, frame
 from ..wire.settings import check_timeout
 from .proxies import Proxy
@@ -25,10 +27,14 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId
     from ..calls.futures import Future
     from ..core.discards import Hold
+    from ..values.objects import Stored
     from ..wire.messages import WorkerInfo
     from .front import Front
 
 T = TypeVar("T")
+
+LATE = 1.0
+"""Seconds for a wait that begins when the value should have been made already."""
 
 
 class RRef(Reference, Generic[T]):
@@ -56,7 +62,7 @@ class RRef(Reference, Generic[T]):
         SharedMemoryFullError: *value* is to be frozen and there is no memory for that.
     """
 
-    __slots__ = ("__weakref__", "_front", "_frozen", "_hold", "_id", "_timeout")
+    __slots__ = ("__weakref__", "_due", "_front", "_frozen", "_hold", "_id")
 
     _id: RRefId
     _frozen: Frozen | None
@@ -65,8 +71,8 @@ class RRef(Reference, Generic[T]):
     """The endpoint that the handle belongs to."""
     _hold: Hold
     """The handle's count."""
-    _timeout: float | None
-    """The default timeout of waits for the value, in seconds; None for the system's."""
+    _due: float | None
+    """The time by which the value is to be made; None for no limit, and once there is a value."""
 
     def __init__(
         self,
@@ -91,7 +97,7 @@ class RRef(Reference, Generic[T]):
     def _attach(self, front: Front, rref: RRefId) -> None:
         self._front = front
         self._id = rref
-        self._timeout = None
+        self._due = None
         self._frozen = None
         self._hold = front.core.discards.handle(self, rref)
 
@@ -140,7 +146,9 @@ class RRef(Reference, Generic[T]):
     # ---- the value
 
     def to_here(self, timeout: float | None = None) -> T:
-        """A fresh copy of the value, waiting at most *timeout* seconds (default: the system's).
+        """A fresh copy of the value, waiting at most *timeout* seconds.
+
+        By default it waits for the creation's own timeout, or else for the system's.
 
         Raises:
             FetchTimeoutError: the value did not come in time. The reference stays usable.
@@ -161,14 +169,52 @@ class RRef(Reference, Generic[T]):
                 future.cancel()
             del future, self  # an error's traceback holds this frame
 
-    def local_value(self) -> T:
+    def local_value(self, timeout: float | None = None) -> T:
         """The object itself, not a copy, at its owner; of a frozen object the read-only value.
 
+        While the value is being made, blocks for at most *timeout* seconds (default: as `to_here`).
+        Does not wait for requests that are queued on the object.
+
         Raises:
-            ValueError: this endpoint is not the owner; use `to_here`.
+            ValueError: this endpoint is not the owner; use `to_here`, or `farref.wait`.
+            FetchTimeoutError: the value was not made in time.
+            WouldBlockError: it is being made, and this is a handler, or the actor's loop.
+            SelfWaitError: it is being made, and the code that makes it has called this.
+            Exception: the creating function's error, with the remote traceback.
         """
-        value: T = self._front.objects.local_value(self._id)
-        return value
+        try:
+            stored = self._front.objects.local(self._id) or self._made_here(timeout)
+            value: T = stored.get()
+            return value
+        finally:
+            del self  # an error's traceback holds this frame
+
+    def _made_here(self, timeout: float | None) -> Stored:
+        """Wait for the value that is being made here, or for that of which it is an alias."""
+        front = self._front
+        core, objects = front.core, front.objects
+        left = check_timeout(self._seconds(timeout), core.settings.timeout)
+        end = time.monotonic() + left
+        instead = "`await` the reference before, or call a plain function on this endpoint"
+        core.check_may_block(f"the value of {self._id}", instead)
+        while True:
+            # The fetch finds waits in a circle, and follows aliases. But it is queued behind the
+            # requests on the object, and only the value is wanted here.
+            future = front.calls.fetch(self._id, left, chain_in(core), copy=False)
+            future.overlooked = True
+            there = future.there
+            objects.when_there(self._id, there)
+            try:
+                future.result()
+            finally:
+                objects.wait_no_more(self._id, there)
+                if not future.done():
+                    future.cancel()
+                del future, there
+            stored = objects.local(self._id)
+            if stored is not None:
+                return stored
+            left = max(1e-3, end - time.monotonic())  # it is the value of another object here
 
     def future(self, timeout: float | None = None) -> Future[T]:
         """A future for a copy of the value. Does not block.
@@ -176,7 +222,9 @@ class RRef(Reference, Generic[T]):
         *timeout* is in seconds, for every wait on the future (default: the system's). Raises
         `ValueError` for 0 or less; the wait raises all other errors.
         """
-        return self._fetch(timeout, ())
+        future = self._fetch(timeout, ())
+        future.place = sites.caller(1)
+        return future
 
     def __await__(self) -> Generator[Any, None, T]:
         """``await rref``: a fresh copy of the value, without blocking the loop."""
@@ -202,8 +250,20 @@ class RRef(Reference, Generic[T]):
         future.asker = weakref.ref(self)
         return future
 
+    def _expect(self, timeout: float | None) -> None:
+        """The value is to be made within *timeout* seconds from now."""
+        if timeout is not None:
+            self._due = time.monotonic() + timeout
+
     def _seconds(self, timeout: float | None) -> float | None:
-        return self._timeout if timeout is None else timeout
+        """The seconds that a wait for the value may take; None for the system's default."""
+        if timeout is not None or self._due is None:
+            return timeout
+        if self._front.core.canonical(self._id) is not None:
+            self._due = None  # it has been made
+            return None
+        left = round(self._due - time.monotonic(), 3)
+        return left if left > 0 else LATE
 
     # ---- methods of the value
 
@@ -234,9 +294,8 @@ class RRef(Reference, Generic[T]):
     ) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
-        Does not block, and does not wait for the value of this reference. *timeout* is in seconds:
-        the default of every wait for the value through the new handle. *frozen* and *serial* are as
-        in `farref.remote`.
+        Does not block, and does not wait for the value of this reference. *timeout* (in seconds),
+        *frozen* and *serial* are as in `farref.remote`.
         """
         check_timeout(timeout, self._front.core.settings.timeout)
         return Proxy(self, "remote", timeout, frozen=frozen, serial=serial)

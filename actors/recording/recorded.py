@@ -54,8 +54,8 @@ class Recorded(Context):
         self._tracer.did("drop", rrefs)
         return self.plain.drop(*rrefs)
 
-    def fork(self, rref: RRefId, to: WorkerId) -> Descriptor:
-        made = self.plain.fork(rref, to)
+    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
+        made = self.plain.fork(rref, to, lost=lost)
         self._tracer.did("fork", rref, to)
         return made
 

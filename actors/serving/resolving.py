@@ -52,7 +52,8 @@ class Resolving:
         try:
             for each in (*args, *kwargs.values()):
                 if isinstance(each, RRef) and each.id not in self._futures:
-                    self._futures[each.id] = each._fetch(None, chain, direct=True)
+                    future = self._futures[each.id] = each._fetch(None, chain, direct=True)
+                    future.overlooked = True  # the first error becomes the task's
         except BaseException:
             self.give_up()
             raise

@@ -310,6 +310,8 @@ class Server:
         stored = self._objects.stored(rref)
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
+        if type(stored.value) is Failure:
+            stored.fetched = True
         return stored.value
 
     def _wanted(self, fetch: Fetch) -> object:
@@ -431,7 +433,7 @@ class Server:
 
         def share(rref: RRefId) -> Descriptor:
             context = core.context
-            return context.give_back(rref, call) or context.fork(rref, call.caller)
+            return context.give_back(rref, call) or context.fork(rref, call.caller, lost=True)
 
         pack = self._pack(request, box)
         if pack.large:

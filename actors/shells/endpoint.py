@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
 from ..calls.mail import Mail
+from ..calls.outcomes import Outcomes
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
 from ..core.core import Core, Internal
@@ -66,6 +67,7 @@ class Endpoint(Internal):
         self.packer = kinds.packer(core, self.registry)
         self.waits = Waits(core)
         self.calls = kinds.calls(core, self.delivery, self.packer, self.waits)
+        self.outcomes = Outcomes(core, self.objects, self.calls)
         self.mail = Mail(core, self.calls, hand)
         self.server = kinds.server(
             core,
@@ -86,6 +88,7 @@ class Endpoint(Internal):
             objects=self.objects,
             waits=self.waits,
             calls=self.calls,
+            outcomes=self.outcomes,
             count=self.count,
         )
         core.handle = partial(RRef._of, front)
@@ -146,6 +149,8 @@ class Endpoint(Internal):
             self.server.turn()
             if core.discards or self.delivery.left:  # else a step of another thread did it all
                 core.step(list, gather=False)
+            if core.dropped:
+                core.chores.submit(self.outcomes.log_dropped)
 
     def tick(self) -> float | None:
         """Do everything that is due now. Returns the seconds until something is due again."""

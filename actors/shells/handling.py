@@ -12,10 +12,18 @@ import threading
 import types
 from typing import TYPE_CHECKING, Any
 
-from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorSystemMessage,
+    PoisonMessage,
+    WakeupMessage,
+)
 
+from ...protocol.errors import NoHandlerError
 from ...serialization.failures import Failure, details_of, text_of
 from ..core.current import running_in
+from ..core.notices import notice
 from ..values.box import Box
 from ..wire.messages import ReplyAddress
 
@@ -28,6 +36,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HANDLER = "receiveMsg_"
+"""The beginning of a handler's name; Thespian finds a handler by it."""
+MOST_WARNED = 1000
+"""The most types of messages that an actor warns of."""
 LAST_WORDS = 2.0
 """Seconds for which an `async` handler of `ActorExitRequest` may await."""
 
@@ -39,6 +51,8 @@ class Handlers:
         self._actor = actor
         self._loop = loop
         self._send = send
+        self._warned: set[str] = set()
+        """Types of messages that have no handler, and of which the log knows."""
         self.endpoint: Endpoint
         """The actor's endpoint. It is set before the first message is handled."""
 
@@ -117,6 +131,26 @@ class Handlers:
             self._report(message, sender, error)
         del message
         endpoint.core.release(descriptors)
+
+    def drop(self, message: Any, sender: ActorAddress) -> None:
+        """There is no handler for *message*: tell a sender that waits, or else warn once."""
+        if isinstance(message, PoisonMessage):
+            return  # an error of a message that this actor has sent; it is in a log already
+        if isinstance(message, ActorSystemMessage) and not isinstance(message, WakeupMessage):
+            return  # Thespian's own, which most actors ignore
+        actor, kind = type(self._actor), type(message).__name__
+        handlers = sorted(name for name in dir(actor) if name.startswith(HANDLER))
+        text = (
+            f"{actor.__name__} has no handler for a {kind}; it has "
+            f"{', '.join(handlers) or 'none at all'}: add {HANDLER}{kind}, or "
+            "receiveUnrecognizedMessage for all others"
+        )
+        me = self.endpoint.core.me
+        if isinstance(sender, ReplyAddress):
+            self._send(sender, Failure.of(NoHandlerError(text), me.name, f"the question {kind}"))
+        elif kind not in self._warned and len(self._warned) < MOST_WARNED:
+            self._warned.add(kind)
+            notice(log, logging.WARNING, f"{me} dropped a message: {text}")
 
     def _report(self, message: Any, sender: ActorAddress, error: BaseException) -> None:
         """Log a handler's error, and tell the sender as Thespian does."""

@@ -295,6 +295,10 @@ class Mailbox:
         tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
         endpoint.calls.tell(info, message, tag)
 
+    def drop(self, message: Any, sender: ActorAddress) -> None:
+        """There is no handler for *message*."""
+        self._handlers.drop(message, sender)
+
     def create(self, actor_class: Any, *args: Any, **kwargs: Any) -> ActorAddress:
         """Create a child. A `RefActor` gets its identity at once, so it can be sent to at once.
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
 
 
+LONGEST_PAUSE = 86_400.0
+"""Seconds: the operating system cannot sleep for much longer than 24 days."""
+
+
 class SelfRunning(Port):
     """The common part of ports where actors run by themselves: a waiting thread just waits."""
 
@@ -96,7 +100,8 @@ class Alarm:
         pause = endpoint.pause()
         if pause is None:
             return
-        due = now + max(pause, 0.005)
+        pause = min(max(pause, 0.005), LONGEST_PAUSE)
+        due = now + pause
         if not self._due or due < self._due[0] - 0.01:
             heapq.heappush(self._due, due)
-            self._nudge_after(max(pause, 0.005))
+            self._nudge_after(pause)

@@ -29,6 +29,10 @@ class RefActor(ActorTypeDispatcher):
 
     A handler that raises is not run again. The sender gets Thespian's `PoisonMessage`, or,
     if it waits in `System.ask`, the exception itself.
+
+    A message without a handler is dropped. The actor logs one warning for each type of such
+    messages, and an `ask` raises `NoHandlerError`. Define ``receiveUnrecognizedMessage(self,
+    message, sender)`` to handle it.
     """
 
     _is_ref_actor = True
@@ -52,6 +56,10 @@ class RefActor(ActorTypeDispatcher):
             OwnerDiedError: it contains a reference whose owner died.
         """
         self._mailbox.send(targetAddr, msg)
+
+    def receiveUnrecognizedMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Drop a message without a handler, with a warning. Override it to handle the message."""
+        self._mailbox.drop(message, sender)
 
     def createActor(self, *args: Any, **kwargs: Any) -> ActorAddress:
         """Create a child actor, like Thespian's `createActor`."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorSystemMessage
 
+from ...protocol.errors import NoHandlerError
 from .ref_actor import RefActor
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class Worker(RefActor):
         """Refuse: a worker has no handlers. The sender gets the error."""
         if isinstance(message, ActorSystemMessage):
             return  # a message of the framework, for instance an exit request
-        raise TypeError(
+        raise NoHandlerError(
             f"a Worker handles no messages, and got a {type(message).__name__}; call functions on "
             "it with remote or rpc_sync, or create a RefActor with a handler for it"
         )

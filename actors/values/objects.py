@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol.effects import Effect
-    from ...protocol.ids import RRefId
+    from ...protocol.ids import RRefId, WorkerId
     from ..core.brief import Later
     from ..core.core import Core
     from .box import Box
@@ -44,6 +44,15 @@ class Stored(msgspec.Struct):
 
     value: object
     on_delete: Callable[[Any], object] | None = None
+    fetched: bool = False
+    """Of a failure: whether it has been sent to somebody, or raised here."""
+
+    def get(self) -> Any:
+        """The object itself; of a frozen object the read-only value. Raises the failure."""
+        if isinstance(self.value, Failure):
+            self.fetched = True
+            raise self.value.rebuild()
+        return self.value.thaw() if isinstance(self.value, Frozen) else self.value
 
 
 class Objects(Internal):
@@ -55,6 +64,10 @@ class Objects(Internal):
         self._values: dict[RRefId, Stored] = {}
         self.beside: set[RRefId] = set()
         """The objects that are not serial: their methods run beside each other."""
+        self._awaited: dict[RRefId, list[Callable[[], None]]] = {}
+        """Objects whose value is being made, and the code that `when_there` is to call."""
+        self.unfetched: Callable[[RRefId, Failure, Later], None]
+        """Told of each failure that is freed, and that nobody has fetched. Under the lock."""
 
     def own(
         self, value: object, on_delete: Callable[[Any], object] | None, *, serial: bool = True
@@ -75,14 +88,18 @@ class Objects(Internal):
 
     def resolve(self, rref: RRefId, box: Box, *, serial: bool = True) -> None:
         """The value of a creation, or its `Failure`, has come; it is in *box*."""
+        awaited: list[Callable[[], None]] = []
 
         def move() -> list[Effect]:
             self._values[rref] = Stored(box.take())
+            awaited.extend(self._awaited.pop(rref, ()))
             if not serial:
                 self.beside.add(rref)
             return self._core.context.resolve(rref, serial=serial)
 
         self._core.step(move)
+        for tell in awaited:
+            tell()
 
     def stand_for(self, rref: RRefId, box: Box) -> None:
         """The result of a creation is a reference, in *box*: *rref* is an alias of its object."""
@@ -98,7 +115,8 @@ class Objects(Internal):
         rref, why = effect.rref, effect.why
         error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
         stored = Failure.of(error, self._core.me.name, "its creation", str(rref))
-        self._values[rref] = Stored(stored)
+        self._values[rref] = Stored(stored, fetched=True)  # it is no error of the user's code
+        later.extend(self._awaited.pop(rref, ()))
         self._core.carry_out(self._core.context.resolve(rref), later)
 
     def _free(self, effect: Free, later: Later) -> None:
@@ -111,6 +129,9 @@ class Objects(Internal):
         self.beside.discard(effect.rref)
         if stored is not None and stored.on_delete is not None:
             self._run_on_delete(effect.rref, stored.on_delete, stored.value)
+        elif stored is not None and type(stored.value) is Failure:
+            if not stored.fetched:
+                self.unfetched(effect.rref, stored.value, later)
         elif stored is not None:  # its __del__ is user code
             core.brief.submit(core.chores, Stored, self._let_go, [stored], later=later)
 
@@ -136,14 +157,29 @@ class Objects(Internal):
         """All objects that have a value, each with it. Under the lock."""
         return [(rref, stored.value) for rref, stored in self._values.items()]
 
+    def unfetched_of(self, creator: WorkerId, most: int) -> list[tuple[RRefId, Failure]]:
+        """Failures of objects that *creator* asked for and nobody has fetched.
+
+        Each is given out once, *most* of them at a time. Under the lock.
+        """
+        found: list[tuple[RRefId, Failure]] = []
+        for rref, stored in self._values.items():
+            failure = stored.value
+            if type(failure) is Failure and not stored.fetched and rref.creator == creator:
+                stored.fetched = True
+                found.append((rref, failure))
+                if len(found) == most:
+                    break
+        return found
+
     def stored(self, rref: RRefId) -> Stored | None:
         """The stored value of *rref*; None at a user, and before its creation is over."""
         return self._values.get(rref)
 
-    def local_value(self, rref: RRefId) -> Any:
-        """The object itself, if it is not frozen.
+    def local(self, rref: RRefId) -> Stored | None:
+        """The stored value of an object that lives here; None while it is being made.
 
-        Raises the error of its creation; `ValueError` at a user.
+        Raises `ValueError` at a user.
         """
         core = self._core
         with core.lock:
@@ -151,11 +187,25 @@ class Objects(Internal):
             if rref not in core.context.owners:
                 owner = core.context.owner_of(rref)
                 raise ValueError(
-                    f"{rref} is owned by {owner}, not by {core.me}; use to_here() for a copy"
+                    f"{rref} is owned by {owner}, not by {core.me}; use to_here() for a copy, or "
+                    "farref.wait to wait for the value without one"
                 )
-            stored = self._values.get(rref)
-        if stored is None:
-            raise ValueError(f"{rref} has no value yet; wait for it with to_here() or await")
-        if isinstance(stored.value, Failure):
-            raise stored.value.rebuild()
-        return stored.value.thaw() if isinstance(stored.value, Frozen) else stored.value
+            return self._values.get(rref)
+
+    def when_there(self, rref: RRefId, tell: Callable[[], None]) -> None:
+        """Call *tell* once the value is here, maybe at once, in any thread. It must not wait."""
+        with self._core.lock:
+            rref = self._core.context.whereabouts(rref)
+            if rref not in self._values:
+                self._awaited.setdefault(rref, []).append(tell)
+                return
+        tell()
+
+    def wait_no_more(self, rref: RRefId, tell: Callable[[], None]) -> None:
+        """Nobody waits for the call of *tell* any more."""
+        with self._core.lock:
+            left = self._awaited.get(rref, [])
+            if tell in left:
+                left.remove(tell)
+            if not left:
+                self._awaited.pop(rref, None)

@@ -207,6 +207,8 @@ class Spawned:
     token: int
     info: WorkerInfo | None
     reason: str = ""
+    taken: bool = False
+    """The name belongs to another actor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +402,40 @@ class Inspected:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfetched:
+    """Owner -> creator: nobody has fetched the error of your creation, and nobody can any more."""
+
+    rref: RRefId
+    owner: str
+    where: str
+    """The function that raised it."""
+    text: str
+    """The traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """Ending program -> endpoint: which objects do you still make for me?
+
+    *last*: the system ends with me, so tell me also the errors that nobody has fetched.
+    """
+
+    token: int
+    asker: ActorAddress
+    me: WorkerId
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StillMaking:
+    """Endpoint -> ending program: the objects that I make for you, and errors of such objects."""
+
+    token: int
+    rrefs: tuple[RRefId, ...] = ()
+    errors: tuple[Unfetched, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Viewer -> endpoint: send me your steps from now on; or, if not *on*, no more.
 
@@ -422,7 +458,7 @@ class Traced:
 
 TO_ENDPOINTS = (
     *(Envelope, Found, Spawned, Minted, Died, Heard, Down, Meddle, Meddled),
-    *(Inspect, Inspected, Watch, Traced),
+    *(Inspect, Inspected, Watch, Traced, Unfetched, Unfinished, StillMaking),
 )
 """The messages that an endpoint takes once it has joined: see `Core.takers`."""
 TO_SHELLS = (Nudge, Welcome, Joined, Serving)

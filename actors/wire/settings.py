@@ -54,6 +54,7 @@ def check_timeout(timeout: float | None, default: float, *, poll: bool = False) 
         raise TypeError(f"a timeout is a number of seconds or None, not {timeout!r}")
     if not timeout >= 0 or (timeout == 0 and not poll):
         raise ValueError(
-            f"a timeout must be more than 0 seconds, not {timeout}; None means {default}"
+            f"a timeout must be more than 0 seconds, not {timeout}; None means {default:g}, and "
+            "math.inf no limit"
         )
     return min(float(timeout), LONGEST)

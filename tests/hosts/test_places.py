@@ -10,7 +10,7 @@ import pytest
 from thespian.actors import Actor, ActorAddress, requireCapability
 
 import farref
-from farref import FetchTimeoutError, RefActor, RRef, System, SystemDownError
+from farref import CreationError, FetchTimeoutError, NameTakenError, RefActor, RRef, System
 from farref.testing import until
 
 from .network import address
@@ -81,11 +81,11 @@ def test_by_what_a_class_requires(first: Starting, joined: Joining) -> None:
         assert place_of(system, system.ask(child, "where are you?")) == address("B")
         assert place_of(system, system.create(Local)) == address("B")
         assert place_of(system, system.create(Child)) == address("A")
-        with pytest.raises(SystemDownError, match="what Impossible needs"):
+        with pytest.raises(CreationError, match="what Impossible needs"):
             system.create(Impossible)
-        with pytest.raises(SystemDownError, match="what Demanding needs"):
+        with pytest.raises(CreationError, match="what Demanding needs"):
             system.create(Demanding, on=address("A"))
-        with pytest.raises(SystemDownError, match="the name 'B' is taken"):
+        with pytest.raises(NameTakenError, match="'B' could not be created: the name is taken"):
             system.worker("B", on=address("B"))
 
 

@@ -550,7 +550,7 @@ class Endpoint(Shell):
         def one(rref: RRefId) -> Descriptor:
             back = self.context.give_back(rref, call)
             if back is None or back in backs:
-                return self.context.fork(rref, call.caller)
+                return self.context.fork(rref, call.caller, lost=True)
             backs.add(back)
             return back
 

@@ -25,6 +25,7 @@ from farref.protocol.messages import (
     Invoke,
     Message,
     Probe,
+    Reply,
 )
 from farref.protocol.user import User
 
@@ -384,6 +385,16 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "nobody is sent a reference whose owner he knows to be dead")
 def _(taken: Taken) -> bool:
     return any(each.owner in taken.before.context.dead for each in arriving(taken))
+
+
+@claim(NEVER_STEP, "nobody answers with a reference that is lost")
+def _(taken: Taken) -> bool:
+    return any(
+        each.owner in taken.before.context.dead
+        for envelope in taken.sent
+        if isinstance(envelope.message, Reply)
+        for each in envelope.message.cargo.descriptors
+    )
 
 
 @claim(NEVER_STEP, "an owner's death leaves no fork outstanding")

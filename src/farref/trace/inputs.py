@@ -61,7 +61,8 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "drop":
             return context.drop(*give.rrefs("rrefs"))
         case "fork":
-            context.fork(give.rref("rref"), give.worker("to"))
+            # A fork that was refused is not in the trace.
+            context.fork(give.rref("rref"), give.worker("to"), lost=True)
             return []
         case "lend":
             replies = bool(fields.get("replies", True))

@@ -160,7 +160,10 @@ class Shell(ABC):
         """Share *rrefs* with the caller of *call*: give its loans back, and fork the others."""
         context = self.context
         return self._share(
-            rrefs, lambda rref: context.give_back(rref, call) or context.fork(rref, call.caller)
+            rrefs,
+            lambda rref: (
+                context.give_back(rref, call) or context.fork(rref, call.caller, lost=True)
+            ),
         )
 
     def _share(

@@ -12,6 +12,7 @@ import farref
 from farref import (
     FetchTimeoutError,
     ForeignReferenceError,
+    NameTakenError,
     NotAnEndpointError,
     RefActor,
     RRef,
@@ -195,9 +196,9 @@ def test_names_that_cannot_be_given(system: System) -> None:
     for bad in ("", "\ud800", b"bytes", None):
         with pytest.raises(ValueError, match="non-empty"):
             system.worker(bad)  # type: ignore[arg-type]
-    with pytest.raises(SystemDownError, match="taken"):
+    with pytest.raises(NameTakenError, match="taken"):
         system.worker("B")
-    with pytest.raises(SystemDownError, match="taken"):
+    with pytest.raises(NameTakenError, match="taken"):
         system.create(Quiet, "B")
     for threads in (0, -1):
         with pytest.raises(ValueError, match="at least 1 thread"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 from collections import defaultdict
@@ -11,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import Future, RRef
+from farref import Future, RRef, System
 
+from ..conftest import BASES
 from ..helpers import hold
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from farref import System
 
 
 def add(a: int, b: int = 0) -> int:
@@ -194,11 +194,50 @@ def test_threads_of_a_function_belong_to_its_worker(system: System) -> None:
     assert farref.rpc_sync("B", thread_owns) == "from a thread"
 
 
-def test_the_timeout_of_a_creation_is_that_of_its_waits(system: System, gate: Path) -> None:
+def test_the_timeout_of_a_creation_ends_waits_for_the_value(system: System, gate: Path) -> None:
     ref = farref.remote("B", hold, (gate, 1), timeout=0.2)
-    with pytest.raises(farref.FetchTimeoutError, match=r"0\.2 s"):
+    with pytest.raises(farref.FetchTimeoutError, match=r"0\.\d+ s"):
         ref.to_here()
+    with pytest.raises(farref.FetchTimeoutError, match=r"did not come within 1 s"):
+        ref.future().result()  # the creation is late already
     gate.touch()
     assert ref.to_here(timeout=20) == 1
+
+
+def test_the_timeout_of_a_creation_does_not_end_later_waits(system: System, gate: Path) -> None:
+    ref = farref.remote("B", Holder, timeout=0.2)
+    assert ref.rpc_sync().hold(gate.parent) is None  # so it has been made
+    method = ref.rpc_async().hold(gate)
+    opening = threading.Timer(1.3, gate.touch)  # longer than a late wait may take
+    opening.start()
+    assert isinstance(ref.to_here(), Holder)
+    assert method.done()
+    opening.join()
+
+
+class Holder:
+    def hold(self, gate: Path) -> None:
+        hold(gate)
+
+
+def test_timeouts_that_are_no_limit(system: System) -> None:
+    assert farref.remote("B", abs, (-2,), timeout=math.inf).to_here() == 2
+    assert farref.rpc_sync("B", abs, (-2,), timeout=math.inf) == 2
+    for none in (0, -1):
+        with pytest.raises(ValueError, match=f"not {none}; None means 20, and math.inf no limit"):
+            farref.rpc_sync("B", abs, (-2,), timeout=none)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_system_without_limits(base: str) -> None:
+    none = math.inf
+    with System(base, timeout=none, orphan_grace=none, silence=none) as endless:
+        endless.worker("B")
+        assert farref.rpc_sync("B", abs, (-2,)) == 2
+        assert farref.remote("B", abs, (-2,)).to_here() == 2
+        assert farref.wait([farref.remote("B", abs, (-2,))])[0]
+
+
+def test_a_timeout_of_0_is_refused(system: System) -> None:
     with pytest.raises(ValueError, match="more than 0"):
         farref.remote("B", abs, (2,), timeout=0)

@@ -33,7 +33,7 @@ MANY = """
         try:
             for number in range(workers):
                 system.worker(f"W{number}")
-        except farref.SystemDownError as error:
+        except farref.CreationError as error:
             print(error)
         else:
             print(sum(farref.rpc_sync(f"W{number}", pow, (1, 2)) for number in range(workers)))

@@ -209,7 +209,7 @@ def test_a_result_that_is_there_can_be_awaited_after_the_deadline(system: System
 
     future = farref.rpc_async("B", abs, (-3,))
     assert future.result() == 3
-    future._deadline = time.monotonic() - 1
+    future.deadline = time.monotonic() - 1
     assert asyncio.run(late(future)) == 3
 
 

@@ -19,7 +19,7 @@ from thespian.actors import (
 from thespian.troupe import troupe
 
 import farref
-from farref import FetchTimeoutError, NotAnEndpointError, RefActor, RRef, System, SystemDownError
+from farref import CreationError, FetchTimeoutError, NotAnEndpointError, RefActor, RRef, System
 
 from ..conftest import BASES, GRACE
 from ..helpers import until
@@ -198,7 +198,7 @@ def test_capability_requirements_work(capable: System) -> None:
 
 
 def test_a_requirement_that_nothing_fits_is_an_error(capable: System) -> None:
-    with pytest.raises(SystemDownError, match="could not be created"):
+    with pytest.raises(CreationError, match="could not be created"):
         capable.create(Picky, requirements={"colour": "blue"})
 
 

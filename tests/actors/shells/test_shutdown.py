@@ -77,6 +77,7 @@ def test_what_waits_ends_with_the_system(base: str, mark: str, gate: Path) -> No
         ref = farref.remote("B", hold, (gate,))
         future = farref.rpc_async("B", hold, (gate,))
         chained = future.then(lambda done: done.result())
+        system.shutdown(timeout=0)
     with pytest.raises(SystemDownError, match="was shut down"):
         future.result()
     with pytest.raises(SystemDownError):
@@ -94,6 +95,7 @@ def test_a_function_whose_wait_ends_has_its_finally(base: str, mark: str, tmp_pa
         never = farref.remote("C", time.sleep, (60,))
         farref.rpc_async("B", _wait_and_say, (never, began, ended))
         assert until(system, lambda: began.exists() and farref.rpc_sync("B", somebody_waits))
+        system.shutdown(timeout=0)
     assert ended.exists()
     assert all_gone(mark)
 
@@ -113,7 +115,7 @@ def test_with_a_stuck_worker(base: str, mark: str) -> None:
         system.worker("B")
         farref.rpc_async("B", _spin)
         time.sleep(0.1)
-        system.shutdown()
+        system.shutdown(timeout=0)
     assert all_gone(mark)
 
 

@@ -411,6 +411,13 @@ BY_PROGRAM = {
     ),
     "the end of a chain keeps its object": ("Owner.forget: forgets the living with the dead",),
     "the owner sends twice, the user drops in between": ("User._know: deletes only the last fork",),
+    "a value comes although the owner of a reference in it dies": (
+        "References._shareable: cannot answer with what is lost",
+        "References.fork: pins what nobody will confirm",
+    ),
+    "a fetch by way of an alias, and the owner of a reference in the value dies": (
+        "Aliases._share_back: cannot pass back what is lost",
+    ),
     "a stranger dies": (
         "Context.bury: gives up creations of the living",
         "User.forget: unpins the living with the dead",

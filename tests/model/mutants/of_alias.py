@@ -190,6 +190,9 @@ ALIAS = (
     in_context("tells no caller", "pass_back", "moved = self._moved(owner, caller)"),
     in_context("tells a caller again and again", "pass_back", "alias.told.add(caller)"),
     in_context(
+        "cannot pass back what is lost", "_share_back", "rref, caller, lost=True", "rref, caller"
+    ),
+    in_context(
         "gives nothing back through", "_share_back", "references.give_back(rref, call) or", ""
     ),
     in_context(

@@ -11,6 +11,18 @@ LOANS = (
     ),
     in_context("gives back another reference", "find", "if loan.rref == rref:", "if True:"),
     in_context("gives nothing back", "find", "if loan.rref == rref:", "if False:"),
+    in_context(
+        "cannot answer with what is lost",
+        "_shareable",
+        "self.entries.entry(found) if lost else ",
+        "",
+    ),
+    in_context(
+        "pins what nobody will confirm",
+        "fork",
+        "if not (lost and self.entries.is_lost(entry.rref)):",
+        "if True:",
+    ),
     in_context("forks under the name of giving back", "give_back", "passing=Passing.BACK, ", ""),
     in_context(
         "serves for ever",

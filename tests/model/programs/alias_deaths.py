@@ -62,4 +62,23 @@ ALIAS_DEATHS = (
         },
         mortal=("B",),
     ),
+    Program(
+        "a fetch by way of an alias, and the owner of a reference in the value dies",
+        {
+            "A": (
+                Remote("x", "B"),
+                Own("box", ("x",)),
+                Drop("x"),
+                Remote("h", "C", ("box",), alias="box"),
+                Drop("box"),
+                Get("g", "h"),
+                Drop("h"),
+                Drop("inside0"),
+            ),
+            "B": (),
+            "C": (),
+        },
+        mortal=("B",),
+        reaches=("nobody answers with a reference that is lost",),
+    ),
 )

@@ -4,6 +4,9 @@ from ..script import Abandon, Ask, Drop, Get, Keep, Method, Own, Pickle, Remote,
 from ..world import Program
 
 KEEP: Script = (Keep("x"),)
+BOX: Script = (Keep("box"),)
+PASS: Script = (Say("D", ("box",), BOX), *BOX)
+MAKE: Script = (Remote("x", "B"), Ask("b", "B"), Wait("b", patient=True))
 TO_Y_TO_Z = Say("Y", ("x",), (Say("Z", ("x",), KEEP),))
 
 DEATHS = (
@@ -147,6 +150,37 @@ DEATHS = (
             "an owner's death leaves no fork outstanding",
             "nobody is sent a reference whose owner he knows to be dead",
         ),
+    ),
+    Program(
+        "a value comes although the owner of a reference in it dies",
+        {
+            "A": (Remote("x", "B"), Own("box", ("x",)), Drop("x"), Say("C", ("box",), BOX)),
+            "B": (),
+            "C": (Get("g", "box"), Drop("inside0"), Drop("box")),
+        },
+        mortal=("B",),
+        reaches=("nobody answers with a reference that is lost",),
+    ),
+    Program(
+        "a value is fetched by two, and the owner of a reference in it dies",
+        {
+            "A": (Remote("x", "B"), Own("box", ("x",)), Drop("x"), Say("C", ("box",), PASS)),
+            "B": (),
+            "C": (Get("g", "box"), Drop("inside0"), Drop("box")),
+            "D": (Get("g", "box"), Drop("inside0")),
+        },
+        mortal=("B",),
+        slow=True,
+    ),
+    Program(
+        "a result comes although the owner of a reference in it dies",
+        {
+            "A": (Ask("c", "C", returns=("x",), body=MAKE, then=KEEP), Drop("x")),
+            "B": (),
+            "C": (),
+        },
+        mortal=("B",),
+        reaches=("nobody answers with a reference that is lost",),
     ),
     Program(
         "the owner dies, and its reference goes round",

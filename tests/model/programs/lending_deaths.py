@@ -4,7 +4,19 @@ from ..script import Ask, Drop, Get, Keep, Own, Remote, Say, Wait
 from ..world import Program
 from .lending import DROP, KEEP, lend
 
+BOX = (Keep("box"),)
+
 LENDING_DEATHS = (
+    Program(
+        "a lent reference is kept in a value, and its owner dies before the value is fetched",
+        {
+            "B": (Own("x"), lend("a", "A", *KEEP)),
+            "A": (Own("box", ("x",)), *DROP, Say("C", ("box",), BOX)),
+            "C": (Get("g", "box"), Drop("inside0"), Drop("box")),
+        },
+        mortal=("B",),
+        reaches=("nobody answers with a reference that is lost",),
+    ),
     Program(
         "the lender dies",
         {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},

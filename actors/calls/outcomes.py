@@ -1,0 +1,175 @@
+"""Outcomes that nobody has asked for: errors, which are logged once, and work that still goes on.
+
+A call's error comes to its caller. If the future is dropped and no code has looked at it, the
+caller logs the error. A creation's error stays with the owner of its object. When the object is
+freed, and nobody has fetched the error, the owner reports it to the creator by an `Unfetched`, and
+the creator logs it. If the creator is gone, the owner logs it. So each error is logged once, where
+the user most likely looks, and with the line that asked for it.
+
+At its orderly end a program asks the owners of its creations by `Unfinished`: for the creations
+that are still being made, and for the errors that nobody has fetched so far.
+
+Reports are no part of the protocol: they are plain messages. A report that is lost with a process
+is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..core import notices, sites
+from ..core.core import Internal
+from ..wire.messages import StillMaking, Unfetched, Unfinished, WorkerInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...protocol.ids import RRefId, WorkerId
+    from ...serialization.failures import Failure
+    from ..core.brief import Later
+    from ..core.core import Core
+    from ..core.sites import Place
+    from ..values.objects import Objects
+    from .calls import Calls
+    from .futures import Future
+
+log = logging.getLogger(__name__)
+
+MOST_PLACES = 4096
+"""The most creations of which an endpoint remembers the name and the line."""
+MOST_TOLD = 100
+"""The most creations, and the most errors, in one `StillMaking`."""
+REPORT = 50_000
+"""Bytes of a reported error; a longer one loses its middle."""
+
+
+class Asked(NamedTuple):
+    """A creation that this endpoint asked for."""
+
+    name: str
+    """The function's."""
+    place: Place
+
+    def __str__(self) -> str:
+        return f"{self.name}() (called at {sites.said(self.place)})"
+
+
+class Outcomes(Internal):
+    """The outcomes of one endpoint's requests that nobody has asked for."""
+
+    def __init__(self, core: Core, objects: Objects, calls: Calls) -> None:
+        self._core = core
+        self._objects = objects
+        self._calls = calls
+        core.takers |= {Unfetched: self._told, Unfinished: self._answer}
+        objects.unfetched = self._freed
+        self._asked: dict[RRefId, Asked] = {}
+        """The latest creations of this endpoint."""
+
+    # ---- the user's thread
+
+    def asked(self, rref: RRefId, function: object, place: Place) -> None:
+        """The user's code at *place* has asked for *rref*, to be made by *function*."""
+        name = function if isinstance(function, str) else getattr(function, "__name__", "?")
+        self._asked[rref] = Asked(name, place)
+        if len(self._asked) > MOST_PLACES:
+            self._asked.pop(next(iter(self._asked)), None)
+
+    # ---- errors
+
+    def _freed(self, rref: RRefId, failure: Failure, later: Later) -> None:
+        """*rref* is freed, and nobody has fetched its error. Under the lock."""
+        report = report_of(rref, failure)
+        core = self._core
+        creator = core.peers.address_of(rref.creator)
+        if rref.creator == core.me:
+            core.chores.submit(self._log_creation, report)
+        elif creator is None or rref.creator in core.context.dead:
+            core.chores.submit(self._log_creation, report, f" for {rref.creator}")
+        else:
+            later.append(partial(core.port.post, creator, report))
+
+    def _told(self, report: Unfetched) -> None:
+        """An owner reports an error that nobody fetched. In the mailbox thread."""
+        self._core.chores.submit(self._log_creation, report)
+
+    def _log_creation(self, report: Unfetched, whose: str = "") -> None:
+        asked = self._asked.get(report.rref)
+        site = self._core.sites.of(report.rref)
+        at = f" (called at {site})" if site else ""
+        what = str(asked) if asked is not None and not site else f"{report.where}{at}"
+        notices.notice(
+            log,
+            logging.ERROR,
+            f"nobody fetched the error of {report.rref}, which {what} was to make on "
+            f"{report.owner}{whose}:\n{report.text}",
+        )
+
+    def log_dropped(self) -> None:
+        """Log the errors of calls whose futures were dropped. Runs code of the errors' classes."""
+        dropped = self._core.dropped
+        while dropped:
+            notices.dropped(*dropped.popleft())
+
+    # ---- work that goes on
+
+    def _answer(self, question: Unfinished) -> None:
+        self._core.step(list)  # settle the dropped references
+        answer = self.making(question.token, question.me, last=question.last)
+        self._core.port.post(question.asker, answer)
+
+    def making(self, token: int, creator: WorkerId, *, last: bool) -> StillMaking:
+        """What is being made here for *creator*; if *last*, the errors that nobody has fetched."""
+        with self._core.lock:
+            state = self._core.context.state
+            rrefs = [rref for rref, call in state.making.items() if call.caller == creator]
+            rrefs += [
+                alias.rref
+                for alias in state.aliases.values()
+                if alias.rref.creator == creator and not alias.gone and alias.canonical is None
+            ]
+            errors = self._objects.unfetched_of(creator, MOST_TOLD) if last else []
+        reports = tuple(report_of(rref, failure) for rref, failure in errors)
+        return StillMaking(token, tuple(rrefs[:MOST_TOLD]), reports)
+
+    def log_creations(self, reports: Iterable[Unfetched]) -> None:
+        """Log errors of creations that nobody has fetched."""
+        for report in reports:
+            self._log_creation(report)
+
+    def unanswered(self) -> list[Future[object]]:
+        """The calls of this endpoint that may still be answered in time."""
+        now = time.monotonic()
+        with self._core.lock:
+            waiting = list(self._calls.waiting.values())
+        return [
+            future
+            for future in waiting
+            if not future.done() and (future.deadline is None or future.deadline > now)
+        ]
+
+    def arriving(self) -> bool:
+        """Whether a creation has not been accepted so far by a living owner."""
+        with self._core.lock:
+            return bool(self._core.context.state.asked)
+
+    def owners(self) -> list[WorkerInfo]:
+        """The living endpoints that this one has asked for objects."""
+        with self._core.lock:
+            dead = self._core.context.dead
+            return [info for info in self._calls.owners.values() if info.id not in dead]
+
+    def words(self, rref: RRefId | None, to: WorkerInfo) -> str:
+        """The making of *rref* on *to*, in words; None: *to* has not answered."""
+        if rref is None:
+            return f"{to}, which does not say whether it still makes objects"
+        return f"{self._asked.get(rref, rref)} on {to}"
+
+
+def report_of(rref: RRefId, failure: Failure) -> Unfetched:
+    """The *failure* in the place of *rref*, as a report."""
+    short = failure.within(REPORT)
+    return Unfetched(rref, short.worker, short.where, short.text)

@@ -1,0 +1,213 @@
+"""The end of a program waits for the work that it has asked for, and names what it gives up."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import RRef, System
+
+from ..conftest import BASES
+from ..helpers import hold
+from ..scripts import started, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from farref import Future
+
+pytestmark = pytest.mark.processes
+SLOW = 0.3
+
+
+def slow(place: Path) -> None:
+    time.sleep(SLOW)
+    place.touch()
+
+
+class Slow:
+    def __init__(self, place: Path) -> None:
+        slow(place)
+
+
+def nested(place: Path) -> RRef[Any]:
+    return farref.remote("C", slow, (place,))
+
+
+def call(place: Path) -> None:
+    farref.rpc_async("B", slow, (place,))
+
+
+def create(place: Path) -> None:
+    farref.remote("B", Slow, (place,))
+
+
+def method(place: Path) -> None:
+    farref.remote("B", Path_, (place,)).rpc_async().slow()
+
+
+class Path_:  # noqa: N801 - a value with a slow method
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def slow(self) -> None:
+        slow(self.place)
+
+
+def made_by_method(place: Path) -> None:
+    farref.remote("B", Path_, (place,)).remote().slow()
+
+
+def alias(place: Path) -> None:
+    farref.remote("B", nested, (place,))
+
+
+def own(place: Path) -> None:
+    farref.remote(farref.get_worker_info(), slow, (place,))
+
+
+def chained(place: Path) -> None:
+    farref.rpc_async("B", pow, (2, 3)).then(lambda _: slow(place))
+
+
+def chain_of_calls(place: Path) -> None:
+    def again(_: Future[Any]) -> None:
+        farref.rpc_async("B", slow, (place,))
+
+    farref.rpc_async("B", time.sleep, (0.05,)).then(again)
+
+
+WORK = [call, create, method, made_by_method, alias, own, chained, chain_of_calls]
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_the_end_waits_for_everything_that_was_asked_for(base: str, tmp_path: Path) -> None:
+    with System(base) as system:
+        system.worker("B"), system.worker("C")
+        for ask in WORK:
+            ask(tmp_path / ask.__name__)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(a.__name__ for a in WORK)
+
+
+@pytest.mark.parametrize("end", ["shutdown(graceful=False)", "shutdown(timeout=0)", "exception"])
+def test_it_ends_at_once_if_told_so(end: str, gate: Path) -> None:
+    begun = time.monotonic()
+    with pytest.raises(KeyError), System() as system:  # noqa: PT012
+        system.worker("B")
+        farref.rpc_async("B", hold, (gate,))
+        if end != "exception":
+            eval(f"system.{end}")
+        raise KeyError
+    assert time.monotonic() - begun < 20  # the system's timeout is 60
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+def test_it_names_what_it_gives_up(gate: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with System(name="names") as system:
+        system.worker("B")
+        farref.rpc_async("B", hold, (gate,))
+        farref.remote("B", time.sleep, (30,))
+        system.shutdown(timeout=0.5)
+    (line,) = lines_of(caplog)
+    assert line.startswith("system 'names' ends without the reply of B to hold() (called at ")
+    assert "; sleep() (called at" in line
+    assert line.endswith(") on B")
+    assert line.count(f"{__file__}:") == 2
+
+
+def test_a_call_is_given_up_at_its_own_timeout(caplog: pytest.LogCaptureFixture) -> None:
+    begun = time.monotonic()
+    with System() as system:
+        system.worker("B")
+        farref.rpc_async("B", time.sleep, (30,), timeout=0.5)
+    assert time.monotonic() - begun < 25
+    (line,) = lines_of(caplog)
+    assert "ends without the reply of B to sleep()" in line
+
+
+def test_a_worker_that_dies_is_not_waited_for(gate: Path) -> None:
+    begun = time.monotonic()
+    with System(orphan_grace=0.1) as system:
+        system.worker("B")
+        pid = farref.rpc_sync("B", os.getpid)
+        farref.remote("B", hold, (gate,))
+        os.kill(pid, signal.SIGKILL)
+    assert time.monotonic() - begun < 30
+
+
+def test_a_program_that_attached_waits_too(tmp_path: Path) -> None:
+    with System(name=f"host-{os.getpid()}") as system:
+        system.worker("B")
+        program = write(
+            tmp_path,
+            f"""
+            import farref, pathlib, time
+            def slow():
+                time.sleep(0.5)
+                pathlib.Path({str(tmp_path / "done")!r}).touch()
+            with farref.System.attach("host-{os.getpid()}"):
+                farref.remote("B", slow)
+            assert pathlib.Path({str(tmp_path / "done")!r}).exists()
+            """,
+        )
+        subprocess.run([sys.executable, str(program)], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("timeout", [-1, "1", True])
+def test_bad_timeouts_are_refused(timeout: Any) -> None:
+    with System("simpleSystemBase") as system:
+        with pytest.raises((ValueError, TypeError), match="timeout"):
+            system.shutdown(timeout=timeout)
+        assert system.workers()
+
+
+WAITING = """
+import sys, time, farref
+with farref.System() as system:
+    system.worker("B")
+    farref.rpc_async("B", time.sleep, (60,))
+    print("ready", flush=True)
+"""
+
+
+def test_control_c_ends_the_wait(tmp_path: Path) -> None:
+    with started(tmp_path, WAITING) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in err
+    assert "farref waits for" not in err  # this is no terminal
+
+
+def test_a_terminal_shows_what_it_waits_for(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, str(write(tmp_path, WAITING))]
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    with subprocess.Popen(command, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        said = b""
+        end = time.monotonic() + 30
+        while b"sleep()" not in said and time.monotonic() < end:
+            said += os.read(ours, 1000)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while os.read(ours, 1000):
+                pass
+        os.close(ours)
+    assert b"farref waits for the reply of B to sleep()" in said
+    assert b"\x1b[3" not in said  # NO_COLOR

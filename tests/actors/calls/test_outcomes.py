@@ -1,0 +1,219 @@
+"""Errors that nobody fetches are logged once, with their traceback and the line of the call."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import RRef, System
+
+from ..helpers import hold, until
+from ..scripts import write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def fail(text: str = "broken") -> None:
+    raise KeyError(text)
+
+
+class Failing:
+    def method(self) -> None:
+        raise KeyError("in a method")
+
+
+def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.name.startswith("farref.")]
+
+
+def logged(system: System, caplog: pytest.LogCaptureFixture, number: int) -> list[str]:
+    """The *number* errors in the log; there are no more."""
+    gc.collect()
+    until(system, lambda: len(errors(caplog)) >= number, 5)
+    until(system, lambda: len(errors(caplog)) > number, 0.2)
+    assert len(errors(caplog)) == number, errors(caplog)
+    return errors(caplog)
+
+
+def test_a_call_that_fails_and_is_dropped(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    farref.rpc_async("B", fail)
+    (line,) = logged(system, caplog, 1)
+    here = rf"called at {re.escape(__file__)}:\d+ in test_a_call_that_fails_and_is_dropped"
+    assert re.match(
+        rf"nobody looked at the error of the reply of B to fail\(\) \({here}\):\n", line
+    )
+    assert "Traceback (most recent call last)" in line
+    assert line.endswith("KeyError: 'broken'\n")
+
+
+def test_other_calls_that_are_dropped(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    ref = farref.remote("B", Failing)
+    ref.rpc_async().method()
+    farref.rpc_async("B", fail).then(lambda done: done.result())  # only the chained one
+    farref.rpc_async("B", pow, (2, 3)).then(lambda _: fail("in a callback"))
+    lines = logged(system, caplog, 3)
+    assert all(f"called at {__file__}:" in line for line in lines)
+    assert sum("in a method" in line for line in lines) == 1
+    assert sum("in a callback" in line for line in lines) == 1
+    assert sum("what follows the reply of B to fail()" in line for line in lines) == 1
+
+
+async def awaited() -> None:
+    try:
+        await farref.rpc_async("C", fail)
+    except KeyError:
+        return
+
+
+def test_errors_that_somebody_looked_at(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    future = farref.rpc_async("B", fail)
+    with pytest.raises(KeyError):
+        future.result()
+    future = farref.rpc_async("B", fail)
+    assert isinstance(future.exception(), KeyError)
+    farref.rpc_async("B", fail).then(lambda done: done.exception())
+    farref.rpc_sync("B", awaited)
+    refs = [farref.remote("B", fail) for _ in range(3)]
+    with pytest.raises(KeyError):
+        refs[0].to_here()
+    with pytest.raises(KeyError):
+        farref.get(refs[1:])  # the third error is not raised, but it has been fetched
+    made = farref.remote("B", fail)
+    with pytest.raises(KeyError):
+        made.rpc_sync().anything()
+    with pytest.raises(KeyError):
+        farref.rpc_sync("B", RRef.local_value, (farref.remote("B", fail),))
+    with pytest.raises(KeyError):
+        farref.remote("C", pow, (farref.remote("B", fail), 2), resolve=True).to_here()
+    del future, refs, made
+    assert not logged(system, caplog, 0)
+
+
+def test_cancelled_calls(system: System, caplog: pytest.LogCaptureFixture, gate: Path) -> None:
+    future = farref.rpc_async("B", hold, (gate,))
+    future.cancel()
+    del future
+    gate.touch()
+    assert not logged(system, caplog, 0)
+
+
+def test_a_creation_that_fails_and_is_dropped(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    farref.remote("B", fail)
+    (line,) = logged(system, caplog, 1)
+    here = rf"\(called at {re.escape(__file__)}:\d+ in test_a_creation_that_fails_and_is_dropped\)"
+    assert re.match(
+        rf"nobody fetched the error of program/\d+, which fail\(\) {here} was to make on B:\n", line
+    )
+    assert "Traceback (most recent call last)" in line
+    assert line.endswith("KeyError: 'broken'\n")
+
+
+def test_the_last_of_a_chain_of_creations_is_logged(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    farref.remote("B", Failing).remote().method().remote().anything().remote().more()
+    (line,) = logged(system, caplog, 1)
+    assert "which more() (called at " in line
+    assert "in a method" in line
+
+
+def test_an_alias_is_logged_once(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    farref.remote("C", _same, (farref.remote("B", fail),))
+    logged(system, caplog, 1)
+
+
+def _same(ref: RRef[Any]) -> RRef[Any]:
+    return ref
+
+
+def test_a_wait_does_not_fetch(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    ref = farref.remote("B", fail)
+    assert farref.wait([ref])[0]
+    assert not errors(caplog)
+    del ref
+    logged(system, caplog, 1)
+
+
+def test_the_programs_own_object(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    farref.remote(farref.get_worker_info(), fail)
+    (line,) = logged(system, caplog, 1)
+    assert "was to make on program:" in line
+
+
+PROGRAM = """
+import logging, sys, time
+import farref
+
+def fail(text):
+    raise KeyError(text)
+
+def nested(text):
+    farref.remote("C", fail, (text,))
+    farref.rpc_async("C", fail, (text + " call",))
+
+with farref.System(sys.argv[1]) as system:
+    system.worker("B"), system.worker("C")
+    farref.rpc_async("B", fail, ("a call",))
+    farref.remote("B", fail, ("a creation",))
+    kept = farref.remote("B", fail, ("kept creation",))
+    future = farref.rpc_async("B", fail, ("kept call",))
+    farref.rpc_sync("B", nested, ("nested",))
+    time.sleep(0.5)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+def test_a_program_without_logging_sees_each_error_once(base: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(write(tmp_path, PROGRAM)), base]
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    for text in ("a call", "a creation", "kept creation", "kept call", "nested", "nested call"):
+        assert run.stderr.count(f"KeyError: '{text}'\n") == 1, (text, run.stderr)
+
+
+@pytest.mark.processes
+def test_the_errors_of_a_creator_that_has_died(tmp_path: Path) -> None:
+    program = """
+    import os, farref
+    from farref.testing import until
+
+    def fail():
+        raise KeyError("of an orphan")
+
+    def make():
+        import builtins
+        builtins.kept = farref.remote("C", fail)
+        farref.wait([builtins.kept])
+
+    with farref.System(orphan_grace=0.1) as system:
+        system.worker("B"), system.worker("C")
+        farref.rpc_sync("B", make)
+        try:
+            farref.rpc_sync("B", os._exit, (1,))
+        except farref.WorkerDiedError:
+            pass
+        assert until(system, lambda: not system.references().rows)
+    """
+    command = [sys.executable, str(write(tmp_path, program))]
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert run.stderr.count("KeyError: 'of an orphan'\n") == 1
+    assert "for B" in run.stderr
+
+
+def test_logging_is_the_programs_to_configure(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    farref.rpc_async("B", fail)
+    logged(system, caplog, 1)
+    (record,) = [r for r in caplog.records if r.name.startswith("farref.")]
+    assert (record.levelno, record.name) == (logging.ERROR, "farref.actors.core.notices")

@@ -1,0 +1,93 @@
+"""A message without a handler is no silence: the log has one warning, an ask gets an error."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from thespian.actors import ActorAddress, ActorTypeDispatcher, WakeupMessage
+
+import farref
+from farref import NoHandlerError, RefActor, RRef, System
+
+from ..conftest import BASES
+from ..helpers import Box, until
+
+
+class Reader(RefActor):
+    """Has two handlers, and says nothing to anybody."""
+
+    def receiveMsg_int(self, message: int, sender: ActorAddress) -> None:
+        self.send(sender, message + 1)
+
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        if message == "wake":
+            self.wakeupAfter(timedelta(seconds=0.01))
+
+
+class Lenient(Reader):
+    """Handles everything."""
+
+    def receiveUnrecognizedMessage(self, message: Any, sender: ActorAddress) -> None:
+        if not isinstance(message, WakeupMessage):
+            self.send(sender, "whatever")
+
+
+class Plain(ActorTypeDispatcher):
+    """Thespian's own, which drops a message in silence."""
+
+
+def warnings(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings so far: of actors in this process, and of others."""
+    said = [record.getMessage() for record in caplog.records] + capfd.readouterr().err.splitlines()
+    return [line for line in said if "dropped a message" in line]
+
+
+def test_an_ask_gets_an_error_at_once(system: System) -> None:
+    actor = system.create(Reader, "reader-asked")
+    expected = "Reader has no handler for a Box; it has receiveMsg_int, receiveMsg_str: add receive"
+    for kind in (NoHandlerError, TypeError):
+        with pytest.raises(kind, match=re.escape(expected)):
+            system.ask(actor, Box(RRef(1)))
+    assert system.ask(actor, 1) == 2
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_the_log_has_one_warning_of_each_type(
+    base: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with System(base) as system:  # its actors inherit the captured standard error
+        actor = system.create(Reader)
+        for _ in range(3):
+            system.tell(actor, Box(RRef(1)))
+            system.tell(actor, 1.5)
+        system.tell(actor, "wake")
+        said: list[str] = []
+
+        def all_said() -> bool:
+            said.extend(warnings(capfd, caplog))
+            caplog.clear()
+            return len(said) >= 3
+
+        assert until(system, all_said)
+        assert system.ask(actor, 1) == 2
+        all_said()
+    assert sorted(line.split("handler for a ")[1].split(";")[0] for line in said) == [
+        "Box",
+        "WakeupMessage",
+        "float",
+    ]
+
+
+def test_an_actor_may_handle_them_itself(system: System) -> None:
+    actor = system.create(Lenient)
+    assert system.ask(actor, 1.5) == "whatever"
+    assert system.ask(actor, 1) == 2
+
+
+def test_a_worker_names_the_same_error(system: System) -> None:
+    with pytest.raises(NoHandlerError, match="a Worker handles no messages"):
+        system.ask("B", 1.5)
+    assert farref.rpc_sync("B", pow, (2, 2)) == 4
