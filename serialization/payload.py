@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from .definitions import Definition, Placed
 from .shared import Segment
 
 Buffer = bytes | bytearray | Segment
@@ -44,6 +45,9 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     frozen: bool = False
     """Its value never changes."""
     origin: Origin | None = None
+    functions: tuple[Definition | Placed, ...] = ()
+    """The `Definition`s of functions and classes in it; in a message on the wire, each as
+    `Placed`."""
 
     def __reduce__(self) -> tuple[type[Payload], tuple[object, ...]]:
         data, buffers, *others = _fields(self)
@@ -54,17 +58,18 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
 
     @property
     def size(self) -> int:
-        """All bytes of the user's data, in the message or in shared memory."""
+        """All bytes of the user's data, in the message or in shared memory; not of definitions."""
         return len(self.data) + sum(map(len, self.buffers))
 
     @property
     def framed(self) -> int:
         """The bytes that travel in the message itself."""
+        size = len(self.data)
+        for each in self.functions:
+            size += len(each.data)
         if not self.buffers:
-            return len(self.data)
-        return len(self.data) + sum(
-            len(each) for each in self.buffers if not isinstance(each, Segment)
-        )
+            return size
+        return size + sum(len(each) for each in self.buffers if not isinstance(each, Segment))
 
     def take(self) -> None:
         """On arrival: open its segments in shared memory. Raises `ProtocolError`."""

@@ -12,9 +12,10 @@ in the side list. The bytes therefore hold no reference and no address at all:
 * one object is forked once per message, however often it occurs in it. On the other side it is
   one handle again.
 
-Everything else is cloudpickle's work: lambdas, closures, classes and functions of ``__main__``
-are sent by value. Contiguous buffers (NumPy arrays and the like), and large bytes objects, go out
-of band. They are copied once, here, so that the sender may change them as soon as the call returns.
+Everything else is cloudpickle's work. Lambdas, closures, classes and functions of ``__main__`` are
+sent by value, once to each endpoint (`definitions`). Contiguous buffers (NumPy arrays and the
+like), and large bytes objects, go out of band. They are copied once, here, so that the sender may
+change them as soon as the call returns.
 The copy goes into the message; a large buffer for a receiver on this host goes into memory that
 both share (see `shared`).
 
@@ -27,26 +28,37 @@ from __future__ import annotations
 import io
 import pickle
 from dataclasses import dataclass
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import cloudpickle
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import shared
+from .cached import REDUCERS, CachedFunction
 from .failures import CAUGHT, text_of
 from .payload import Payload
+from .plain import NAMED, is_by_name
 from .shared import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..protocol.messages import Descriptor
+    from .definitions import Definition
+    from .library import Library
     from .payload import Buffer
+
+    Make = Callable[[Definition], Any]
 
 REFERENCE = "r"
 INERT = "i"
 BYTES = "b"
 BYTEARRAY = "a"
+FUNCTION = "f"
+
+DEFINABLE = (FunctionType, type, CachedFunction)
+"""The types of the things that are pickled by value, if their names are not enough."""
 
 MAX_REFERENCES = 1_000_000
 """Objects that one message may refer to."""
@@ -102,6 +114,8 @@ class Pickled:
     references: tuple[Reference, ...]
     """One handle for each object referred to; the handle keeps it alive."""
     inert: tuple[object, ...]
+    functions: tuple[Definition, ...] = ()
+    """The definitions of the functions and classes in it that are pickled by value."""
 
     @property
     def size(self) -> int:
@@ -110,14 +124,34 @@ class Pickled:
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """cloudpickle with three kinds of persistent ids: references, inert objects, large bytes.
+    """cloudpickle with four kinds of persistent ids.
 
-    The third kind is needed because pickle itself cannot send bytes objects out of band.
+    They are references, inert objects, large bytes, and definitions. The third kind is needed
+    because pickle itself cannot send bytes objects out of band.
     """
 
-    def __init__(self, file: io.BytesIO, inert: type, **options: Any) -> None:
+    dispatch_table = REDUCERS
+
+    def __init__(
+        self,
+        file: io.BytesIO,
+        inert: type,
+        library: Library | None = None,
+        functions: Sequence[Definition] = (),
+        **options: Any,
+    ) -> None:
+        """Without *library*, functions and classes go into the bytes.
+
+        *functions* are definitions that the message has already.
+        """
         super().__init__(file, **options)
-        self._special = (Reference, inert, bytes, bytearray)
+        self._special: tuple[type, ...] = (Reference, inert, bytes, bytearray)
+        if library is not None:
+            self._special += DEFINABLE
+        self._library = library
+        self.functions = list(functions)
+        self._defined: dict[int, int] = {}
+        """By the `id` of each definition: its number."""
         self._numbers: dict[Reference, int] = {}
         self._bytes: dict[int, tuple[int, object]] = {}
         """By `id`: the object's number, and the object itself, so that no other gets its `id`."""
@@ -136,8 +170,20 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return REFERENCE, self._numbers.setdefault(obj, len(self._numbers))
         if isinstance(obj, bytes | bytearray):
             return self._bytes_id(obj)
+        if self._library is not None and isinstance(obj, DEFINABLE):
+            return self._function_id(obj, self._library)
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
+
+    def _function_id(self, obj: Any, library: Library) -> tuple[object, ...] | None:
+        named = type(obj) in NAMED and is_by_name(obj)
+        definition = None if named else library.define(obj)
+        if definition is None:
+            return None
+        number = self._defined.setdefault(id(definition), len(self.functions))
+        if number == len(self.functions):
+            self.functions.append(definition)
+        return FUNCTION, number
 
     def _bytes_id(self, obj: bytes | bytearray) -> tuple[object, ...] | None:
         if len(obj) < shared.THRESHOLD or type(obj) not in {bytes, bytearray}:
@@ -152,7 +198,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _Unpickler(pickle.Unpickler):
-    """pickle with the three kinds of persistent ids."""
+    """pickle with the four kinds of persistent ids."""
 
     def __init__(
         self,
@@ -160,22 +206,29 @@ class _Unpickler(pickle.Unpickler):
         buffers: Iterable[Any],
         inert: Sequence[object],
         handles: Sequence[Reference],
+        *,
+        functions: Sequence[object],
+        make: Make,
     ) -> None:
         super().__init__(io.BytesIO(data), buffers=buffers)
         self._inert = inert
         self._handles = handles
+        self._functions = functions
+        self._make = make
         self._bytes: dict[int, object] = {}
 
     def persistent_load(self, pid: Any) -> object:
         kind, number, *buffer = pid
         if kind in (BYTES, BYTEARRAY):
             return self._bytes_of(bytes if kind == BYTES else bytearray, number, *buffer)
-        known: Sequence[object] = self._inert if kind == INERT else self._handles
+        known: Sequence[Any] = self._handles
+        if kind in (INERT, FUNCTION):
+            known = self._inert if kind == INERT else self._functions
         if type(number) is not int or not 0 <= number < len(known):  # -1 is not the last one's
             raise pickle.UnpicklingError(
                 f"it names one more than the {len(known)} that came with it"
             )
-        return known[number]
+        return self._make(known[number]) if kind == FUNCTION else known[number]
 
     def _bytes_of(self, kind: type[Any], number: int, buffer: object) -> object:
         """The object *number*, of type *kind*: *buffer* itself if it has this type, else a copy.
@@ -215,8 +268,14 @@ def pickle_value(
     inert: type,
     place: Callable[[list[memoryview]], tuple[Buffer, ...]],
     kind: type[Pickler] = Pickler,
+    *,
+    library: Library | None = None,
+    functions: Sequence[Definition] = (),
 ) -> Pickled:
-    """*value* as bytes; *place* copies the buffers beside them. Raises the errors of `dumps`."""
+    """*value* as bytes; *place* copies the buffers beside them. Raises the errors of `dumps`.
+
+    *library*, *functions*: see `Pickler`.
+    """
     views: list[memoryview] = []
 
     def out_of_band(buffer: pickle.PickleBuffer) -> bool:
@@ -227,7 +286,7 @@ def pickle_value(
         return False
 
     file = io.BytesIO()
-    pickler = kind(file, inert, protocol=5, buffer_callback=out_of_band)
+    pickler = kind(file, inert, library, functions, protocol=5, buffer_callback=out_of_band)
     try:
         pickler.dump(value)
     except FarrefError:
@@ -242,7 +301,13 @@ def pickle_value(
             f"a message with {len(references)} references; one may have {MAX_REFERENCES}: "
             "send them in several, or put them into one object and pass an RRef to it"
         )
-    return Pickled(file.getvalue(), place(views), tuple(references), tuple(pickler.inert))
+    return Pickled(
+        file.getvalue(),
+        place(views),
+        tuple(references),
+        tuple(pickler.inert),
+        tuple(pickler.functions),
+    )
 
 
 def share(
@@ -265,7 +330,15 @@ def share(
     except BaseException:
         hooks.abandon(descriptors)
         raise
-    payload = Payload(pickled.data, pickled.buffers, pickled.inert, introduced, tag, frozen)
+    payload = Payload(
+        pickled.data,
+        pickled.buffers,
+        pickled.inert,
+        introduced,
+        tag,
+        frozen,
+        functions=pickled.functions,
+    )
     return payload, tuple(descriptors)
 
 
@@ -310,15 +383,29 @@ def _copied(view: memoryview) -> bytes | bytearray:
     return bytes(view) if view.readonly else bytearray(view)
 
 
-def loads(payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks) -> Any:
+def _make_nothing(_: Definition) -> Any:
+    raise pickle.UnpicklingError("it names a function, and came without any")
+
+
+def loads(
+    payload: Payload,
+    descriptors: tuple[Descriptor, ...],
+    hooks: Hooks,
+    make: Make = _make_nothing,
+) -> Any:
     """Unpickle a payload of `dumps`, with a handle for every reference.
+
+    *make* makes the function or class of a definition.
 
     Raises:
         SenderDiedError: a part of it was in shared memory that is gone.
         SerializationError: it cannot be unpickled here. The handles are dropped.
     """
     buffers = [opened(each) for each in payload.buffers]
-    return unpickle(payload.data, buffers, payload.inert, hooks.join(descriptors))
+    handles = hooks.join(descriptors)
+    return unpickle(
+        payload.data, buffers, payload.inert, handles, functions=payload.functions, make=make
+    )
 
 
 def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryview:
@@ -331,17 +418,24 @@ def unpickle(
     buffers: Sequence[bytes | bytearray | memoryview],
     inert: Sequence[object],
     handles: Sequence[Reference],
+    *,
+    functions: Sequence[Any] = (),
+    make: Make = _make_nothing,
 ) -> Any:
     """The value again, with *handles* for its references. Raises `SerializationError`."""
     try:
-        return _Unpickler(data, buffers, inert, handles).load()
+        return _Unpickler(data, buffers, inert, handles, functions=functions, make=make).load()
     except CAUGHT as error:
         size = len(data) + sum(map(len, buffers))
-        raise SerializationError(
-            f"cannot unpickle a message of {size} bytes here: "
-            f"{_shorten(error)}: {text_of(error)}; the modules that it names must be importable "
-            "in the receiving process"
-        ) from error
+        raise cannot_unpickle(f"a message of {size} bytes", error) from error
+
+
+def cannot_unpickle(what: str, error: BaseException) -> SerializationError:
+    """The error to raise when *what* cannot be unpickled because of *error*."""
+    return SerializationError(
+        f"cannot unpickle {what} here: {_shorten(error)}: {text_of(error)}; the modules that it "
+        "names must be importable in the receiving process"
+    )
 
 
 def _shorten(value: object) -> str:

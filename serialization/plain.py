@@ -16,7 +16,7 @@ from typing import Any
 import cloudpickle
 
 _ATOMS = frozenset({NoneType, bool, int, float, complex, str})
-_NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
+NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
 MOST_PARTS = 64
 """The most parts of a plain value; for a larger one cloudpickle costs little more."""
 SHORT = 4096
@@ -79,12 +79,12 @@ def _is_plain(value: object) -> bool:
         elif kind is bytes:
             if len(part) > SHORT:
                 return False
-        elif kind not in _NAMED:
+        elif kind not in NAMED:
             if kind.__module__ != "numpy" or not _is_numeric(part, kind):
                 return False
         elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
             return False  # a method, of an object that may be anything
-        elif not _is_by_name(part):
+        elif not is_by_name(part):
             return False
     return False
 
@@ -100,7 +100,13 @@ def _is_numeric(part: Any, kind: type) -> bool:
     return bool(part.nbytes <= SHORT or part.flags.c_contiguous or part.flags.f_contiguous)
 
 
-def _is_by_name(thing: Any) -> bool:
+def is_by_name(thing: Any) -> bool:
+    """Whether cloudpickle pickles *thing*, a function or a class, by its name.
+
+    False if it has not been asked about before and there is no room left to remember it.
+    """
+    if "<" in thing.__qualname__ or thing.__module__ == "__main__":  # a lambda, or a closure
+        return False
     if cloudpickle.list_registry_pickle_by_value():  # a program may add to it at any time
         return False
     known = _by_name.get(thing)
@@ -108,7 +114,7 @@ def _is_by_name(thing: Any) -> bool:
         try:
             # In this order: pickle refuses a nameless object at once, whatever its contents.
             named = pickle.dumps(thing, 5)
-            known = thing.__module__ != "__main__" and cloudpickle.dumps(thing, 5) == named
+            known = cloudpickle.dumps(thing, 5) == named
         except Exception:  # cloudpickle will report the error
             return False
         if known and len(_by_name) < MOST_NAMES:

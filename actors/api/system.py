@@ -49,6 +49,7 @@ from ..wire.messages import (
     WorkerInfo,
 )
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, Settings, check_timeout
+from . import sessions
 from .ending import Ending, named
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class System:
         port: int | None = None,
         key: bytes | str | os.PathLike[str] | None = None,
     ) -> None:
+        sessions.warn_of_another()
         if faults is not None and not isinstance(faults, Faults):
             raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
         if sharing not in list(DISCIPLINES):  # a list: *sharing* may be unhashable
@@ -287,6 +289,16 @@ class System:
             self._stop(graceful=True)
             raise
         enter_program(self.endpoint.core)
+        sessions.enter(self)
+
+    @staticmethod
+    def running() -> list[System]:
+        """The systems that this program started, joined or attached to, and has not shut down.
+
+        In this order. The last one is the one that `remote` and its kin use outside of actors,
+        unless the program entered another one since. Does not block.
+        """
+        return sessions.entered()
 
     def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
         """Make the endpoint: this program has its identity. In the mailbox thread."""
@@ -621,6 +633,7 @@ class System:
                 # Or the news of our end may overtake our messages.
                 endpoint.delivery.drain(DRAIN)
         self._down = True
+        sessions.leave(self)
         atexit.unregister(self._exit)
         try:
             if endpoint is not None:

@@ -307,7 +307,7 @@ class Calls(Internal):
     def _pack_request(self, to: WorkerInfo, what: Invocation) -> Pack:
         """Pickle a request."""
         self._admit(to, "requests")
-        return self._packer.pack(what, to.id, _label(what))
+        return self._packer.pack(what, to.id, _label(what), call=True)
 
     def _lend(self, to: WorkerInfo, *, replies: bool = True) -> Share:
         """The way to share a request's references: they are lent."""

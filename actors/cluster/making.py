@@ -15,6 +15,8 @@ from ..hosting.classes import make_findable
 if TYPE_CHECKING:
     from thespian.actors import Actor, ActorAddress
 
+    from ..hosting.modules import Modules
+
 
 class UnmadeError(Exception):
     """The actor was not created. The text says why."""
@@ -25,16 +27,26 @@ class UnfitError(UnmadeError):
 
 
 def make(
-    parent: Actor, pickled: bytes, requirements: dict[str, Any] | None, *, here: bool
+    parent: Actor,
+    pickled: bytes,
+    requirements: dict[str, Any] | None,
+    *,
+    here: bool,
+    modules: Modules,
 ) -> ActorAddress:
     """Create a child of *parent*, of the class in *pickled*: *here*, or where Thespian chooses.
+
+    *modules* are those of this process; the child gets them as they are on disk now.
 
     Raises:
         UnfitError: the actor must be here, and does not fit.
         UnmadeError: the actor could not be unpickled, or not be created.
     """
     try:
+        if _forks(parent):
+            modules.renew()
         actor_class = make_findable(cloudpickle.loads(pickled))
+        modules.note()
         capabilities = bases.capabilities_of(parent)
         if here and not checkActorCapabilities(actor_class, capabilities, requirements):
             raise UnfitError(  # noqa: TRY301 - passed on as it is
@@ -48,13 +60,18 @@ def make(
         raise UnmadeError(why) from None
 
 
+def _forks(parent: Actor) -> bool:
+    """Whether an actor is a process; on the in-process base none is."""
+    return hasattr(parent._myRef, "_startChildActor")
+
+
 def _created(parent: Actor, actor_class: type, requirements: dict[str, Any] | None) -> ActorAddress:
     """Call `createActor`. Raises the errors that Thespian would only log."""
-    manager: Any = parent._myRef
-    start = getattr(manager, "_startChildActor", None)
-    if start is None:  # the in-process base starts no process
+    if not _forks(parent):
         address: ActorAddress = parent.createActor(actor_class, requirements)
         return address
+    manager: Any = parent._myRef
+    start = manager._startChildActor
     failures = []
 
     def starting(*args: Any, **kwargs: Any) -> Any:

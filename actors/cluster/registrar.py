@@ -46,6 +46,7 @@ from ...serialization.failures import details_of
 from ..base import signals
 from ..hosting import bases, directory, events, processes, simple, versions
 from ..hosting.children import LEFT, ORDERLY, Children
+from ..hosting.modules import Modules
 from ..wire.messages import (
     TO_REGISTRAR,
     CheckProcess,
@@ -98,6 +99,7 @@ class Registrar(Actor):
 
     def __init__(self) -> None:
         super().__init__()
+        self._modules = Modules()
         self._settings = Settings()
         self._owner: processes.Watched | None = None
         self._opened = False
@@ -359,7 +361,13 @@ class Registrar(Actor):
                 # With one host, a system of the convention that is not farref's may fit, too.
                 here = bool(self._hosts) or order.on is not None
                 try:
-                    address = make(self, order.actor_class, order.requirements, here=here)
+                    address = make(
+                        self,
+                        order.actor_class,
+                        order.requirements,
+                        here=here,
+                        modules=self._modules,
+                    )
                 except UnmadeError as error:
                     otherwise = str(error)
                     if isinstance(error, UnfitError):

@@ -30,6 +30,7 @@ from ...serialization.failures import details_of
 from ..base import signals
 from ..hosting import bases, events, processes, versions
 from ..hosting.children import EXITED, Children
+from ..hosting.modules import Modules
 from ..wire.messages import (
     TO_STEWARD,
     CheckProcess,
@@ -72,6 +73,7 @@ class Steward(Actor):
 
     def __init__(self) -> None:
         super().__init__()
+        self._modules = Modules()
         self._registrar: ActorAddress | None = None
         self._tries = 0
         self._settings = Settings()
@@ -174,7 +176,13 @@ class Steward(Actor):
 
     def _make(self, message: Make) -> None:
         try:
-            address = make(self, message.actor_class, message.requirements, here=True)
+            address = make(
+                self,
+                message.actor_class,
+                message.requirements,
+                here=True,
+                modules=self._modules,
+            )
         except UnmadeError as error:
             self._say(Unmade(message.me, str(error), isinstance(error, UnfitError)))
             return

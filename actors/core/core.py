@@ -92,6 +92,9 @@ class Outlet(Protocol):
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
         """Count the *payload* of a message that came. Under the lock."""
 
+    def unshelve(self, sender: WorkerId, message: Message) -> Message:
+        """*message*, which came with functions, with their definitions. Under the lock."""
+
 
 class Core(Internal):
     """The state that the parts of one endpoint share."""
@@ -260,6 +263,9 @@ class Core(Internal):
             raise ProtocolError(f"a message that is malformed: {message.why}")
         payload = payload_of(message)
         if payload is not None:
+            if payload.functions and sender != self.me:  # first: a refused message counts, too
+                message = self.outlet.unshelve(sender, message)
+                payload = cast("Payload", payload_of(message))
             self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
             payload.take()  # it is opened already, or will be refused
             if payload.buffers or len(payload.data) >= NOTED:

@@ -42,6 +42,7 @@ from .faulty import FaultyPort
 from .intake import Intake
 from .links import Links
 from .registry import PATIENCE
+from .shelves import Shelves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -86,6 +87,7 @@ class Delivery(Internal):
         self._links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
         """By flow: payloads that arrived and that no code has begun with."""
+        self._shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
         self.tally = Tally()
         self.room = threading.Condition(core.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
@@ -103,12 +105,15 @@ class Delivery(Internal):
         cargo: Cargo | None = getattr(message, "cargo", None)
         if cargo is not None:
             payload: Any = cargo.payload
-            if type(payload) is Payload and not payload.buffers:
-                size = len(payload.data)
-            elif payload is not None:
-                size = payload.size
             if flow == "mail" and is_answer(payload):
                 flow = "results"
+            if type(payload) is Payload:
+                size = payload.size if payload.buffers else len(payload.data)
+                if payload.functions and flow is not None:
+                    message, more = self._shelves.place(to, flow, message)
+                    size += more
+            elif payload is not None:
+                size = payload.size
             large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES
         self.tally.sent(kind, size)
         return self._links.send(to, message, flow, size, prompt=large)
@@ -224,6 +229,7 @@ class Delivery(Internal):
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again, and nobody waits for it."""
         self._links.forget(worker)
+        self._shelves.forget(worker)
         self.room.notify_all()
 
     def drain(self, seconds: float) -> bool:
@@ -302,8 +308,14 @@ class Delivery(Internal):
 
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
         """Count *payload*, which came with *message* and is large enough. Under the lock."""
-        flow = FLOW_OF[type(message)]
-        self.intakes["results" if is_answer(payload) else flow].add(sender, payload)
+        self.intakes[_flow_of(message, payload)].add(sender, payload)
+
+    def unshelve(self, sender: WorkerId, message: Message) -> Message:
+        """*message*, whose payload names functions, with their definitions. Under the lock.
+
+        Raises `ProtocolError`.
+        """
+        return self._shelves.unshelve(sender, _flow_of(message, payload_of(message)), message)
 
     def _full(self, sender: WorkerId) -> tuple[Flow, ...]:
         """The flows in which *sender* must wait before it sends more, as too much waits here.
@@ -356,6 +368,11 @@ class Delivery(Internal):
         """Forget the packets that a fault has held up."""
         if self._faulty is not None:
             self._faulty.close()
+
+
+def _flow_of(message: Message, payload: object) -> Flow:
+    """The flow of a message that came with *payload*."""
+    return "results" if is_answer(payload) else FLOW_OF[type(message)]
 
 
 def _open(packet: Packet, expected: int) -> None:

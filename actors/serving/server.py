@@ -289,7 +289,7 @@ class Server:
     def _open(self, request: Request) -> Invocation:
         """The function of *request*, and its arguments."""
         cargo = cargo_of(request)
-        what, args, kwargs = self._packer.open(cargo)
+        what, args, kwargs = self._packer.open_call(cargo)
         # Let go of the pickle: it must not stay here, and count, while the function runs.
         tag = getattr(cargo.payload, "tag", None)
         msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))

@@ -161,6 +161,7 @@ class Endpoint(Internal):
             self.deaths.bury(now)
             self.core.step(list, gather=False)
             self.deaths.beat(now)
+            self.packer.tidy(now)
             self.waits.look(now)
             self.delivery.resend(now)
         return self.pause()

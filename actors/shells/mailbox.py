@@ -37,7 +37,7 @@ from ..base import signals
 from ..base.framing import Raw
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import enter_program
-from ..hosting import bases, processes
+from ..hosting import bases, outputs, processes
 from ..hosting.children import Children
 from ..hosting.classes import class_of, make_findable
 from ..serving.loop import Loop
@@ -114,6 +114,7 @@ class Mailbox:
                 # collection would copy every page of them.
                 gc.freeze()
                 sys.setswitchinterval(SWITCH_INTERVAL)
+                outputs.adopt()
                 if not self.port.takes_parcels:  # our own base has done it
                     signals.die_of_faults()
             self._receive(message, sender)

@@ -210,8 +210,8 @@ class FutureWithSpan(Future[Any]):
 class PackerWithSpans(Packer):
     """Records in each request the span that makes it."""
 
-    def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
-        pack = super().pack(value, to, tag)
+    def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
+        pack = super().pack(value, to, tag, call=call)
         if _asking.get() is None:
             return pack
         headers: dict[str, str] = {}

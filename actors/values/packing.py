@@ -10,11 +10,21 @@ from thespian.actors import ActorAddress
 
 from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
-from ...serialization.failures import Failure
+from ...serialization.failures import CAUGHT, Failure
 from ...serialization.frozen import Frozen
+from ...serialization.library import Library
 from ...serialization.payload import Payload, grounded_buffers
-from ...serialization.pickling import loads, pickle_value, placed, share
-from ...serialization.plain import dumps_plain
+from ...serialization.pickling import (
+    DEFINABLE,
+    Reference,
+    cannot_unpickle,
+    loads,
+    pickle_value,
+    placed,
+    share,
+)
+from ...serialization.plain import NAMED, dumps_plain, is_by_name
+from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.intake import NOTED
@@ -26,12 +36,18 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import RRefId, WorkerId
     from ...protocol.messages import Descriptor
-    from ...serialization.pickling import Pickled, Reference
+    from ...serialization.definitions import Definition
+    from ...serialization.pickling import Pickled
     from ..core.core import Core
     from ..core.registry import Registry
 
     Share = Callable[[RRefId], Descriptor]
     """Shares one reference; called under the endpoint's lock."""
+
+
+TIDY_SECONDS = 1.0
+"""A list that functions were sent with, and that the program has dropped, lives at most so much
+longer."""
 
 
 class Pack(NamedTuple):
@@ -53,18 +69,31 @@ class Packer(Internal):
     def __init__(self, core: Core, registry: Registry) -> None:
         self._core = core
         self._registry = registry
+        self._library = Library(core.me, (Reference, ActorAddress))
+        self._spaces = Spaces()
+        self._tidy_at = 0.0
+        core.on_deaths.append(self._forget)
 
-    def pack(self, value: object, to: WorkerId, tag: object = None) -> Pack:
+    def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
         """Pickle *value* for *to*; a `Frozen` value is taken as it is.
+
+        With *call*, *value* is a function and its arguments; `open_call` opens it.
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
         plain = dumps_plain(value)
         near = partial(self._registry.near, to)
+        functions: tuple[Definition, ...] = ()
+        apart = 0
+        if plain is None and call:
+            value, functions = self._apart(value)
+            if functions:
+                plain, apart = dumps_plain(value), len(functions[0].data)
         if plain is not None:
             data, views = plain
-            cargo = Cargo(payload=Payload(data, placed(views, near) if views else (), tag=tag))
-            if views or len(data) + HEAD >= self._core.port.largest():
+            buffers = placed(views, near) if views else ()
+            cargo = Cargo(payload=Payload(data, buffers, tag=tag, functions=functions))
+            if views or len(data) + apart + HEAD >= self._core.port.largest():
                 self._check_size(cargo)
             return Pack(lambda _: cargo, bool(views) or len(data) >= NOTED)
         frozen = isinstance(value, Frozen)
@@ -73,9 +102,27 @@ class Packer(Internal):
             if value.shared and not near():
                 pickled = replace(pickled, buffers=grounded_buffers(pickled.buffers))
         else:
-            pickled = pickle_value(value, ActorAddress, lambda views: placed(views, near))
+            pickled = pickle_value(
+                value,
+                ActorAddress,
+                lambda views: placed(views, near),
+                library=self._library,
+                functions=functions,
+            )
         large = bool(pickled.buffers) or len(pickled.data) >= NOTED
         return Pack(partial(self._share, pickled, tag, frozen), large)
+
+    def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
+        """*call* without its function, and the definition of that, if it has one.
+
+        A function apart costs as little as one that is pickled by its name.
+        """
+        function, args, kwargs = call
+        if type(function) in DEFINABLE and not (type(function) in NAMED and is_by_name(function)):
+            definition = self._library.define(function)
+            if definition is not None:
+                return (None, args, kwargs), (definition,)
+        return call, ()
 
     def _share(self, pickled: Pickled, tag: object, frozen: bool, fork: Share) -> Cargo:
         hooks = _Hooks(self._core, fork)
@@ -103,12 +150,44 @@ class Packer(Internal):
         payload = cargo.payload
         if isinstance(payload, Payload):
             hooks = _Hooks(self._core, _share_nothing)
-            payload = loads(payload, cargo.descriptors, hooks)
+            payload = loads(payload, cargo.descriptors, hooks, self._spaces.make)
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._core.me} got a message without content")
         if type(payload) is Failure:  # `isinstance` asks the user's `__class__`
             raise payload.rebuild()
         return payload
+
+    def open_call(self, cargo: Cargo) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+        """The function in *cargo*, or the name of a method, and its arguments.
+
+        Raises the errors of `open`.
+        """
+        what, args, kwargs = self.open(cargo)
+        if what is None:
+            payload: Any = cargo.payload
+            try:
+                what = self._spaces.make(payload.functions[0])
+            except CAUGHT as error:
+                raise cannot_unpickle("the called function", error) from error
+        return what, args, kwargs
+
+    def tidy(self, now: float) -> None:
+        """Now and then: let go of what the program's functions do not use any more.
+
+        In the mailbox thread.
+        """
+        if now < self._tidy_at:
+            return
+        self._tidy_at = now + TIDY_SECONDS
+        gone = self._library.tidy()
+        if gone:
+            self._core.chores.submit(gone.clear)
+
+    def _forget(self, dead: tuple[WorkerId, ...]) -> None:
+        """The namespaces of dead senders go; their values' finalizers are user code."""
+        gone = self._spaces.forget(dead)
+        if gone:
+            self._core.chores.submit(gone.clear)
 
     def open_frozen(self, cargo: Cargo, *, copy: bool = True) -> Frozen | None:
         """The frozen value in *cargo*, to be kept; None if it is not frozen.

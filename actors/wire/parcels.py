@@ -19,6 +19,7 @@ from thespian.actors import ActorAddress
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ...protocol.packets import LONGEST, decode_row, row_of
+from ...serialization.definitions import Placed
 from ...serialization.payload import Origin, Payload
 from ...serialization.shared import Row, Segment
 from ..base.addresses import Address
@@ -59,6 +60,7 @@ class _Content(NamedTuple):
     tag: str | tuple[str, int, str] | None
     frozen: bool
     origin: Origin | None
+    functions: tuple[Placed, ...]
 
 
 class _ParcelRow(NamedTuple):
@@ -107,7 +109,7 @@ def _fits(payload: object) -> bool:
 
 def _payload(row: object, writable: Iterator[bool]) -> Payload:
     try:
-        data, buffers, _, peers, tag, frozen, origin = msgspec.convert(row, _Content)
+        data, buffers, _, peers, tag, frozen, origin, functions = msgspec.convert(row, _Content)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"its payload: {error!s:.{LONGEST}}") from None
     try:
@@ -115,7 +117,7 @@ def _payload(row: object, writable: Iterator[bool]) -> Payload:
     except StopIteration:
         raise ProtocolError("its buffers are more than the parcel says") from None
     introduced = _infos(peers) if peers else ()
-    return Payload(data, made, (), introduced, tag, frozen, origin)
+    return Payload(data, made, (), introduced, tag, frozen, origin, functions)
 
 
 def _buffer(each: bytes | Row, *, writable: bool) -> Buffer:

@@ -23,6 +23,7 @@ from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import Ack, Call, Cargo, Descriptor, Message, Reply, Tell
 from farref.protocol.packets import Malformed
+from farref.serialization.definitions import Placed
 from farref.serialization.failures import Failure
 from farref.serialization.payload import Origin, Payload
 from farref.serialization.shared import Segment
@@ -163,7 +164,16 @@ SEGMENT = Segment((1, 2), "farref-name", 3, writable=True)
 ORIGIN = Origin("a.py:1", (("traceparent", "00-1-2-01"),))
 WHOLE = [
     ME,
-    Payload(b"data", (b"one", bytearray(b"two")), ("inert",), (ME,), "tag", True, ORIGIN),
+    Payload(
+        b"data",
+        (b"one", bytearray(b"two")),
+        ("inert",),
+        (ME,),
+        "tag",
+        True,
+        ORIGIN,
+        (Placed(1), Placed(2, A, 3, b"function")),
+    ),
     Envelope(ME, WorkerId("B", 2), b"packet", (Payload(b"data"),), (ME,)),
 ]
 

@@ -1,0 +1,359 @@
+"""Functions and classes that are pickled by value: each goes once, and its globals stay there."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref import RRef, SerializationError, remote, rpc_async, rpc_sync, wait
+
+if TYPE_CHECKING:
+    from farref import System
+
+
+def main(code: str) -> Any:
+    """A namespace like that of a program or a notebook, which has run *code*."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(dedent(code), namespace)
+    return _Names(namespace)
+
+
+class _Names:
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.__dict__["names"] = names
+
+    def __getattr__(self, name: str) -> Any:
+        return self.__dict__["names"][name]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.__dict__["names"][name] = value
+
+    def run(self, code: str) -> None:
+        exec(dedent(code), self.__dict__["names"])
+
+
+def call(function: Any, *args: Any, to: str = "B") -> Any:
+    return rpc_sync(to, function, args)
+
+
+CACHE = """
+cache = {}
+counter = 0
+
+def put(k, v):
+    cache[k] = v
+    return len(cache)
+
+def keys():
+    return sorted(cache)
+
+def count():
+    global counter
+    counter += 1
+    return counter
+
+def read():
+    return counter
+"""
+
+
+def test_globals_stay_and_are_shared(system: System) -> None:
+    it = main(CACHE)
+    assert [call(it.put, n, n) for n in range(3)] == [1, 2, 3]
+    assert call(it.keys) == [0, 1, 2]
+    assert [call(it.count) for _ in range(3)] == [1, 2, 3]
+    assert call(it.read) == 3
+    assert it.cache == {}
+    assert it.counter == 0
+    assert call(it.put, "x", 1, to="C") == 1, "each process has its own"
+
+
+def test_two_programs_with_the_same_code_share_nothing(system: System) -> None:
+    one, other = main(CACHE), main(CACHE)
+    assert [call(one.put, 1, 1), call(one.put, 2, 2), call(other.put, 3, 3)] == [1, 2, 1]
+
+
+def test_a_global_bound_anew_arrives_and_the_others_stay(system: System) -> None:
+    it = main(CACHE + "n = 1\ndef both():\n    return n, len(cache), counter\n")
+    assert [call(it.put, 1, 1), call(it.count), call(it.both)] == [1, 1, (1, 1, 1)]
+    it.n = 2
+    assert call(it.both) == (2, 1, 1)
+    assert [call(it.put, 2, 2), call(it.count), call(it.both)] == [2, 2, (2, 2, 2)]
+    it.cache = {}
+    it.counter = 10
+    assert [call(it.put, 1, 1), call(it.count)] == [1, 11]
+
+
+def test_each_call_sees_the_globals_of_its_time(system: System) -> None:
+    it = main("def double():\n    return 2 * n\n")
+    futures = []
+    for it.n in range(20):
+        futures.append(rpc_async("B", it.double))
+    assert [future.result() for future in futures] == list(range(0, 40, 2))
+
+
+def test_a_global_that_comes_and_goes(system: System) -> None:
+    it = main("def f():\n    return n\n")
+    with pytest.raises(NameError):
+        call(it.f)
+    it.n = 1
+    assert call(it.f) == 1
+    it.run("del n")
+    with pytest.raises(NameError):
+        call(it.f)
+
+
+def test_a_redefined_function_and_a_redefined_helper_are_new(system: System) -> None:
+    it = main("def helper():\n    return 1\ndef f():\n    return helper()\n")
+    assert call(it.f) == 1
+    it.run("def helper():\n    return 2\n")
+    assert call(it.f) == 2
+    it.run("def f():\n    return 3\n")
+    assert call(it.f) == 3
+    code = main("def f():\n    return 4\n").f.__code__
+    it.f.__code__ = code  # as IPython's autoreload does
+    assert call(it.f) == 4
+
+
+def test_recursion_and_helpers_that_use_each_other(system: System) -> None:
+    it = main(
+        """
+        def even(n):
+            return n == 0 or odd(n - 1)
+
+        def odd(n):
+            return n > 0 and even(n - 1)
+        """
+    )
+    assert call(it.even, 10)
+    assert not call(it.odd, 10)
+
+
+def test_closures_defaults_and_attributes(system: System) -> None:
+    it = main(
+        """
+        def make(n, seen=[]):
+            def next():
+                nonlocal n
+                n += 1
+                next.calls += 1
+                return n, next.calls
+            next.calls = 0
+            def set(new):
+                nonlocal n
+                n = new
+            return next, set
+
+        def keep(x, kept=[]):
+            kept.append(x)
+            return len(kept)
+        """
+    )
+    first, set_first = it.make(0)
+    second, _ = it.make(0)
+    assert [call(first), call(first), call(second)] == [(1, 1), (2, 2), (1, 1)]
+    set_first(10)
+    assert call(first) == (11, 1), "a closure that has changed is a new one"
+    assert [call(it.keep, 1), call(it.keep, 1)] == [1, 2]
+    it.keep.__defaults__ = ([1, 2, 3],)
+    assert call(it.keep, 1) == 4
+
+
+CLASS = """
+n = 1
+
+class Base:
+    made = 0
+    known = {}
+
+    def __init__(self, x):
+        self.x = x
+        self.known[x] = 1
+
+    def get(self):
+        return self.x, n, len(self.known)
+
+    def add(self, y):
+        return self.x + y
+
+    __call__ = add
+
+    @classmethod
+    def make(cls):
+        return cls.__name__, len(cls.known)
+
+class Child(Base):
+    def __init__(self, x):
+        super().__init__(x + 1)
+"""
+
+
+@pytest.fixture
+def apart(system: System) -> System:
+    """The system, if its workers are processes of their own: else a class is the program's own."""
+    if call(os.getpid) == os.getpid():
+        pytest.skip("in one process, a class is one")
+    return system
+
+
+def test_classes(apart: System) -> None:
+    it = main(CLASS)
+
+    def make(n: int) -> RRef[Any]:
+        made = remote("B", it.Child, (n,))
+        wait([made])
+        return made
+
+    refs = [make(n) for n in range(3)]
+    assert [ref.rpc_sync().get() for ref in refs] == [(1, 1, 3), (2, 1, 3), (3, 1, 3)]
+    it.n = 2
+    assert refs[0].rpc_sync().get() == (1, 1, 3), "nothing has been sent since"
+    refs.append(make(7))
+    assert refs[0].rpc_sync().get() == (1, 2, 4)
+    it.Base.get = lambda self: "new"
+    refs.append(make(8))
+    assert refs[0].rpc_sync().get() == "new"
+
+
+def test_a_class_that_comes_back_is_the_programs_own(apart: System) -> None:
+    it = main(CLASS)
+    get = it.Base.get
+    back = remote("B", it.Child, (1,)).to_here()
+    assert type(back) is it.Child
+    assert it.Base.get is get
+    assert it.Base.known == {}
+
+
+def test_methods_instances_partials_and_decorators(system: System) -> None:
+    it = main(CLASS + CACHE)
+    thing = it.Base(5)
+    assert call(thing.add, 1) == 6
+    assert call(thing, 2) == 7
+    assert call(it.Base.make)[0] == "Base"
+    put = functools.partial(it.put, "one")
+    assert [call(put, 1), call(put, 1), call(it.put, "two", 1)] == [1, 1, 2]
+    it.run(
+        """
+        import functools
+
+        def counted(f):
+            @functools.wraps(f)
+            def run(*args):
+                run.calls += 1
+                return run.calls, f(*args)
+            run.calls = 0
+            return run
+
+        @counted
+        def twice(x):
+            return 2 * x
+
+        @functools.cache
+        def stamp(x):
+            return object()
+
+        def same(x):
+            return stamp(x) is stamp(x)
+
+        def hits(f):
+            f(1), f(1)
+            return f.cache_info().hits
+        """
+    )
+    assert [call(it.twice, 4), call(it.twice, 4)] == [(1, 8), (2, 8)]
+    assert call(it.same, 1)
+    assert [call(it.hits, it.stamp), call(it.hits, it.stamp)] == [1, 3]
+
+
+def test_functions_as_arguments_and_results(system: System) -> None:
+    it = main(
+        CACHE
+        + """
+def apply(f, *args):
+    return f(*args)
+
+def adder(n):
+    return lambda x: x + n
+"""
+    )
+    assert [call(it.apply, it.put, n, n) for n in range(3)] == [1, 2, 3]
+    assert call(it.put, 9, 9) == 4, "called and passed, it is one function"
+    assert call(it.adder, 2)(3) == 5
+    assert RRef(it.adder(1)).rpc_sync()(4) == 5
+    ref = remote("B", it.adder, (5,))
+    assert call(it.apply, ref.to_here(), 1) == 6
+
+
+def test_a_function_that_is_passed_on_comes_from_its_last_sender(system: System) -> None:
+    it = main(CACHE + "import farref\ndef on(k):\n    return farref.rpc_sync('C', put, (k, 1))\n")
+    assert [call(it.on, 1), call(it.on, 2)] == [1, 2]
+    assert call(it.put, 3, 3, to="C") == 1, "the program's own functions have their own globals"
+
+
+def test_a_function_with_a_reference_goes_each_time_and_is_counted(system: System) -> None:
+    it = main("def f():\n    return ref.to_here()\n")
+    it.ref = RRef([1])
+    free = RRef([2])
+    assert [call(it.f), call(it.f)] == [[1], [1]]
+    assert call(lambda: free.to_here()[0]) == 2
+    it.ref = None
+    with pytest.raises(AttributeError):
+        call(it.f)
+    # The fixture checks that nothing is held any more.
+
+
+def test_what_cannot_be_pickled_is_named(system: System) -> None:
+    it = main(
+        """
+        import threading
+        lock = threading.Lock()
+
+        def locked():
+            with lock:
+                return 1
+
+        def uses():
+            return locked()
+
+        def make():
+            mine = threading.Lock()
+            def inner():
+                return mine
+            return inner
+        """
+    )
+    with pytest.raises(SerializationError, match=r"locked\(\) uses the global `lock`, a _thread"):
+        call(it.uses)
+    with pytest.raises(SerializationError, match=r"inner\(\) uses `mine`, a variable of the func"):
+        call(it.make())
+    it.ref = RRef(1)
+    it.run("def with_both():\n    return ref, lock\n")
+    with pytest.raises(SerializationError, match=r"with_both\(\) uses the global `lock`"):
+        call(it.with_both)
+    del it.names["ref"]
+
+
+def test_many_functions_in_many_threads(system: System) -> None:
+    it = main(CACHE)
+    functions = [
+        main(f"seen = []\ndef f(x):\n    seen.append(x)\n    return {n}, x\n").f for n in range(300)
+    ]
+    results: list[Any] = []
+
+    def work(start: int) -> None:
+        for n in range(start, 700, 4):
+            results.append((n, call(functions[n % 300], n)))
+            call(it.put, n, 1)
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [(n, (n % 300, n)) for n in range(700)]
+    assert call(it.put, -1, 1) == 701

@@ -1,0 +1,121 @@
+"""Functions that travel once: over bad links, by way of aliases, and when either end dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref import RRef, System, WorkerDiedError, remote, rpc_async, rpc_sync
+from farref.actors.core.current import frame
+from farref.protocol import shelves
+from farref.testing import assert_nothing_held, until
+
+from ..actors.calls.test_functions import CACHE, call, main
+from ..actors.helpers import Box
+from .conftest import BASES, GRACE, PLANS, faulty
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[None]:
+    """Few functions fit; the workers inherit that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shelves, "PLACES", 4)
+        patch.setattr(shelves, "CAPACITY", 6000)
+        yield
+
+
+@pytest.mark.parametrize("plan", ["lost", "overtaken", "all at once"])
+@pytest.mark.parametrize("base", BASES)
+def test_each_call_runs_its_function_over_bad_links(base: str, plan: str, small: None) -> None:
+    with faulty(base, *PLANS[plan], names="BC"):
+        it = main(CACHE)
+        functions = [main(f"def f(x):\n    return {n}, x\n").f for n in range(9)]
+        results: list[Any] = []
+
+        def work(start: int) -> None:
+            futures = [
+                (n, rpc_async("BC"[n % 2], functions[n * 7 % 9], (n,))) for n in range(start, 90, 3)
+            ]
+            results.extend((n, future.result()) for n, future in futures)
+
+        threads = [threading.Thread(target=work, args=(start,)) for start in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(results) == [(n, (n * 7 % 9, n)) for n in range(90)]
+        assert [call(it.put, n, 1) for n in range(3)] == [1, 2, 3]
+
+
+class Taker(Box):
+    """An object with a method that takes a function."""
+
+    def apply(self, function: Any, *args: Any) -> Any:
+        return function(*args)
+
+
+def make_taker() -> Taker:
+    return Taker()
+
+
+def an_alias() -> RRef[Taker]:
+    time.sleep(0.3)  # the caller's requests come here first
+    return remote("C", make_taker)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_an_alias_passes_functions_on(base: str) -> None:
+    with faulty(base, names="BC"):
+        it = main(CACHE)
+        assert call(it.put, 0, 0) == 1  # so the alias's owner has it, and its object's owner not
+        ref = remote("B", an_alias)
+        futures = [ref.rpc_async().apply(it.put, n, 1) for n in range(3)]
+        assert [future.result() for future in futures] == [1, 2, 3]
+        assert ref.rpc_sync().apply(it.put, 3, 1) == 4
+        assert call(it.put, 9, 9, to="C") == 5, "it is the program's function there, too"
+        del ref, futures
+
+
+def spaces_of(name: str) -> int:
+    """The namespaces of functions of the endpoint *name* that are here."""
+    packer = frame().core.front.calls._packer
+    return sum(origin.name == name for origin, _ in packer._spaces._latest)
+
+
+def on(it_put: Any, to: str, key: str) -> Any:
+    return rpc_sync(to, it_put, (key, 1))
+
+
+def call_until_it_fails(put: Any) -> None:
+    for _ in range(1000):
+        call(put, 2, 2)
+        time.sleep(0.01)
+
+
+@pytest.mark.processes
+def test_when_either_end_dies() -> None:
+    with System(timeout=20, orphan_grace=GRACE) as system:
+        for name in "BC":
+            system.worker(name)
+        it = main(CACHE)
+        assert [call(it.put, n, n) for n in range(2)] == [1, 2]
+        first = [rpc_sync("B", on, (it.put, "C", key)) for key in "xy"]
+        assert first == [3, 4], "what B passes on is a copy of what B has"
+        assert call(it.put, "z", 1, to="C") == 1
+        assert rpc_sync("C", spaces_of, ("B",)) == 1
+        os.kill(rpc_sync("B", os.getpid), signal.SIGKILL)
+        with pytest.raises(WorkerDiedError):
+            call_until_it_fails(it.put)
+        until(system, lambda: rpc_sync("C", spaces_of, ("B",)) == 0)
+        system.worker("B")
+        assert call(it.put, 1, 1) == 1, "the new worker gets the function, and begins anew"
+        assert [rpc_sync("B", on, (it.put, "C", key)) for key in "xy"] == [2, 3]
+        assert_nothing_held(system)
