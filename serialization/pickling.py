@@ -38,7 +38,7 @@ from . import shared
 from .cached import REDUCERS, CachedFunction
 from .failures import CAUGHT, text_of
 from .payload import Payload
-from .plain import NAMED, is_by_name
+from .plain import NAMED, is_by_name, is_shared_main
 from .shared import Segment
 
 if TYPE_CHECKING:
@@ -175,8 +175,14 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
 
+    def reducer_override(self, obj: Any) -> Any:
+        """What all processes have in ``__main__`` goes by its name, the rest as in cloudpickle."""
+        if isinstance(obj, DEFINABLE[:2]) and is_shared_main(obj):
+            return NotImplemented
+        return super().reducer_override(obj)
+
     def _function_id(self, obj: Any, library: Library) -> tuple[object, ...] | None:
-        named = type(obj) in NAMED and is_by_name(obj)
+        named = is_by_name(obj) if type(obj) in NAMED else is_shared_main(obj)
         definition = None if named else library.define(obj)
         if definition is None:
             return None

@@ -113,6 +113,8 @@ class System:
         port: the port for other hosts, 1900 by default. Every actor listens on one of its own, too.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
+        program: the name of this program as an endpoint; ``"program"`` by default.
+        threads: functions that others run in this program at once, as for `worker`.
 
     Raises:
         ValueError: an argument is out of range.
@@ -137,12 +139,15 @@ class System:
         host: str | None = None,
         port: int | None = None,
         key: bytes | str | os.PathLike[str] | None = None,
+        program: str | None = None,
+        threads: int = THREADS,
     ) -> None:
         sessions.warn_of_another()
         if faults is not None and not isinstance(faults, Faults):
             raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
         if sharing not in list(DISCIPLINES):  # a list: *sharing* may be unhashable
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
+        self._choose(program, threads)
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         orphan_grace = check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
         if silence is not None:
@@ -183,14 +188,22 @@ class System:
             raise
 
     @classmethod
-    def attach(cls, name: str, *, timeout: float = DEFAULT_TIMEOUT) -> Self:
+    def attach(
+        cls,
+        name: str,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        program: str | None = None,
+        threads: int = THREADS,
+    ) -> Self:
         """Join the running system *name* of this user, started by another program.
 
         Leaving it does not end it. Blocks until the system has answered. *timeout* is the longest
-        time of this program's own waits in seconds (G6).
+        time of this program's own waits in seconds (G6). *program* and *threads* are as in
+        `System`; the name has the number of the process by default.
 
         Raises:
-            ValueError: the timeout is 0 or less.
+            ValueError: the timeout is 0 or less, or another argument is out of range.
             SystemDownError: no system of that name runs, or it is an in-process one.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
@@ -200,6 +213,7 @@ class System:
         with _start_errors(name, entry["base"]):
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
+        self._choose(program, threads)
         self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
         return self
 
@@ -214,6 +228,8 @@ class System:
         base: str | None = None,
         capabilities: dict[str, Any] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
+        program: str | None = None,
+        threads: int = THREADS,
     ) -> Self:
         """Make this machine one more host of the system at *first*, and this program part of it.
 
@@ -231,6 +247,8 @@ class System:
             base: the first host's, ``"farrefBase"`` or ``"multiprocTCPBase"``.
             capabilities: of this host, for the choice of a host for workers.
             timeout: the longest time of this program's own waits in seconds (G6).
+            program: as in `attach`.
+            threads: as in `System`.
 
         Raises:
             SystemDownError: no such system answers, or it has another key.
@@ -242,9 +260,19 @@ class System:
         with _start_errors(first, base):
             asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
         self = cls.__new__(cls)
+        self._choose(program, threads)
         settings = Settings(system=first, timeout=timeout)
         self._enter(asys, settings, attached=not bases.started(asys), place=place)
         return self
+
+    def _choose(self, name: str | None, threads: int) -> None:
+        """Check and keep the user's choices for this program's own endpoint."""
+        if name is not None and not is_name(name):
+            raise ValueError(f"a program's name must be a non-empty text in UTF-8, not {name!r}")
+        if threads < 1:
+            raise ValueError(f"a program needs at least 1 thread, not {threads}")
+        self._program_name = name
+        self._threads = threads
 
     def _enter(self, asys: Any, settings: Settings, *, attached: bool, place: str = "") -> None:
         """Become an endpoint of the started Thespian system. *place*: this host, if it joins."""
@@ -271,7 +299,7 @@ class System:
             if not attached and not place:
                 self._port.post(registrar, Open(settings, os.getpid()))
             beats = self._port.runs_by_itself
-            me = WorkerId(_program_name(place, attached=attached), 0)
+            me = WorkerId(self._program_name or _program_name(place, attached=attached), 0)
             self._registrar = registrar
             self._port.post(
                 registrar, EndpointJoin(me, os.getpid(), processes.host(), True, beats, place)
@@ -303,7 +331,12 @@ class System:
     def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
         """Make the endpoint: this program has its identity. In the mailbox thread."""
         self.endpoint = Endpoint(
-            joined.me, self._port, joined.settings, registrar, threads=THREADS, hand=self._hand
+            joined.me,
+            self._port,
+            joined.settings,
+            registrar,
+            threads=self._threads,
+            hand=self._hand,
         )
         return self.endpoint
 

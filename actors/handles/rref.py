@@ -253,7 +253,8 @@ class RRef(Reference, Generic[T]):
     def _expect(self, timeout: float | None) -> None:
         """The value is to be made within *timeout* seconds from now."""
         if timeout is not None:
-            self._due = time.monotonic() + timeout
+            seconds = check_timeout(timeout, self._front.core.settings.timeout)
+            self._due = time.monotonic() + seconds
 
     def _seconds(self, timeout: float | None) -> float | None:
         """The seconds that a wait for the value may take; None for the system's default."""

@@ -42,6 +42,15 @@ class Settings:
     """Deliberate faults of the packets, in tests."""
 
 
+_as_in_torch = False
+
+
+def timeouts_as_in_torch(on: bool) -> None:
+    """Whether, in this process, 0 is no limit and -1 is the default, as for PyTorch's RPC."""
+    global _as_in_torch  # noqa: PLW0603 - a matter of the whole process
+    _as_in_torch = on
+
+
 def check_timeout(timeout: float | None, default: float, *, poll: bool = False) -> float:
     """*timeout* in seconds, or *default* for None.
 
@@ -53,6 +62,8 @@ def check_timeout(timeout: float | None, default: float, *, poll: bool = False) 
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(f"a timeout is a number of seconds or None, not {timeout!r}")
     if not timeout >= 0 or (timeout == 0 and not poll):
+        if _as_in_torch and timeout in (0, -1):
+            return LONGEST if timeout == 0 else default
         raise ValueError(
             f"a timeout must be more than 0 seconds, not {timeout}; None means {default:g}, and "
             "math.inf no limit"
