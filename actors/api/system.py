@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import concurrent.futures
 import contextlib
 import logging
 import os
@@ -20,6 +22,7 @@ from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
 from ...protocol.sharing import DISCIPLINES
+from ..calls.futures import Future
 from ..cluster import hosts
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..cluster.steward import STEWARD, Steward
@@ -53,8 +56,7 @@ from . import sessions
 from .ending import Ending, named
 
 if TYPE_CHECKING:
-    import concurrent.futures
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
@@ -70,6 +72,8 @@ log = logging.getLogger(__name__)
 START_PATIENCE = 30.0
 DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
+LOOK = 1.0
+"""Seconds between two looks at the end of the system, while `System.messages` waits."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -82,6 +86,9 @@ class System:
         with farref.System() as system:
             worker = system.worker("B")
             print(farref.rpc_sync("B", pow, args=(2, 10)))
+
+    In a coroutine, ``async with`` leaves the loop's other tasks running while the system ends. (Its
+    start blocks, for some tenths of a second.)
 
     Args:
         base: a Thespian system base by name. The default is ``"farrefBase"``, our own: a process
@@ -540,6 +547,7 @@ class System:
             Exception: the exception of the handler.
         """
         self._check_up()
+        self.endpoint.core.check_may_block("the answer", "`await system.ask_async(...)`")
         seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
         info = self._find_or_plain(to)
         if not isinstance(info, WorkerInfo):
@@ -550,6 +558,32 @@ class System:
         finally:
             self.endpoint.calls.forget(future)
             del future  # an error's traceback holds this frame
+
+    def ask_async(
+        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
+    ) -> Future[Any]:
+        """As `ask`; returns a `Future` for the answer: ``await system.ask_async(...)``.
+
+        Does not block. Raises the errors of `tell`; the wait raises the others.
+        """
+        self._check_up()
+        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
+        info = self._find_or_plain(to)
+        if isinstance(info, WorkerInfo):
+            return self.endpoint.calls.ask(info, message, seconds)
+        refuse_references(message, info)
+        with running_in(self.endpoint.core):
+            answer: Future[Any] = Future()
+
+        def wait() -> None:
+            try:
+                answer.set_result(self._ask_plain(info, message, seconds))
+            except BaseException as error:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
+                    answer.set_exception(error)
+
+        self.endpoint.core.pool.submit(wait)
+        return answer
 
     def _ask_plain(self, address: ActorAddress, message: Any, seconds: float) -> Any:
         refuse_references(message, address)
@@ -572,6 +606,7 @@ class System:
             FetchTimeoutError: none came within *timeout* seconds (default: the system's).
         """
         self._check_up()
+        self.endpoint.core.check_may_block("listen", "`async for message in system.messages()`")
         seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
         inbox = self._port.inbox
         try:
@@ -584,7 +619,45 @@ class System:
                 f"no message came to {self.endpoint.core.me} within {seconds:g} s; listen again, "
                 "or with a longer timeout"
             ) from error
-        if inbox.qsize() == port.MAX_INBOX // 2:
+        return self._opened(message)
+
+    async def messages(self) -> AsyncIterator[Any]:
+        """The messages that `listen` would return, as they come: ``async for``.
+
+        It ends when the program shuts the system down. A message is taken only when the loop asks
+        for it, so none is lost if the loop is left or cancelled.
+
+        Raises:
+            SystemDownError: the system ended otherwise, before or meanwhile.
+        """
+        self._check_up()
+        loop, came, inbox = asyncio.get_running_loop(), asyncio.Event(), self._port.inbox
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop ended
+                loop.call_soon_threadsafe(came.set)
+
+        inbox.wakers.add(wake)
+        try:
+            while not self._down:
+                came.clear()
+                try:
+                    message = inbox.get_nowait()
+                except queue.Empty:
+                    self.endpoint.core.check_open()
+                    if self._port.call_in():  # in-process actors run only while somebody calls in
+                        await asyncio.sleep(0.002)
+                        continue
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK):
+                            await came.wait()
+                else:
+                    yield self._opened(message)
+        finally:
+            inbox.wakers.discard(wake)
+
+    def _opened(self, message: Any) -> Any:
+        if self._port.inbox.qsize() == port.MAX_INBOX // 2:
             self.endpoint.core.wake()  # senders that wait may send again
         return message() if isinstance(message, _Unopened) else message
 
@@ -667,6 +740,7 @@ class System:
                 endpoint.delivery.drain(DRAIN)
         self._down = True
         sessions.leave(self)
+        self._port.inbox.wake()
         atexit.unregister(self._exit)
         try:
             if endpoint is not None:
@@ -715,6 +789,13 @@ class System:
             self.shutdown()
         else:  # at once: the user wants to see the error
             self._stop(graceful=True)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *raised: Any) -> None:
+        """End as the ``with`` block does; the loop's other tasks go on meanwhile."""
+        await asyncio.to_thread(self.__exit__, *raised)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..actors.api import rpc
 from ..actors.calls.futures import Future
+from ..actors.core import sites
 from .options import UNSET_RPC_TIMEOUT
 from .world import endpoint_of
 
@@ -53,7 +54,9 @@ def rpc_async(
     timeout: float | None = UNSET_RPC_TIMEOUT,
 ) -> Future[Any]:
     """As `rpc_sync`; returns a `Future` for the result at once. Does not block."""
-    return rpc.rpc_async(endpoint_of(to), func, args, kwargs, _seconds(timeout))
+    future = rpc.rpc_async(endpoint_of(to), func, args, kwargs, _seconds(timeout))
+    future.place = sites.caller(1)
+    return future
 
 
 def remote(
