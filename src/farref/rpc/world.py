@@ -32,6 +32,8 @@ from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .roster import Listing, Roster, Round
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..actors.calls.futures import Future
     from ..actors.wire.messages import WorkerInfo
 
@@ -223,11 +225,17 @@ def _arrive(system: System, meeting: Meeting, name: str, end: float) -> Listing:
         raise SystemDownError(f"the system at {meeting.point} was not started by init_rpc")
     args = (meeting.rank, name, meeting.size, _main())
     left = max(1.0, end - time.monotonic())
-    try:
-        listing: Listing = rpc.rpc_sync(first, _arrived, args, timeout=left)
-    except WorkerDiedError as error:
-        raise WorkerDiedError(f"rank 0 died before all ranks had arrived: {error}") from error
-    return listing
+    while True:
+        try:
+            listing: Listing = _asked(first, _arrived, args, left)
+        except WorkerNotFoundError:  # its system runs, and it is no endpoint so far
+            if time.monotonic() > end:
+                raise
+            time.sleep(LOOK)
+        except WorkerDiedError as error:
+            raise WorkerDiedError(f"rank 0 died before all ranks had arrived: {error}") from error
+        else:
+            return listing
 
 
 def _arrived(rank: int, name: str, size: int, main: str) -> Future[Listing]:
@@ -318,7 +326,7 @@ def _round(world: Ranks, calls: int, end: float) -> Round:
         return _lead_round(world, calls, end)
     world.own_calls += 1
     left = max(0.01, end + GRACE - time.monotonic())
-    answer: Round = rpc.rpc_sync(world.names[0], _ready, (world.meeting.rank, calls), timeout=left)
+    answer: Round = _asked(world.names[0], _ready, (world.meeting.rank, calls), left)
     return answer
 
 
@@ -353,6 +361,18 @@ def _outlast(system: System) -> None:
 
 
 # ---- shared
+
+
+def _asked(first: str, fn: Callable[..., Any], args: tuple[Any, ...], seconds: float) -> Any:
+    """The result of *fn* at rank 0.
+
+    It waits in short turns. In one long wait, directly after it has joined, a program was seen to
+    sleep, to send no beats, and to be given up.
+    """
+    future, end = rpc.rpc_async(first, fn, args, timeout=seconds), time.monotonic() + seconds
+    while time.monotonic() < end and not _is_done(future, WATCH):
+        pass
+    return future.result()
 
 
 def _is_done(future: Future[Any], seconds: float) -> bool:
